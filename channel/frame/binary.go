@@ -1,0 +1,117 @@
+package frame
+
+import "fmt"
+
+// The first byte of a binary message.
+const (
+	kindPush      = 0 // either way; a server's push has no ref
+	kindReply     = 1 // server to client, in answer to a push
+	kindBroadcast = 2 // server to client, to all who joined the topic
+)
+
+// maxString is the longest string that a one-byte length can announce.
+const maxString = 255
+
+// decodeBinaryFromClient reads a push, the only thing a client sends.
+func decodeBinaryFromClient(data []byte) (Frame, error) {
+	if len(data) == 0 || data[0] != kindPush {
+		return Frame{}, syntaxError(data, "a binary message of a client must begin with 0, for a push")
+	}
+	s, payload, ok := cutStrings(data[1:], 4)
+	if !ok {
+		return Frame{}, syntaxError(data, "a binary push is shorter than its header says")
+	}
+	if !isPlain(s[0]) || !isPlain(s[1]) {
+		return Frame{}, syntaxError(data, "the refs of a binary push must be plain text")
+	}
+	return Frame{
+		JoinRef: binaryRef(s[0]), Ref: binaryRef(s[1]), Topic: s[2], Event: s[3],
+		Payload: payload, Binary: true,
+	}, nil
+}
+
+func decodeBinaryFromServer(data []byte) (Frame, error) {
+	if len(data) == 0 {
+		return Frame{}, syntaxError(data, "an empty binary message")
+	}
+	switch data[0] {
+	case kindPush:
+		s, payload, ok := cutStrings(data[1:], 3)
+		if !ok {
+			return Frame{}, syntaxError(data, "a binary push is shorter than its header says")
+		}
+		if !isPlain(s[0]) {
+			return Frame{}, syntaxError(data, "the join_ref of a binary push must be plain text")
+		}
+		return Frame{JoinRef: binaryRef(s[0]), Topic: s[1], Event: s[2], Payload: payload, Binary: true}, nil
+	case kindReply:
+		s, payload, ok := cutStrings(data[1:], 4)
+		if !ok {
+			return Frame{}, syntaxError(data, "a binary reply is shorter than its header says")
+		}
+		if !isPlain(s[0]) || !isPlain(s[1]) {
+			return Frame{}, syntaxError(data, "the refs of a binary reply must be plain text")
+		}
+		return Frame{
+			JoinRef: binaryRef(s[0]), Ref: binaryRef(s[1]), Topic: s[2], Event: Reply, Status: s[3],
+			Payload: payload, Binary: true,
+		}, nil
+	case kindBroadcast:
+		s, payload, ok := cutStrings(data[1:], 2)
+		if !ok {
+			return Frame{}, syntaxError(data, "a binary broadcast is shorter than its header says")
+		}
+		return Frame{Topic: s[0], Event: s[1], Payload: payload, Binary: true}, nil
+	}
+	return Frame{}, syntaxError(data, fmt.Sprintf("%d is no kind of binary message", data[0]))
+}
+
+// cutStrings reads n lengths of a byte each, then n strings of those lengths.
+func cutStrings(data []byte, n int) (s [4]string, rest []byte, ok bool) {
+	if len(data) < n {
+		return s, nil, false
+	}
+	lengths, rest := data[:n], data[n:]
+	for i, length := range lengths {
+		if len(rest) < int(length) {
+			return s, nil, false
+		}
+		s[i], rest = string(rest[:length]), rest[length:]
+	}
+	return s, rest, true
+}
+
+// binaryRef gives a ref of a binary message, which must be plain, the token it
+// would have as text.
+func binaryRef(s string) Ref {
+	if s == "" {
+		return ""
+	}
+	return Ref(`"` + s + `"`)
+}
+
+func appendBinary(dst []byte, f *Frame) ([]byte, error) {
+	switch {
+	case f.IsReply():
+		return appendStrings(append(dst, kindReply), f, f.JoinRef.text(), f.Ref.text(), f.Topic, f.Status)
+	case f.Ref == "" && f.JoinRef == "":
+		return appendStrings(append(dst, kindBroadcast), f, f.Topic, f.Event)
+	case f.Ref == "":
+		return appendStrings(append(dst, kindPush), f, f.JoinRef.text(), f.Topic, f.Event)
+	default:
+		return appendStrings(append(dst, kindPush), f, f.JoinRef.text(), f.Ref.text(), f.Topic, f.Event)
+	}
+}
+
+func appendStrings(dst []byte, f *Frame, strings ...string) ([]byte, error) {
+	for _, s := range strings {
+		if len(s) > maxString {
+			return nil, fmt.Errorf("a binary message carries strings of at most %d bytes, and %.20q… has %d", maxString, s, len(s))
+		}
+		dst = append(dst, byte(len(s)))
+	}
+	for _, s := range strings {
+		dst = append(dst, s...)
+	}
+	return append(dst, f.Payload...), nil
+}

@@ -1,0 +1,57 @@
+package slots_test
+
+import (
+	"fmt"
+
+	"github.com/phxworker/phxworker/slots"
+)
+
+func ExampleParse() {
+	groups, warnings, err := slots.Parse("fast_lane:1 manual,*:4")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, g := range groups {
+		fmt.Println(g.Name, g.Queues, g.Slots)
+	}
+	fmt.Println(len(warnings), "warnings")
+
+	_, _, err = slots.Parse("*>manual:4")
+	fmt.Println(err)
+	// Output:
+	// fast_lane [fast_lane] 1
+	// manual>* [manual *] 4
+	// 0 warnings
+	// slot group "*>manual:4": "*>manual" has a queue after "*"; put "*" last: nothing is left for a queue that comes after it
+}
+
+func ExampleNewPool() {
+	pool := slots.NewPool(slots.Plain(2)[0])
+
+	slot, ok := pool.Reserve() // before asking for a run
+	fmt.Println(ok, pool.Counts())
+
+	slot.Fill("4f1c") // a run came
+	fmt.Println(slot.RunID(), "is", slot.State(), "in", slot.Group())
+
+	fmt.Println(slot.Release(), slot.Release()) // the run is over; the second changes nothing
+	<-pool.Freed()                              // what the group's claim loop waits for
+	fmt.Println(pool.Counts())
+	// Output:
+	// true {2 1 1 0}
+	// 4f1c is running in manual>*:2
+	// true false
+	// {2 2 0 0}
+}
+
+func ExampleNewJoinPayload() {
+	groups, _, err := slots.Parse("fast_lane:1 manual>*:4")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	payload := slots.NewJoinPayload(groups)
+	fmt.Println(payload.Capacity, payload.Queues)
+	// Output: 5 map[fast_lane:1 manual>*:4]
+}

@@ -1,0 +1,295 @@
+package slots_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/slots"
+)
+
+func TestSlotLife(t *testing.T) {
+	pool := slots.NewPool(slots.Plain(2)[0])
+	require.Equal(t, slots.Counts{Size: 2, Open: 2}, pool.Counts())
+
+	slot, ok := pool.Reserve()
+	require.True(t, ok)
+	require.Equal(t, slots.Claimed, slot.State())
+	require.Equal(t, slots.Counts{Size: 2, Open: 1, Claimed: 1}, pool.Counts())
+
+	require.True(t, slot.Fill("r1"))
+	require.Equal(t, slots.Running, slot.State())
+	require.Equal(t, slots.Counts{Size: 2, Open: 1, Running: 1}, pool.Counts())
+
+	require.True(t, slot.Release())
+	require.Equal(t, slots.Released, slot.State())
+	require.Equal(t, slots.Counts{Size: 2, Open: 2}, pool.Counts())
+	require.Equal(t, "r1", slot.RunID())
+}
+
+func TestReserveRefusesWhenNoneIsOpen(t *testing.T) {
+	pool := slots.NewPool(slots.Plain(1)[0])
+	slot, ok := pool.Reserve()
+	require.True(t, ok)
+	_, ok = pool.Reserve()
+	require.False(t, ok, "a claimed slot counts")
+	slot.Fill("r1")
+	_, ok = pool.Reserve()
+	require.False(t, ok, "a running slot counts")
+	slot.Release()
+	_, ok = pool.Reserve()
+	require.True(t, ok)
+}
+
+func TestASecondReleaseFreesNothingAndTells(t *testing.T) {
+	pool := slots.NewPool(slots.Plain(2)[0])
+	first, _ := pool.Reserve()
+	second, _ := pool.Reserve()
+	first.Fill("r1")
+	second.Fill("r2")
+
+	require.True(t, first.Release())
+	require.False(t, first.Release())
+	require.Equal(t, slots.Counts{Size: 2, Open: 1, Running: 1}, pool.Counts(), "r2 keeps its slot")
+	require.False(t, first.Fill("r3"), "a released slot holds nothing")
+	require.Equal(t, slots.Counts{Size: 2, Open: 1, Running: 1}, pool.Counts())
+}
+
+func TestASlotHoldsOneRunInItsLife(t *testing.T) {
+	pool := slots.NewPool(slots.Plain(1)[0])
+	slot, _ := pool.Reserve()
+	require.True(t, slot.Fill("r1"))
+	require.False(t, slot.Fill("r2"))
+	require.Equal(t, "r1", slot.RunID())
+	require.Equal(t, slots.Counts{Size: 1, Running: 1}, pool.Counts())
+}
+
+func TestADroppedSlotStaysVisible(t *testing.T) {
+	pool := slots.NewPool(slots.Plain(2)[0])
+	func() {
+		slot, ok := pool.Reserve()
+		require.True(t, ok)
+		slot.Fill("r1")
+	}()
+	require.Equal(t, slots.Counts{Size: 2, Open: 1, Running: 1}, pool.Counts())
+}
+
+func TestARunKeepsItsGroupForLife(t *testing.T) {
+	groups, _, err := slots.Parse("fast_lane:1 manual>*:1")
+	require.NoError(t, err)
+	fast, rest := slots.NewPool(groups[0]), slots.NewPool(groups[1])
+
+	slot, _ := fast.Reserve()
+	slot.Fill("r1")
+	other, _ := rest.Reserve()
+	other.Fill("r2")
+	require.Equal(t, "fast_lane", slot.Group().Name)
+
+	slot.Release()
+	require.Equal(t, 1, fast.Counts().Open)
+	require.Equal(t, 0, rest.Counts().Open)
+	require.True(t, woken(fast))
+	require.False(t, woken(rest), "only the group of the run is woken")
+}
+
+func TestFreed(t *testing.T) {
+	fill := func(pool *slots.Pool, n int) (held []*slots.Slot) {
+		for range n {
+			slot, ok := pool.Reserve()
+			if ok {
+				slot.Fill("r")
+				held = append(held, slot)
+			}
+		}
+		return held
+	}
+	tests := []struct {
+		name  string
+		size  int
+		do    func(pool *slots.Pool)
+		woken bool
+	}{
+		{name: "a run ended", size: 1, woken: true, do: func(pool *slots.Pool) { fill(pool, 1)[0].Release() }},
+		{name: "a slot came back without a run", size: 1, woken: false, do: func(pool *slots.Pool) {
+			slot, _ := pool.Reserve()
+			slot.Release()
+		}},
+		{name: "the pool grew", size: 1, woken: true, do: func(pool *slots.Pool) {
+			fill(pool, 1)
+			pool.Resize(2)
+		}},
+		{name: "the pool grew, but not beyond what is in use", size: 3, woken: false, do: func(pool *slots.Pool) {
+			fill(pool, 3)
+			pool.Resize(1)
+			pool.Resize(2)
+		}},
+		{name: "the pool shrank", size: 3, woken: false, do: func(pool *slots.Pool) { pool.Resize(2) }},
+		{name: "a run ended while more are in use than fit", size: 2, woken: false, do: func(pool *slots.Pool) {
+			held := fill(pool, 2)
+			pool.Resize(1)
+			held[0].Release()
+		}},
+		{name: "the run that made room after a shrink", size: 2, woken: true, do: func(pool *slots.Pool) {
+			held := fill(pool, 2)
+			pool.Resize(1)
+			held[0].Release()
+			held[1].Release()
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			pool := slots.NewPool(slots.Plain(tt.size)[0])
+			tt.do(pool)
+			require.Equal(t, tt.woken, woken(pool))
+			require.False(t, woken(pool), "signals coalesce")
+		})
+	}
+}
+
+func TestSignalsCoalesce(t *testing.T) {
+	pool := slots.NewPool(slots.Plain(3)[0])
+	var held []*slots.Slot
+	for range 3 {
+		slot, _ := pool.Reserve()
+		slot.Fill("r")
+		held = append(held, slot)
+	}
+	for _, slot := range held {
+		slot.Release()
+	}
+	require.True(t, woken(pool))
+	require.False(t, woken(pool))
+}
+
+func TestReserveRefusesUntilAShrunkPoolFits(t *testing.T) {
+	pool := slots.NewPool(slots.Plain(3)[0])
+	var held []*slots.Slot
+	for range 3 {
+		slot, _ := pool.Reserve()
+		slot.Fill("r")
+		held = append(held, slot)
+	}
+	pool.Resize(1)
+	require.Equal(t, slots.Counts{Size: 1, Running: 3}, pool.Counts(), "nothing is taken away")
+	for i, slot := range held {
+		_, ok := pool.Reserve()
+		require.False(t, ok, "%d released", i)
+		slot.Release()
+	}
+	require.Equal(t, slots.Counts{Size: 1, Open: 1}, pool.Counts())
+	_, ok := pool.Reserve()
+	require.True(t, ok)
+}
+
+func TestAPoolOfLessThanNothingIsEmpty(t *testing.T) {
+	pool := slots.NewPool(slots.Group{Slots: -1})
+	require.Equal(t, slots.Counts{}, pool.Counts())
+	pool.Resize(-5)
+	require.Equal(t, slots.Counts{}, pool.Counts())
+	_, ok := pool.Reserve()
+	require.False(t, ok)
+}
+
+// TestPoolAgainstAModel does what comes to mind in any order, and compares every
+// count with a model that only knows the states of the slots.
+func TestPoolAgainstAModel(t *testing.T) {
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		size := random.IntN(5)
+		pool := slots.NewPool(slots.Group{Slots: size})
+		var claimed, running, released []*slots.Slot
+		take := func(from *[]*slots.Slot) *slots.Slot {
+			i := random.IntN(len(*from))
+			slot := (*from)[i]
+			*from = append((*from)[:i], (*from)[i+1:]...)
+			return slot
+		}
+		for step := range 400 {
+			switch random.IntN(6) {
+			case 0, 1:
+				slot, ok := pool.Reserve()
+				require.Equal(t, len(claimed)+len(running) < size, ok, "seed %d step %d", seed, step)
+				if ok {
+					claimed = append(claimed, slot)
+				}
+			case 2:
+				if len(claimed) > 0 {
+					slot := take(&claimed)
+					require.True(t, slot.Fill("r"))
+					running = append(running, slot)
+				}
+			case 3:
+				from := &claimed
+				if random.IntN(2) == 0 {
+					from = &running
+				}
+				if len(*from) > 0 {
+					slot := take(from)
+					require.True(t, slot.Release())
+					released = append(released, slot)
+				}
+			case 4:
+				if len(released) > 0 {
+					slot := released[random.IntN(len(released))]
+					require.False(t, slot.Release())
+					require.False(t, slot.Fill("again"))
+				}
+			case 5:
+				size = random.IntN(6)
+				pool.Resize(size)
+			}
+			counts := pool.Counts()
+			inUse := len(claimed) + len(running)
+			require.Equal(t, slots.Counts{Size: size, Open: max(size-inUse, 0), Claimed: len(claimed), Running: len(running)}, counts, "seed %d step %d", seed, step)
+			if inUse <= size {
+				require.Equal(t, counts.Size, counts.Open+counts.Claimed+counts.Running)
+			}
+		}
+	}
+}
+
+// TestPoolFromManyGoroutines is for the race detector, and that nothing is lost
+// or counted twice when everything happens at once.
+func TestPoolFromManyGoroutines(t *testing.T) {
+	pool := slots.NewPool(slots.Group{Slots: 4})
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for i := range 500 {
+				slot, ok := pool.Reserve()
+				if !ok {
+					continue
+				}
+				if i%2 == 0 {
+					slot.Fill("r")
+				}
+				counts := pool.Counts()
+				if counts.Open+counts.Claimed+counts.Running != counts.Size {
+					t.Errorf("the counts do not add up: %+v", counts)
+				}
+				wg.Go(func() { slot.Release() })
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, slots.Counts{Size: 4, Open: 4}, pool.Counts())
+}
+
+func TestStateString(t *testing.T) {
+	require.Equal(t, "claimed", slots.Claimed.String())
+	require.Equal(t, "running", slots.Running.String())
+	require.Equal(t, "released", slots.Released.String())
+	require.Equal(t, "State(9)", slots.State(9).String())
+}
+
+// woken takes the pool's signal, if there is one.
+func woken(pool *slots.Pool) bool {
+	select {
+	case <-pool.Freed():
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,115 @@
+package phxworker
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/phxworker/phxworker/slots"
+)
+
+// Config is what a [Worker] works with. URL, Secret and Engine are required;
+// the zero values of all others are their defaults.
+type Config struct {
+	// URL is the server's worker endpoint, such as wss://lightning.example.org/worker.
+	URL string
+	// Secret signs the token that the worker shows when it connects. It is the
+	// server's WORKER_SECRETS entry as it stands, not decoded.
+	Secret string
+	// Engine executes the runs.
+	Engine Engine
+
+	// Groups are the slot groups, such as "fast_lane:1 manual>*:4"; see
+	// [slots.Parse]. Defaults to "manual>*:5".
+	Groups string
+	// Name is shown by the server as who took a run. Defaults to none.
+	Name string
+	// PublicKey is the base64 of the PEM of the server's public key. With it,
+	// a run whose token was not signed by the server is not executed. Defaults
+	// to none: tokens are not verified.
+	PublicKey string
+	// DemandAll claims as many runs at once as a group has open slots. Defaults
+	// to one run a claim, which spreads runs over the workers.
+	DemandAll bool
+	// Limits bound each run; a plan's options override them.
+	Limits Limits
+
+	// MinBackoff and MaxBackoff bound the pause between claims that bring
+	// nothing. They default to 1 s and 10 s.
+	MinBackoff, MaxBackoff time.Duration
+	// ClaimTimeout is how long a reply to a claim is waited for. It is long,
+	// because the server may have given a run away already. Defaults to an hour.
+	ClaimTimeout time.Duration
+	// MessageTimeout is how long any other push may go unanswered before the
+	// log says so. Defaults to 30 s.
+	MessageTimeout time.Duration
+	// Grace is how long runs may go on after the context of [Worker.Run] ended.
+	// Defaults to the run time-out of Limits.
+	Grace time.Duration
+
+	// TLS, Proxy and NetDial say how to connect; see [channel.Config].
+	TLS     *tls.Config
+	Proxy   func(*http.Request) (*url.URL, error)
+	NetDial func(ctx context.Context, network, addr string) (net.Conn, error)
+
+	// Version is what the worker calls itself. Defaults to the module's version.
+	Version string
+	// Logger receives what a person should know of, never a token or a secret.
+	// Defaults to none.
+	Logger *slog.Logger
+}
+
+// maxSlots is how many runs one socket carries: Phoenix allows 100 topics on a
+// socket, and one of them is the queue's.
+const maxSlots = 99
+
+const (
+	defaultGroups       = "manual>*:5"
+	defaultClaimTimeout = time.Hour
+)
+
+// complete returns a copy of c with its defaults, and the groups. The error
+// says what is wrong with c.
+func (c Config) complete() (Config, []slots.Group, error) {
+	switch {
+	case c.URL == "":
+		return c, nil, errors.New("no URL: say where the server's worker endpoint is, as in ws://localhost:4000/worker")
+	case c.Secret == "":
+		return c, nil, errors.New("no secret: the worker needs the secret that the server knows it by (WORKER_SECRET)")
+	case c.Engine == nil:
+		return c, nil, errors.New("no engine: say what executes the runs, for example a phxworker.Func")
+	}
+	if c.Groups == "" {
+		c.Groups = defaultGroups
+	}
+	if c.ClaimTimeout == 0 {
+		c.ClaimTimeout = defaultClaimTimeout
+	}
+	if c.Grace == 0 {
+		c.Grace = c.Limits.WithDefaults().RunTimeout
+	}
+	if c.Version == "" {
+		c.Version = moduleVersion()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+
+	groups, warnings, err := slots.Parse(c.Groups)
+	if err != nil {
+		return c, nil, err
+	}
+	for _, warning := range warnings {
+		c.Logger.Warn(warning)
+	}
+	if total := slots.NewJoinPayload(groups).Capacity; total > maxSlots {
+		return c, nil, fmt.Errorf("the groups %q have %d slots; a Phoenix socket carries at most %d runs: use several workers", c.Groups, total, maxSlots)
+	}
+	return c, groups, nil
+}

@@ -1,0 +1,148 @@
+package phxworker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/claim"
+	"github.com/phxworker/phxworker/slots"
+)
+
+const (
+	queueTopic    = "worker:queue"
+	workAvailable = "work-available"
+)
+
+// queue keeps the worker on the topic worker:queue for as long as it runs,
+// passes on the server's wake-ups, and puts claims.
+type queue struct {
+	socket       *channel.Socket
+	payload      slots.JoinPayload
+	claimTimeout time.Duration
+	wake         func() // routes a wake-up to the loops; never blocks
+	log          *slog.Logger
+
+	intake context.Context // when it ends, no claim is sent any more
+
+	mu      sync.Mutex
+	topic   *channel.Topic // nil while there is none
+	changed chan struct{}  // closed and replaced when topic changes
+}
+
+var _ claim.Claimer = (*queue)(nil)
+
+// run joins the topic, and joins it anew should the server end it, until ctx
+// ends; then it leaves.
+func (q *queue) run(ctx context.Context) {
+	pace := backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Second), backoff.WithMaxInterval(time.Minute), backoff.WithMaxElapsedTime(0))
+	for ctx.Err() == nil {
+		topic, err := q.socket.Join(ctx, queueTopic, q.payload)
+		if err == nil {
+			pace.Reset()
+			q.log.Info("joined the queue", "topic", queueTopic, "capacity", q.payload.Capacity)
+			q.set(topic)
+			err = q.listen(ctx, topic)
+			q.set(nil)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		wait := pace.NextBackOff()
+		q.log.Error("not on the queue; will join again", "topic", queueTopic, "error", err, "in", wait.Round(time.Millisecond))
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// listen passes on wake-ups until the topic or ctx ends.
+func (q *queue) listen(ctx context.Context, topic *channel.Topic) error {
+	for {
+		select {
+		case message, ok := <-topic.Messages():
+			if ok && message.Event == workAvailable {
+				q.wake()
+			}
+			if !ok {
+				return topic.Err()
+			}
+		case <-topic.Done():
+			return topic.Err()
+		case <-ctx.Done():
+			leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+			defer cancel()
+			if err := topic.Leave(leave); err != nil {
+				q.log.Debug("could not leave the queue", "error", err)
+			}
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// leaveTimeout bounds the leave: the socket is closed right after it, which
+// the server understands as well.
+const leaveTimeout = 2 * time.Second
+
+func (q *queue) set(topic *channel.Topic) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.topic = topic
+	close(q.changed)
+	q.changed = make(chan struct{})
+}
+
+func (q *queue) current() (*channel.Topic, <-chan struct{}) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.topic, q.changed
+}
+
+// Claim implements [claim.Claimer]. It waits until the worker is on the queue
+// only while the worker takes new work; once it has sent the claim, it waits
+// for the reply in any case.
+func (q *queue) Claim(ctx context.Context, req claim.Request) ([]claim.Run, error) {
+	topic, err := q.joined()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, q.claimTimeout, errClaimTimeout)
+	defer cancel()
+	reply, err := topic.Push(ctx, "claim", req)
+	if err != nil {
+		return nil, err
+	}
+	var body struct {
+		Runs []claim.Run `json:"runs"`
+	}
+	if err := reply.Decode(&body); err != nil {
+		return nil, err
+	}
+	return body.Runs, nil
+}
+
+var errClaimTimeout = errors.New("the server did not answer the claim in time; a run it may have given is lost")
+
+// joined returns the topic once it is joined. It gives up when the intake ends.
+func (q *queue) joined() (*channel.Topic, error) {
+	for {
+		topic, changed := q.current()
+		if topic != nil {
+			_, err := topic.Ready(q.intake)
+			if err == nil || q.intake.Err() != nil {
+				return topic, err
+			}
+		}
+		select {
+		case <-changed:
+		case <-q.intake.Done():
+			return nil, context.Cause(q.intake)
+		}
+	}
+}

@@ -1,0 +1,30 @@
+// Package runner takes one claimed run from the join of its topic to its
+// run:complete.
+//
+// [Runner.Run] joins run:<id>, fetches the plan, the input dataclip and the
+// credentials, hands them to an [Engine] as a [Run], and reports to the server
+// what the engine does: run:start, step:start, run:log, step:complete,
+// run:complete, then it leaves. The engine decides what happens; the runner
+// owns how it is told: ids, timestamps, limits on size, which dataclips may be
+// referenced, the reason of the run.
+//
+// # Order and delivery
+//
+// The events of one run are sent one at a time, in the order in which the
+// engine made them; each waits for the server's reply to the one before. Runs
+// do not wait for each other. An event that could not be sent is sent once the
+// topic is joined again. One whose outcome is unknown, because the connection
+// was lost before the reply came, is sent again after the rejoin, and a refusal
+// of that second copy is taken to mean that the first had arrived.
+//
+// # Back-pressure
+//
+// The engine runs ahead of the connection, up to [Config.OutboxBytes] of events
+// that the server has not acknowledged; then the methods of [Run] and [Step]
+// block. Nothing is dropped.
+//
+// # What is not promised
+//
+// An engine that ignores its context cannot be stopped from outside. The run
+// ends without it after [Config.EngineGrace], and says so in the log.
+package runner

@@ -1,0 +1,63 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Engine executes plans.
+type Engine interface {
+	// Execute takes the run to its end and reports every step and line through
+	// it. It returns when nothing of the run is under way any more, which must
+	// be soon after ctx ended; [context.Cause] then tells why.
+	//
+	// A nil error means that the plan was followed to its end: the reason of
+	// the run is then the worst of its leaf steps. A [*Failure] says how the
+	// run ended instead; any other error is a Fail of type JobError. Steps
+	// still open when Execute returns are completed with that failure.
+	//
+	// Execute is called concurrently for different runs. A panic in it ends
+	// that run as a Crash.
+	Execute(ctx context.Context, run *Run) (Result, error)
+}
+
+// Preparer is an [Engine] that has something to do before a run may start,
+// such as finding its adaptors. An error ends the run before its run:start; one
+// that is no [*Failure] is an Exception of type PrepareError.
+type Preparer interface {
+	Engine
+	Prepare(ctx context.Context, run *Run) (Versions, error)
+}
+
+// Versions names what executes a run, for run:start: "worker", "engine", and
+// for each adaptor the list of its versions.
+type Versions map[string]any
+
+// Result is what a plan came to.
+type Result struct {
+	// State becomes final_state. Nil leaves it out.
+	State json.RawMessage
+}
+
+// Func is the simplest engine: a Go function that is the whole run. What it
+// returns, as JSON, is the final state; its error says why the run failed (see
+// [Engine]). It need not report steps.
+type Func func(ctx context.Context, run *Run) (any, error)
+
+var _ Engine = (Func)(nil)
+
+// Execute calls f.
+func (f Func) Execute(ctx context.Context, run *Run) (Result, error) {
+	state, err := f(ctx, run)
+	var failure *Failure
+	if state == nil || (errors.As(err, &failure) && failure.Reason.aborted()) {
+		return Result{}, err
+	}
+	data, marshalErr := json.Marshal(state)
+	if marshalErr != nil {
+		return Result{}, errors.Join(err, fmt.Errorf("the final state cannot be written as JSON: %w", marshalErr))
+	}
+	return Result{State: data}, err
+}

@@ -1,0 +1,76 @@
+package runner
+
+import (
+	"strconv"
+	"time"
+)
+
+// Limits bound one run. The worker has its own; a plan's options override
+// them.
+type Limits struct {
+	// RunTimeout is how long the engine may take. Defaults to 300 s.
+	RunTimeout time.Duration
+	// MemoryMB is what the engine may hold, in MB of 2^20 bytes. Defaults to 500.
+	MemoryMB float64
+	// PayloadMB is the largest output dataclip and final state. Defaults to 10.
+	PayloadMB float64
+	// LogPayloadMB is the largest log line. Defaults to 1.
+	LogPayloadMB float64
+	// WithholdDataclips keeps the contents of output dataclips from the
+	// server; their ids are still sent. A plan asks for it with
+	// output_dataclips: false.
+	WithholdDataclips bool
+	// JobLogLevel is the least severe level of a job's own lines that is
+	// sent: debug, info (the default), warn, error or none.
+	JobLogLevel string
+}
+
+// WithDefaults returns a copy of l with the zero fields filled.
+func (l Limits) WithDefaults() Limits {
+	if l.RunTimeout == 0 {
+		l.RunTimeout = 300 * time.Second
+	}
+	if l.MemoryMB == 0 {
+		l.MemoryMB = 500
+	}
+	if l.PayloadMB == 0 {
+		l.PayloadMB = 10
+	}
+	if l.LogPayloadMB == 0 {
+		l.LogPayloadMB = 1
+	}
+	return l
+}
+
+// override returns a copy of l with what the plan sets.
+func (l Limits) override(o PlanOptions) Limits {
+	set := func(limit *float64, value *float64) {
+		if value != nil && *value > 0 {
+			*limit = *value
+		}
+	}
+	set(&l.MemoryMB, o.RunMemoryLimitMB)
+	set(&l.PayloadMB, o.PayloadLimitMB)
+	set(&l.LogPayloadMB, o.LogPayloadLimitMB)
+	if o.RunTimeoutMS != nil && *o.RunTimeoutMS > 0 {
+		l.RunTimeout = milliseconds(*o.RunTimeoutMS)
+	}
+	if o.OutputDataclips != nil {
+		l.WithholdDataclips = !*o.OutputDataclips
+	}
+	if o.JobLogLevel != "" {
+		l.JobLogLevel = o.JobLogLevel
+	}
+	return l
+}
+
+func (l Limits) payloadBytes() int    { return bytesOf(l.PayloadMB) }
+func (l Limits) logPayloadBytes() int { return bytesOf(l.LogPayloadMB) }
+
+func bytesOf(mb float64) int { return int(mb * (1 << 20)) }
+
+// FormatMB writes a number of MB the way it stands in the log lines of OpenFn's
+// worker: 10mb, 0.5mb.
+func FormatMB(mb float64) string {
+	return strconv.FormatFloat(mb, 'f', -1, 64) + "mb"
+}

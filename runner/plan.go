@@ -1,0 +1,156 @@
+package runner
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Plan is what the server wants executed: a workflow as a graph of jobs. It is
+// the reply to fetch:plan. Everything but the jobs can be absent.
+type Plan struct {
+	ID             string    `json:"id"`
+	ProjectID      string    `json:"project_id"`
+	Name           string    `json:"name"`
+	Triggers       []Trigger `json:"triggers"`
+	Jobs           []Job     `json:"jobs"`
+	Edges          []Edge    `json:"edges"`
+	StartingNodeID string    `json:"starting_node_id"`
+	// DataclipID names the run's input; it is empty when there is none.
+	DataclipID string      `json:"dataclip_id"`
+	Options    PlanOptions `json:"options"`
+	// Globals is JavaScript whose exports every job sees.
+	Globals json.RawMessage `json:"globals"`
+	// Raw is the plan as the server sent it, with the fields this type does
+	// not know.
+	Raw json.RawMessage `json:"-"`
+}
+
+// Trigger is a node that starts a workflow and runs no code.
+type Trigger struct {
+	ID string `json:"id"`
+}
+
+// Job is a node with code.
+type Job struct {
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Adaptor string `json:"adaptor"`
+	Body    string `json:"body"`
+	// CredentialID and Credential are two spellings of the same thing; see
+	// [Job.CredentialRef].
+	CredentialID string          `json:"credential_id"`
+	Credential   json.RawMessage `json:"credential"`
+	// State is the job's own default state, which its input is laid over.
+	State json.RawMessage `json:"state"`
+}
+
+// CredentialRef returns the id of the job's credential, or the credential
+// itself where the plan carries it. Both are empty when it has none.
+func (j *Job) CredentialRef() (id string, inline json.RawMessage) {
+	if j.CredentialID != "" {
+		return j.CredentialID, nil
+	}
+	if len(j.Credential) == 0 || string(j.Credential) == "null" {
+		return "", nil
+	}
+	if json.Unmarshal(j.Credential, &id) == nil {
+		return id, nil
+	}
+	return "", j.Credential
+}
+
+// Label returns what people know the job by: its name, or else its id.
+func (j *Job) Label() string {
+	if j.Name != "" {
+		return j.Name
+	}
+	return j.ID
+}
+
+// Edge leads from a trigger or a job to a job.
+type Edge struct {
+	ID              string `json:"id"`
+	SourceTriggerID string `json:"source_trigger_id"`
+	SourceJobID     string `json:"source_job_id"`
+	TargetJobID     string `json:"target_job_id"`
+	// Condition is "always" (also when absent), "on_job_success",
+	// "on_job_failure", or a JavaScript expression over state.
+	Condition string `json:"condition"`
+	// Enabled is true when absent.
+	Enabled *bool `json:"enabled"`
+}
+
+// Source returns the id of the node that the edge leaves.
+func (e *Edge) Source() string {
+	if e.SourceJobID != "" {
+		return e.SourceJobID
+	}
+	return e.SourceTriggerID
+}
+
+// IsEnabled reports whether the edge may be followed at all.
+func (e *Edge) IsEnabled() bool { return e.Enabled == nil || *e.Enabled }
+
+// PlanOptions are the plan's own limits. A nil one leaves the worker's.
+type PlanOptions struct {
+	OutputDataclips   *bool    `json:"output_dataclips"`
+	RunTimeoutMS      *float64 `json:"run_timeout_ms"`
+	RunMemoryLimitMB  *float64 `json:"run_memory_limit_mb"`
+	PayloadLimitMB    *float64 `json:"payload_limit_mb"`
+	LogPayloadLimitMB *float64 `json:"log_payload_limit_mb"`
+	JobLogLevel       string   `json:"job_log_level"`
+	Sanitize          string   `json:"sanitize"`
+}
+
+// ParsePlan reads a plan as the server or a plan file has it. The error names
+// the field that is wrong.
+//
+// What only an engine can judge, such as an edge to a job that does not exist,
+// is left to it.
+func ParsePlan(data []byte) (*Plan, error) {
+	plan := &Plan{}
+	if err := json.Unmarshal(data, plan); err != nil {
+		return nil, fmt.Errorf("the plan cannot be read: %w", describeJSON(err))
+	}
+	if plan.ID == "" {
+		return nil, errors.New(`the plan has no "id"`)
+	}
+	seen := make(map[string]bool, len(plan.Jobs))
+	for i := range plan.Jobs {
+		id := plan.Jobs[i].ID
+		switch {
+		case id == "":
+			return nil, fmt.Errorf(`jobs[%d] of the plan has no "id"`, i)
+		case seen[id]:
+			return nil, fmt.Errorf("two jobs of the plan have the id %q", id)
+		}
+		seen[id] = true
+	}
+	for i := range plan.Edges {
+		if plan.Edges[i].TargetJobID == "" {
+			return nil, fmt.Errorf(`edges[%d] of the plan has no "target_job_id"`, i)
+		}
+	}
+	plan.Raw = append(json.RawMessage(nil), data...)
+	return plan, nil
+}
+
+// describeJSON turns an error of encoding/json into one for people who do not
+// know the Go types it names.
+func describeJSON(err error) error {
+	var wrongType *json.UnmarshalTypeError
+	if errors.As(err, &wrongType) {
+		where := wrongType.Field
+		if where == "" {
+			where = "the whole"
+		}
+		return fmt.Errorf("%s must not be of type %s", where, wrongType.Value)
+	}
+	return err
+}
+
+func milliseconds(ms float64) time.Duration {
+	return time.Duration(ms * float64(time.Millisecond))
+}

@@ -1,0 +1,56 @@
+package runner
+
+import "fmt"
+
+// Reason is how a run or a step ended, in Lightning's words.
+type Reason string
+
+// The reasons, from good to bad. Those after Fail end the run at once.
+const (
+	// Success: nothing went wrong.
+	Success Reason = "success"
+	// Fail: the job reported an error; the workflow goes on along its edges.
+	Fail Reason = "fail"
+	// Crash: the job threw what it should not have, or cannot be compiled.
+	Crash Reason = "crash"
+	// Cancel: somebody ended the run before its time.
+	Cancel Reason = "cancel"
+	// Kill: a limit was exceeded, of time or of memory.
+	Kill Reason = "kill"
+	// Exception: a fault outside the user's code.
+	Exception Reason = "exception"
+)
+
+// severity orders reasons: of several leaf steps, the worst decides.
+func (r Reason) severity() int {
+	switch r {
+	case Success:
+		return 0
+	case Fail:
+		return 1
+	case Crash:
+		return 2
+	case Cancel:
+		return 3
+	case Kill:
+		return 4
+	}
+	return 5
+}
+
+// aborted reports whether the reason is one that ends a run before its plan
+// does. Such a run has no final state.
+func (r Reason) aborted() bool { return r != Success && r != Fail }
+
+// Failure is an error that says how a run ended. An engine returns one when
+// the run ended before its plan did; a [Func] may return one as well.
+type Failure struct {
+	Reason Reason
+	// Type is Lightning's error_type, such as "CompileError".
+	Type    string
+	Message string
+}
+
+func (f *Failure) Error() string {
+	return fmt.Sprintf("%s (%s): %s", f.Type, f.Reason, f.Message)
+}

@@ -1,0 +1,141 @@
+package runner
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Run is one claimed run as its engine sees it: what to execute, and where to
+// report. Its methods may be called concurrently; each call happens before the
+// server sees the next one's event. They block while the outbox is full, until
+// the run's context ends.
+type Run struct {
+	ID   string
+	Plan *Plan
+	// Input is the JSON of the run's input dataclip, nil when it has none.
+	Input json.RawMessage
+	// Limits are the worker's, overridden by the plan's. The runner applies
+	// those on time and on payloads; memory and log level are the engine's.
+	Limits Limits
+	// Versions are what run:start tells the server; they are set once the
+	// engine has prepared the run.
+	Versions Versions
+
+	credentials map[string]json.RawMessage // by job id
+	scrub       *scrubber
+	outbox      *outbox
+	log         *slog.Logger
+	done        <-chan struct{} // closed when the engine's context ends
+
+	mu    sync.Mutex
+	open  []*Step // started and not completed, oldest first
+	leafs []*Step // completed, with nothing after them
+}
+
+// Credential returns the JSON of the job's credential, nil when it has none.
+func (r *Run) Credential(jobID string) json.RawMessage { return r.credentials[jobID] }
+
+// Log sends a line that belongs to no step.
+func (r *Run) Log(line Line) { r.logLine(line, nil) }
+
+// Print sends its arguments, formatted as [fmt.Sprint] does, as a line of level
+// info.
+func (r *Run) Print(args ...any) { r.Log(TextLine("info", "JOB", fmt.Sprint(args...))) }
+
+// StartStep reports that the job begins to execute. Its input is what the step
+// from came to, or the run's own input when from is nil. The same job may be
+// started more than once, as it is where two branches of a workflow join.
+func (r *Run) StartStep(jobID string, from *Step) *Step {
+	step := newStep(r, jobID, from)
+	r.mu.Lock()
+	r.open = append(r.open, step)
+	r.mu.Unlock()
+	r.report(&stepStart{step: step, at: time.Now()}, 0)
+	return step
+}
+
+// closeOpen completes, with the failure that ended the run, the steps that the
+// engine left open.
+func (r *Run) closeOpen(failure *Failure) {
+	r.mu.Lock()
+	open := r.open
+	r.open = nil
+	r.mu.Unlock()
+	for _, step := range open {
+		step.abort(failure)
+	}
+}
+
+// leafSteps returns the completed steps that nothing came after.
+func (r *Run) leafSteps() []*Step {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]*Step(nil), r.leafs...)
+}
+
+// completed moves a step out of the open ones. It reports false when it was
+// not among them: it had been completed before.
+func (r *Run) completed(step *Step, result StepResult) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, s := range r.open {
+		if s != step {
+			continue
+		}
+		r.open = append(r.open[:i], r.open[i+1:]...)
+		step.result = result
+		if result.Leaf {
+			r.leafs = append(r.leafs, step)
+		}
+		return true
+	}
+	return false
+}
+
+func (r *Run) report(e event, size int) { r.outbox.put(r.done, e, size) }
+
+func (r *Run) logLine(line Line, step *Step) {
+	entry := newRunLog(r, line, step)
+	r.report(entry, entry.size())
+}
+
+// Line is one line of a run's log.
+type Line struct {
+	// Level is success, always, info, warn, error or debug.
+	Level string
+	// Source names who wrote it, in at most 8 characters: JOB for the console
+	// of a job, ADA for that of an adaptor, R/T and RTE for the engine.
+	Source string
+	// Message holds a JSON value for each argument that was logged.
+	Message []json.RawMessage
+	// Time defaults to now.
+	Time time.Time
+}
+
+// TextLine returns a line of one string.
+func TextLine(level, source, text string) Line {
+	message, _ := json.Marshal(text) // a string cannot fail to marshal
+	return Line{Level: level, Source: source, Message: []json.RawMessage{message}}
+}
+
+const maxSource = 8 // what Lightning's log lines have room for
+
+// withDefaults returns a copy of l that Lightning will accept.
+func (l Line) withDefaults() Line {
+	if l.Time.IsZero() {
+		l.Time = time.Now()
+	}
+	switch l.Level {
+	case "success", "always", "info", "warn", "error", "debug":
+	default:
+		l.Level = "info"
+	}
+	if len(l.Source) > maxSource {
+		l.Source = strings.ToValidUTF8(l.Source[:maxSource], "")
+	}
+	return l
+}

@@ -1,0 +1,223 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/phxworker/phxworker/channel"
+)
+
+// Config is what a [Runner] needs. The zero values of all but Socket and Engine
+// are the defaults.
+type Config struct {
+	// Socket carries the topics of the runs.
+	Socket *channel.Socket
+	// Engine executes the plans.
+	Engine Engine
+	// Limits are the worker's own; see [Limits] for their defaults.
+	Limits Limits
+	// Version is the worker's, as run:start tells it. Defaults to "dev".
+	Version string
+	// MessageTimeout is how long an event may go unanswered before the log
+	// says so. Defaults to 30 s.
+	MessageTimeout time.Duration
+	// OutboxBytes bounds the events of one run that the server has not
+	// acknowledged yet. Defaults to 16 MiB.
+	OutboxBytes int
+	// EngineGrace is how long an engine has to return after its context
+	// ended. Defaults to 5 s.
+	EngineGrace time.Duration
+	// ReportGrace is how long the last events may take after the context of
+	// [Runner.Run] ended. Defaults to 15 s.
+	ReportGrace time.Duration
+	// Logger defaults to one that discards.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	c.Limits = c.Limits.WithDefaults()
+	if c.Version == "" {
+		c.Version = "dev"
+	}
+	if c.MessageTimeout == 0 {
+		c.MessageTimeout = 30 * time.Second
+	}
+	if c.OutboxBytes == 0 {
+		c.OutboxBytes = 16 << 20
+	}
+	if c.EngineGrace == 0 {
+		c.EngineGrace = 5 * time.Second
+	}
+	if c.ReportGrace == 0 {
+		c.ReportGrace = 15 * time.Second
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Runner takes claimed runs to their end. It keeps nothing between runs, and
+// Run may be called concurrently.
+type Runner struct {
+	cfg Config
+}
+
+// New returns a Runner.
+func New(cfg Config) *Runner { return &Runner{cfg: cfg.withDefaults()} }
+
+// Outcome is how a run went.
+type Outcome struct {
+	RunID string
+	// Reason is what run:complete said, or would have said.
+	Reason Reason
+	// Type and Message are empty after a success.
+	Type, Message string
+	// Err is set when the server was not told: why it could not be.
+	Err error
+	// Took is the time from the join of the topic to the end.
+	Took time.Duration
+}
+
+// Run executes the run with the given id, whose topic the token opens, and
+// returns when the server has been told how it ended, or when it cannot be.
+//
+// When ctx ends, the engine is stopped and the run is reported as a Cancel,
+// for which there is [Config.ReportGrace].
+func (r *Runner) Run(ctx context.Context, id, token string) Outcome {
+	log := r.cfg.Logger.With("run_id", id)
+	begin := time.Now()
+
+	topic, err := r.cfg.Socket.Join(ctx, "run:"+id, joinPayload{Token: token})
+	if err != nil {
+		log.Error("cannot join the run; the server will call it lost", "error", err)
+		return Outcome{RunID: id, Reason: Exception, Type: "JoinError", Message: err.Error(), Err: err, Took: time.Since(begin)}
+	}
+	report, stop := lingering(ctx, r.cfg.ReportGrace)
+	defer stop()
+
+	failure, err := r.follow(ctx, report, topic, id, log)
+	if err == nil {
+		// The run is over for the server; a topic that stays behind is no
+		// fault of the run.
+		if err := topic.Leave(report); err != nil {
+			log.Debug("cannot leave the topic of a finished run", "error", err)
+		}
+	}
+
+	out := Outcome{RunID: id, Reason: Success, Err: err, Took: time.Since(begin)}
+	if failure != nil {
+		out.Reason, out.Type, out.Message = failure.Reason, failure.Type, failure.Message
+	}
+	if err != nil {
+		log.Error("the end of the run could not be reported", "reason", out.Reason, "error_type", out.Type, "error", err)
+	} else {
+		log.Info("run complete", "reason", out.Reason, "error_type", out.Type, "took", out.Took.Round(time.Microsecond))
+	}
+	return out
+}
+
+type joinPayload struct {
+	Token string `json:"token"`
+}
+
+// follow takes a joined run to its run:complete. The failure is nil for a
+// success; the error is for what could not be reported.
+func (r *Runner) follow(ctx, report context.Context, topic *channel.Topic, id string, log *slog.Logger) (*Failure, error) {
+	working, abandon := context.WithCancelCause(ctx)
+	defer abandon(nil)
+
+	box := newOutbox(topic, log, r.cfg.OutboxBytes, r.cfg.MessageTimeout)
+	sent := make(chan error, 1)
+	go func() {
+		err := box.run(report)
+		abandon(err) // an engine that nobody can hear may stop
+		sent <- err
+	}()
+
+	run, result, failure := r.attempt(working, topic, box, id, log)
+	if failure == nil {
+		failure = worstLeaf(run)
+	}
+	logEnd(run, failure)
+	box.close()
+	if err := <-sent; err != nil {
+		return failure, err
+	}
+	return failure, complete(report, box, run, result, failure)
+}
+
+// attempt loads the run and executes it. The run is never nil.
+func (r *Runner) attempt(ctx context.Context, topic *channel.Topic, box *outbox, id string, log *slog.Logger) (*Run, Result, *Failure) {
+	run := &Run{ID: id, Plan: &Plan{ID: id}, scrub: &scrubber{}, outbox: box, log: log, Limits: r.cfg.Limits}
+	if err := r.load(ctx, topic, run); err != nil {
+		return run, Result{}, failureOf(ctx, err)
+	}
+
+	ctx, cancel := context.WithTimeoutCause(ctx, run.Limits.RunTimeout, timeoutFailure(run.Limits.RunTimeout))
+	defer cancel()
+	run.done = ctx.Done()
+
+	versions, err := r.prepare(ctx, run)
+	if err != nil {
+		return run, Result{}, failureOf(ctx, err)
+	}
+	run.Versions = versions
+	run.report(&runStart{versions: versions, at: time.Now()}, 0)
+	result, failure := r.execute(ctx, run)
+	if failure != nil {
+		run.closeOpen(failure)
+	}
+	return run, result, failure
+}
+
+// load fetches what the run needs before its engine can begin.
+func (r *Runner) load(ctx context.Context, topic *channel.Topic, run *Run) error {
+	plan, err := fetchPlan(ctx, topic)
+	if err != nil {
+		return err
+	}
+	run.Plan = plan
+	run.Limits = r.cfg.Limits.override(plan.Options)
+	if run.Input, err = fetchDataclip(ctx, topic, plan.DataclipID); err != nil {
+		return err
+	}
+	if run.credentials, err = fetchCredentials(ctx, topic, plan.Jobs); err != nil {
+		return err
+	}
+	run.scrub = newScrubber(run.credentials)
+	return nil
+}
+
+func (r *Runner) prepare(ctx context.Context, run *Run) (Versions, error) {
+	versions := Versions{"worker": r.cfg.Version}
+	preparer, ok := r.cfg.Engine.(Preparer)
+	if !ok {
+		return versions, nil
+	}
+	more, err := preparer.Prepare(ctx, run)
+	var failure *Failure
+	if err != nil && ctx.Err() == nil && !errors.As(err, &failure) {
+		err = &Failure{Reason: Exception, Type: "PrepareError", Message: err.Error()}
+	}
+	for name, version := range more {
+		versions[name] = version
+	}
+	return versions, err
+}
+
+// lingering returns a context that ends a grace period after parent does, so
+// that the end of a run that was stopped can still be reported.
+func lingering(parent context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
+	stop := context.AfterFunc(parent, func() {
+		timer := time.AfterFunc(grace, func() { cancel(context.Cause(parent)) })
+		context.AfterFunc(ctx, func() { timer.Stop() })
+	})
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}

@@ -1,0 +1,64 @@
+package claim_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/phxworker/phxworker/claim"
+	"github.com/phxworker/phxworker/slots"
+)
+
+// instant is a server that always has a run, and a worker that is done with it at
+// once: what is left is the loop.
+type instant struct {
+	reply []claim.Run
+	left  int
+	stop  context.CancelFunc
+}
+
+func (i *instant) Claim(context.Context, claim.Request) ([]claim.Run, error) {
+	if i.left--; i.left <= 0 {
+		i.stop()
+	}
+	return i.reply, nil
+}
+
+func (i *instant) Start(_ claim.Run, slot *slots.Slot) { slot.Release() }
+
+// BenchmarkCycle is one claim that brings a run, from slot to slot. The baseline
+// is the same life of a slot and the same calls with no loop around them.
+func BenchmarkCycle(b *testing.B) {
+	k := newKey(b)
+	reply := []claim.Run{{ID: "r1", Token: k.sign(b, "r1")}}
+
+	b.Run("baseline", func(b *testing.B) {
+		_, cancel := context.WithCancel(b.Context())
+		defer cancel()
+		pool := slots.NewPool(slots.Plain(4)[0])
+		server := &instant{reply: reply, left: b.N, stop: cancel}
+		req := claim.Request{Demand: 1, Queues: pool.Group().Queues}
+		b.ReportAllocs()
+		b.ResetTimer()
+		for range b.N {
+			slot, _ := pool.Reserve()
+			runs, _ := server.Claim(b.Context(), req)
+			slot.Fill(runs[0].ID)
+			server.Start(runs[0], slot)
+		}
+	})
+	loop := func(verifier *claim.Verifier) func(*testing.B) {
+		return func(b *testing.B) {
+			intake, cancel := context.WithCancel(b.Context())
+			defer cancel()
+			server := &instant{reply: reply, left: b.N, stop: cancel}
+			l := claim.NewLoop(claim.Config{Pool: slots.NewPool(slots.Plain(4)[0]), Claimer: server, Starter: server, Verifier: verifier})
+			b.ReportAllocs()
+			b.ResetTimer()
+			if err := l.Run(intake, b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.Run("loop", loop(nil))
+	b.Run("loop with tokens verified", loop(k.verifier(b)))
+}

@@ -1,0 +1,60 @@
+package claim
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/phxworker/phxworker/slots"
+)
+
+// Request is the payload of a claim. All three fields are always sent: Lightning's
+// channel crashes when Demand or WorkerName is missing.
+type Request struct {
+	// Demand is the most runs the server may return, at least 1.
+	Demand int `json:"demand"`
+	// WorkerName is shown by the server as who took the run; null when unset.
+	WorkerName *string `json:"worker_name"`
+	// Queues in the order of preference, as in [slots.Group]. Shared between
+	// requests: to be read only.
+	Queues []string `json:"queues"`
+}
+
+// Run is one run that the server has given to this worker.
+type Run struct {
+	ID string `json:"id"`
+	// Token opens the run's topic. It is a secret: it is left out wherever a
+	// Run is printed or logged, but not when it is marshalled as JSON.
+	Token string `json:"token"`
+}
+
+// String returns the run's id.
+func (r Run) String() string { return r.ID }
+
+// GoString returns the run without its token.
+func (r Run) GoString() string { return "claim.Run{ID:" + r.ID + "}" }
+
+// LogValue returns the run's id, for a logger that is given the whole run.
+func (r Run) LogValue() slog.Value { return slog.StringValue(r.ID) }
+
+// Claimer puts a claim to the server.
+type Claimer interface {
+	// Claim blocks until the worker is on the queue's topic, sends the request
+	// and returns the runs of the reply, none if there was nothing. The runs are
+	// ignored when err is not nil.
+	//
+	// The loop's slots stay reserved until Claim returns, so it must return
+	// as soon as the reply can no longer come: when the connection or the topic
+	// is lost, and when ctx is done. ctx is the work context of [Loop.Run], which
+	// outlives the intake; an implementation that has sent nothing yet when
+	// the intake ends should return then, with the cause of that.
+	Claim(ctx context.Context, req Request) ([]Run, error)
+}
+
+// Starter takes the runs that were claimed.
+type Starter interface {
+	// Start begins to execute run and returns without waiting for it. It is
+	// called by the loop's goroutine, one run at a time, in the order of the
+	// reply. The slot is filled with the run already; from here on it belongs
+	// to the Starter, who releases it when the run is over.
+	Start(run Run, slot *slots.Slot)
+}

@@ -1,0 +1,70 @@
+package claim
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/phxworker/phxworker/slots"
+)
+
+// What a zero Config uses: OpenFn's own worker has the same back-off.
+const (
+	DefaultMinBackoff = time.Second
+	DefaultMaxBackoff = 10 * time.Second
+)
+
+// Config is what a [Loop] works with.
+type Config struct {
+	// Pool has the slots of the loop's group. The loop must be the only one
+	// that reserves from it. Required.
+	Pool *slots.Pool
+	// Claimer puts the claims to the server. Required.
+	Claimer Claimer
+	// Starter takes the runs. Required.
+	Starter Starter
+	// WorkerName is sent with each claim. Defaults to none, which is null on
+	// the wire.
+	WorkerName string
+	// Verifier checks the token of each run. Defaults to nil: tokens are not
+	// checked.
+	Verifier *Verifier
+	// DemandAll asks for as many runs in one claim as there are open slots.
+	// Defaults to one run a claim, which spreads runs over the workers.
+	DemandAll bool
+	// MinBackoff is the pause after the first claim that brought nothing.
+	// Defaults to DefaultMinBackoff.
+	MinBackoff time.Duration
+	// MaxBackoff is the longest pause. Defaults to DefaultMaxBackoff, and is
+	// raised to MinBackoff if it is less.
+	MaxBackoff time.Duration
+	// Logger gets the attribute "group". Defaults to none.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.MinBackoff <= 0 {
+		c.MinBackoff = DefaultMinBackoff
+	}
+	if c.MaxBackoff <= 0 {
+		c.MaxBackoff = DefaultMaxBackoff
+	}
+	c.MaxBackoff = max(c.MaxBackoff, c.MinBackoff)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// missing returns the name of a required field that is not set, or "".
+func (c Config) missing() string {
+	switch {
+	case c.Pool == nil:
+		return "Pool"
+	case c.Claimer == nil:
+		return "Claimer"
+	case c.Starter == nil:
+		return "Starter"
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,53 @@
+// Package claim asks the server for runs, one [Loop] for each slot group.
+//
+// A loop reserves a slot, claims, and hands each run that comes back to a
+// [Starter] together with its slot. It asks for nothing it has no slot for. Each
+// group has a loop, a pool and a back-off of its own, and loops know nothing of
+// each other: a busy group does not hold up another, and an empty queue slows
+// down only the group that waits for it.
+//
+// # When a loop claims
+//
+//	a claim brought a run   again at once, while a slot is open
+//	a claim brought none    after the back-off, or at once on a wake-up or a finished run
+//	a claim failed          the same; the slot is free in between
+//	no slot is open         not at all, until a slot of the own pool is freed
+//
+// A loop has one claim in flight at most. The back-off grows by 1.15 from
+// MinBackoff to MaxBackoff, each pause off by up to a tenth either way so that
+// workers that started together drift apart, but never shorter than MinBackoff
+// nor longer than MaxBackoff. A run, a wake-up and a finished run start it over.
+//
+// Wake-ups coalesce. Those that come while a claim is in flight cause one more
+// claim, as soon as its reply is there: the server may have looked before the
+// run was put in the queue. Those that come while the group is full cause none,
+// since the claim that follows the next freed slot sees what they were about.
+//
+// # More runs than asked for
+//
+// A run in a reply is claimed at the server, and nobody else will get it, so it
+// is never dropped. Runs beyond the reserved slots take what is open in the pool;
+// the rest are held, in order and with a warning, and start as slots are freed,
+// before anything else is claimed. So runs started and slots reserved together
+// never exceed the pool's size, whatever the server answers.
+//
+// # Stopping
+//
+// [Loop.Run] has two contexts. When intake ends there is no new claim; the claim
+// in flight goes on under work, and its runs, and those that are held, are
+// started. Run returns when none is left, or when work ends too.
+//
+// # Tokens
+//
+// With a [Verifier], the token of each run is checked before it is started. A run
+// whose token is refused is reported as an error and not started; the server will
+// in time count it as lost. A reply that has such runs only counts as a failure,
+// so a server that signs with the wrong key is not asked over and over.
+//
+// # Not promised
+//
+// A run is started at most once for each time the server hands it out; the same id
+// twice is not noticed here. Whether a claim whose reply was lost took a run is
+// not known, and not resolved here. Order between groups, and fairness, are the
+// server's concern.
+package claim

@@ -1,0 +1,51 @@
+package claim
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrRunning is returned by [Loop.Run] of a loop that is running: two of them would
+// claim twice as often as the back-off allows.
+var ErrRunning = errors.New("claim: the loop is running already; make another with NewLoop, with its own pool")
+
+// errNoID refuses a run that has no topic to join.
+var errNoID = errors.New("the server gave it no id")
+
+// ConfigError is returned by [Loop.Run] of a loop that cannot work.
+type ConfigError struct {
+	Field string // the field of Config that must be set
+}
+
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("claim: Config.%s is not set; a loop needs a Pool, a Claimer and a Starter", e.Field)
+}
+
+// KeyError is a text that [NewVerifier] does not take as a public key. It never
+// has the text itself, which may be a private key given by mistake.
+type KeyError struct {
+	Problem string // what is wrong with it
+	Err     error  // the cause, may be nil
+}
+
+func (e *KeyError) Error() string {
+	const remedy = "give the RSA public key as PEM, or that PEM in base64 (Lightning's WORKER_LIGHTNING_PUBLIC_KEY)"
+	if e.Err != nil {
+		return fmt.Sprintf("public key for run tokens: %s: %v; %s", e.Problem, e.Err, remedy)
+	}
+	return fmt.Sprintf("public key for run tokens: %s; %s", e.Problem, remedy)
+}
+
+func (e *KeyError) Unwrap() error { return e.Err }
+
+// TokenError is a run whose token was refused. It never has the token.
+type TokenError struct {
+	RunID string
+	Err   error // why, for a person; of golang-jwt where it found the fault
+}
+
+func (e *TokenError) Error() string {
+	return fmt.Sprintf("token of run %q refused: %v", e.RunID, e.Err)
+}
+
+func (e *TokenError) Unwrap() error { return e.Err }

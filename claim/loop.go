@@ -1,0 +1,148 @@
+package claim
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/phxworker/phxworker/slots"
+)
+
+// Loop claims runs for one slot group. See the package comment for when it does.
+type Loop struct {
+	cfg     Config
+	log     *slog.Logger
+	request Request       // of every claim; only Demand changes
+	wakeups chan struct{} // capacity one: wake-ups coalesce
+	running atomic.Bool
+	tally   tally
+
+	// What is below is used by Run's goroutine only.
+
+	pace     *pace
+	reserved []*slots.Slot // for the claim that is being made
+	held     []Run         // claimed at the server, waiting for a slot
+	failure  string        // what the last claim failed of, "" if it did not
+}
+
+// NewLoop returns a loop that does nothing until [Loop.Run].
+func NewLoop(cfg Config) *Loop {
+	cfg = cfg.withDefaults()
+	l := &Loop{
+		cfg:     cfg,
+		log:     cfg.Logger,
+		wakeups: make(chan struct{}, 1),
+		pace:    newPace(cfg.MinBackoff, cfg.MaxBackoff),
+	}
+	if cfg.Pool != nil { // if not, Run says so
+		group := cfg.Pool.Group()
+		l.log = cfg.Logger.With("group", group.Name)
+		l.request.Queues = group.Queues
+	}
+	if cfg.WorkerName != "" {
+		l.request.WorkerName = &l.cfg.WorkerName
+	}
+	return l
+}
+
+// Wake tells the loop that there may be a run now. It never blocks, and may be
+// called by any goroutine at any time, before Run and after it too.
+func (l *Loop) Wake() {
+	select {
+	case l.wakeups <- struct{}{}:
+	default:
+	}
+}
+
+// Stats returns what the loop has done so far. It may be called at any time; the
+// numbers of a claim that is being made may be there in part.
+func (l *Loop) Stats() Stats { return l.tally.read() }
+
+// Run claims until intake ends, then lets the claim in flight end, under work,
+// and starts the runs it brings and those that wait for a slot. The end of work
+// ends that as well. It returns nil when either has happened, a [*ConfigError]
+// if the loop cannot work, and [ErrRunning] if it is running already. It has no
+// goroutine of its own that could outlive it.
+func (l *Loop) Run(intake, work context.Context) error {
+	if field := l.cfg.missing(); field != "" {
+		return &ConfigError{Field: field}
+	}
+	if !l.running.CompareAndSwap(false, true) {
+		return ErrRunning
+	}
+	defer l.running.Store(false)
+
+	l.pace.reset()
+	for intake.Err() == nil && work.Err() == nil {
+		l.forgetSignals()
+		switch l.turn(intake, work) {
+		case brought:
+			l.pace.reset()
+		case nothing:
+			l.pause(intake, work)
+		case full:
+			l.awaitSlot(intake, work)
+		}
+	}
+	l.startRest(work)
+	return nil
+}
+
+// forgetSignals takes the signals of what the next turn will see by itself: a
+// claim that is sent after a wake-up answers it.
+func (l *Loop) forgetSignals() {
+	select {
+	case <-l.wakeups:
+		l.pace.reset()
+	default:
+	}
+	select {
+	case <-l.cfg.Pool.Freed():
+		l.pace.reset()
+	default:
+	}
+}
+
+// pause waits for the back-off, or less if there is a reason to claim.
+func (l *Loop) pause(intake, work context.Context) {
+	timer := time.NewTimer(l.pace.next())
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-l.wakeups:
+		l.pace.reset()
+	case <-l.cfg.Pool.Freed():
+		l.pace.reset()
+	case <-intake.Done():
+	case <-work.Done():
+	}
+}
+
+// awaitSlot waits until the group has room. There is no timer, and no wake-up
+// ends it: without a slot there is nothing that could be done about either.
+func (l *Loop) awaitSlot(intake, work context.Context) {
+	select {
+	case <-l.cfg.Pool.Freed():
+		l.pace.reset()
+	case <-intake.Done():
+	case <-work.Done():
+	}
+}
+
+// startRest starts the runs that are held after the last claim, as slots are
+// freed. What is left when work ends is lost to the server's time-out, so it is
+// not passed over in silence.
+func (l *Loop) startRest(work context.Context) {
+	for l.startHeld(); len(l.held) > 0 && work.Err() == nil; l.startHeld() {
+		select {
+		case <-l.cfg.Pool.Freed():
+		case <-work.Done():
+		}
+	}
+	for _, run := range l.held {
+		l.log.Error("claimed run given up: the worker stopped before a slot was free", "run_id", run.ID)
+	}
+	clear(l.held)
+	l.held = l.held[:0]
+}

@@ -1,0 +1,170 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/phxworker/phxworker/slots"
+)
+
+// outcome is what a turn of the loop came to.
+type outcome uint8
+
+const (
+	full    outcome = iota // no slot is open: nothing was asked
+	brought                // the claim brought a run
+	nothing                // it did not, for whatever reason
+)
+
+func (o outcome) String() string {
+	switch o {
+	case full:
+		return "full"
+	case brought:
+		return "brought"
+	case nothing:
+		return "nothing"
+	default:
+		return fmt.Sprintf("outcome(%d)", uint8(o))
+	}
+}
+
+// turn makes one claim, if there is a slot for it, and starts the runs it brings.
+func (l *Loop) turn(intake, work context.Context) outcome {
+	if l.startHeld(); len(l.held) > 0 {
+		return full
+	}
+	l.reserve()
+	if len(l.reserved) == 0 {
+		return full
+	}
+	defer l.giveBack()
+
+	l.request.Demand = len(l.reserved)
+	l.tally.claims.Add(1)
+	runs, err := l.cfg.Claimer.Claim(work, l.request)
+	if err != nil {
+		if !endedBy(intake, err) && !endedBy(work, err) {
+			l.tally.failed.Add(1)
+			l.reportFailure(err)
+		}
+		return nothing
+	}
+	l.reportSuccess()
+	if len(runs) == 0 {
+		l.tally.empty.Add(1)
+		return nothing
+	}
+	if !l.admit(runs) {
+		return nothing
+	}
+	l.startHeld()
+	if len(l.held) > 0 {
+		l.tally.held.Add(uint64(len(l.held)))
+		l.log.Warn("the server returned more runs than were asked for: some wait for a slot",
+			"demand", l.request.Demand, "runs", len(runs), "waiting", len(l.held))
+	}
+	return brought
+}
+
+// reserve takes the slots to claim for. One that is freed meanwhile is not
+// missed: its signal stays in the channel.
+func (l *Loop) reserve() {
+	for {
+		slot, ok := l.cfg.Pool.Reserve()
+		if !ok {
+			return
+		}
+		l.reserved = append(l.reserved, slot)
+		if !l.cfg.DemandAll {
+			return
+		}
+	}
+}
+
+// giveBack releases the slots that no run came for.
+func (l *Loop) giveBack() {
+	for _, slot := range l.reserved {
+		slot.Release()
+	}
+	clear(l.reserved)
+	l.reserved = l.reserved[:0]
+}
+
+// admit adds the runs of a reply to those that wait for a slot, and reports
+// whether there was any. Runs without a good token are left out.
+func (l *Loop) admit(runs []Run) bool {
+	before := len(l.held)
+	for _, run := range runs {
+		if err := l.check(run); err != nil {
+			l.tally.refused.Add(1)
+			l.log.Error("run refused, it will not be started", "run_id", run.ID, "error", err)
+			continue
+		}
+		l.held = append(l.held, run)
+	}
+	return len(l.held) > before
+}
+
+func (l *Loop) check(run Run) error {
+	if run.ID == "" {
+		return errNoID
+	}
+	if l.cfg.Verifier == nil {
+		return nil
+	}
+	return l.cfg.Verifier.Verify(run)
+}
+
+// startHeld starts runs, in order, while there are slots for them.
+func (l *Loop) startHeld() {
+	started := 0
+	for _, run := range l.held {
+		slot, ok := l.takeSlot()
+		if !ok {
+			break
+		}
+		started++
+		slot.Fill(run.ID)
+		l.tally.runs.Add(1)
+		l.cfg.Starter.Start(run, slot)
+	}
+	l.held = slices.Delete(l.held, 0, started)
+}
+
+// takeSlot prefers a slot that was reserved for this claim.
+func (l *Loop) takeSlot() (*slots.Slot, bool) {
+	last := len(l.reserved) - 1
+	if last < 0 {
+		return l.cfg.Pool.Reserve()
+	}
+	slot := l.reserved[last]
+	l.reserved[last] = nil
+	l.reserved = l.reserved[:last]
+	return slot, true
+}
+
+// reportFailure logs an error that is not the one of the claim before: a server
+// that is away for an hour is one line.
+func (l *Loop) reportFailure(err error) {
+	// The text is all there is to compare: two claims never fail of one value.
+	if text := err.Error(); text != l.failure {
+		l.failure = text
+		l.log.Warn("claim failed, the loop keeps trying", "error", err)
+	}
+}
+
+func (l *Loop) reportSuccess() {
+	if l.failure != "" {
+		l.failure = ""
+		l.log.Info("claims are answered again")
+	}
+}
+
+// endedBy reports whether err is what the end of ctx makes of a claim, which is
+// a stop that somebody asked for and no failure.
+func endedBy(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
+}

@@ -1,0 +1,138 @@
+package channel
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Config says how to reach a server. Only URL is required.
+type Config struct {
+	// URL is the endpoint as it is mounted in the Phoenix router, for example
+	// wss://example.org/socket: without the /websocket that clients add. The
+	// schemes http and https mean ws and wss. A query is kept.
+	URL string
+	// Params returns the parameters of the socket. It is called before every
+	// dial, so tokens can be fresh; its context ends after HandshakeTimeout. An
+	// error counts as a failed dial. Defaults to none.
+	Params func(ctx context.Context) (url.Values, error)
+	// Header is sent with the upgrade request. Defaults to none.
+	Header http.Header
+	// TLS is used for wss. Defaults to the system's certificate authorities.
+	TLS *tls.Config
+	// Proxy chooses the proxy of a dial. Defaults to http.ProxyFromEnvironment.
+	Proxy func(*http.Request) (*url.URL, error)
+	// NetDial makes the network connections, for tests and special networks.
+	// Defaults to net.Dialer.
+	NetDial func(ctx context.Context, network, addr string) (net.Conn, error)
+
+	// HeartbeatInterval is the time between two heartbeats; one that is not
+	// answered by the next ends the connection. Phoenix drops a client that was
+	// silent for 60 s. Defaults to 30 s.
+	HeartbeatInterval time.Duration
+	// HandshakeTimeout bounds a dial up to the end of the upgrade. Defaults to 15 s.
+	HandshakeTimeout time.Duration
+	// JoinTimeout bounds the wait for the reply to one join, or to a leave.
+	// Defaults to 10 s.
+	JoinTimeout time.Duration
+	// WriteTimeout bounds the writing of one message; exceeding it ends the
+	// connection. Defaults to 30 s.
+	WriteTimeout time.Duration
+
+	// ReadLimit is the size in bytes, after decompression, of the largest
+	// message taken from the server; a larger one ends the connection. Defaults
+	// to 64 MiB.
+	ReadLimit int64
+	// MaxFrame is the size in bytes, once encoded, of the largest message sent.
+	// Defaults to 11,000,000, the limit that OpenFn Lightning sets.
+	MaxFrame int
+	// PushBuffer is how many messages of the server wait per topic for their
+	// reader. Defaults to 64.
+	PushBuffer int
+	// DisableCompression stops offering permessage-deflate. Compression is
+	// offered by default; the server decides, and small messages are sent plain
+	// in any case.
+	DisableCompression bool
+
+	// MinBackoff and MaxBackoff bound the waits between attempts to connect or
+	// to join again: the n-th is random between zero and MinBackoff × 2ⁿ, but
+	// never more than MaxBackoff. They default to 500 ms and 30 s.
+	MinBackoff, MaxBackoff time.Duration
+	// Logger receives what a person should know of. Tokens are never logged.
+	// Defaults to none.
+	Logger *slog.Logger
+}
+
+// withDefaults returns a copy with the defaults filled in.
+func (c Config) withDefaults() Config {
+	c.Header = c.Header.Clone()
+	fill(&c.HeartbeatInterval, 30*time.Second)
+	fill(&c.HandshakeTimeout, 15*time.Second)
+	fill(&c.JoinTimeout, 10*time.Second)
+	fill(&c.WriteTimeout, 30*time.Second)
+	fill(&c.ReadLimit, 64<<20)
+	fill(&c.MaxFrame, 11_000_000)
+	fill(&c.PushBuffer, 64)
+	fill(&c.MinBackoff, 500*time.Millisecond)
+	fill(&c.MaxBackoff, 30*time.Second)
+	c.MaxBackoff = max(c.MinBackoff, c.MaxBackoff)
+	if c.Params == nil {
+		c.Params = func(context.Context) (url.Values, error) { return nil, nil }
+	}
+	if c.Proxy == nil {
+		c.Proxy = http.ProxyFromEnvironment
+	}
+	if c.NetDial == nil {
+		c.NetDial = new(net.Dialer).DialContext
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// fill gives a field that is not positive its default.
+func fill[N ~int | ~int64](field *N, value N) {
+	if *field <= 0 {
+		*field = value
+	}
+}
+
+// endpoint returns the URL that is dialed, still without parameters.
+func (c *Config) endpoint() (*url.URL, error) {
+	u, err := url.Parse(c.URL)
+	if err != nil {
+		// The error of url.Parse quotes the whole URL, and that may hold a token.
+		var parse *url.Error
+		if errors.As(err, &parse) {
+			err = parse.Err
+		}
+		return nil, fmt.Errorf("channel: the URL cannot be read: %w", err)
+	}
+	switch u.Scheme {
+	case "http":
+		u.Scheme = "ws"
+	case "https":
+		u.Scheme = "wss"
+	case "ws", "wss":
+	default:
+		return nil, fmt.Errorf("channel: the URL has the scheme %q; use ws or wss, as in ws://localhost:4000/socket", u.Scheme)
+	}
+	if u.Host == "" {
+		return nil, errors.New("channel: the URL has no host; it should look like ws://localhost:4000/socket")
+	}
+	if u.User != nil {
+		return nil, errors.New("channel: the URL has a user name, which websockets do not take; use Config.Params or Config.Header")
+	}
+	u.Fragment = ""
+	u.Path = strings.TrimRight(u.Path, "/") + "/websocket"
+	u.RawPath = ""
+	return u, nil
+}

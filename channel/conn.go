@@ -1,0 +1,152 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/phxworker/phxworker/channel/frame"
+)
+
+// farewell bounds the exchange of close frames when the socket is closed.
+const farewell = time.Second
+
+// conn is one connection with one life: it serves, ends with a cause, and is
+// never used again. What waits on it for a reply is answered at its end, so no
+// late reply can reach a later connection.
+type conn struct {
+	ws    *websocket.Conn
+	cfg   *Config
+	stats *counters
+	// ctx ends, with the cause, when the connection can no longer be written to.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	// done is closed when the goroutines have returned and all waiters are answered.
+	done chan struct{}
+	// token is held by who writes; it is a channel, not a mutex, so that waiting
+	// for it can be given up.
+	token chan struct{}
+	refs  atomic.Uint64 // the last ref given out
+	inbox inbox         // used by the reader only
+	// keeper is the goroutine that runs keep.
+	keeper sync.WaitGroup
+
+	encoders sync.Pool // of *encoder
+	idle     sync.Pool // of *waiter, none of them in the table
+
+	mu      sync.Mutex // a leaf; guards what follows
+	ended   bool       // nothing may be registered any more
+	waiters map[frame.Ref]*waiter
+	joins   map[string]*join // by topic: the join that counts
+}
+
+func newConn(ws *websocket.Conn, cfg *Config, stats *counters) *conn {
+	c := &conn{
+		ws: ws, cfg: cfg, stats: stats,
+		done:    make(chan struct{}),
+		token:   make(chan struct{}, 1),
+		inbox:   inbox{ws: ws, limit: cfg.ReadLimit},
+		waiters: make(map[frame.Ref]*waiter),
+		joins:   make(map[string]*join),
+	}
+	c.encoders.New = func() any { return newEncoder() }
+	c.idle.New = func() any { return &waiter{answer: make(chan answer, 1)} }
+	// Not derived from the socket's context: on Close the connection takes its
+	// leave of the server before it ends.
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	return c
+}
+
+// serve reads until the connection ends and returns why. The end of ctx closes
+// it in an orderly way. It must be followed by end.
+func (c *conn) serve(ctx context.Context) error {
+	c.keeper.Go(func() { c.keep(ctx) })
+	c.fail(c.read())
+	return context.Cause(c.ctx)
+}
+
+// read dispatches messages until the connection ends.
+func (c *conn) read() error {
+	for {
+		data, binary, err := c.inbox.next()
+		if err != nil {
+			return fmt.Errorf("the connection was lost: %w", err)
+		}
+		f, err := frame.Decode(data, binary)
+		if err != nil {
+			return fmt.Errorf("the server sent a message that cannot be read: %w", err)
+		}
+		c.dispatch(&f)
+	}
+}
+
+// keep sends heartbeats until the connection ends, or says goodbye to the
+// server when ctx ends.
+func (c *conn) keep(ctx context.Context) {
+	ticker := time.NewTicker(c.cfg.HeartbeatInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			if err := c.heartbeat(ctx); err != nil && ctx.Err() == nil {
+				c.fail(err)
+			}
+		case <-c.ctx.Done():
+			return
+		case <-ctx.Done():
+			c.goodbye(context.Cause(ctx))
+			return
+		}
+	}
+}
+
+func (c *conn) heartbeat(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.HeartbeatInterval, errHeartbeat)
+	defer cancel()
+	_, err := c.roundTrip(ctx, nil, c.nextRef(), frame.Heartbeat, nil)
+	if errors.Is(err, errHeartbeat) {
+		return errHeartbeat
+	}
+	return err
+}
+
+// goodbye sends a close frame and gives the server a moment to answer it,
+// whereupon the reader ends by itself.
+func (c *conn) goodbye(cause error) {
+	c.cancel(cause)
+	deadline := time.Now().Add(farewell)
+	_ = c.ws.SetReadDeadline(deadline)
+	message := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")
+	if err := c.ws.WriteControl(websocket.CloseMessage, message, deadline); err != nil {
+		_ = c.ws.Close()
+	}
+}
+
+// fail ends the connection. The first cause is the one that counts.
+func (c *conn) fail(cause error) {
+	c.cancel(cause)
+	_ = c.ws.Close()
+}
+
+// end tells all who wait on the connection that it is over, and waits for
+// the keeper, which may be one of them.
+func (c *conn) end(cause error) {
+	c.mu.Lock()
+	c.ended = true
+	waiters, joins := c.waiters, c.joins
+	c.waiters, c.joins = nil, nil
+	c.mu.Unlock()
+	for _, j := range joins {
+		j.end(cause)
+	}
+	for _, w := range waiters {
+		w.answer <- answer{lost: cause}
+	}
+	c.keeper.Wait()
+	close(c.done)
+}

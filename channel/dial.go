@@ -1,0 +1,128 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+
+	"github.com/gorilla/websocket"
+)
+
+// version is the serializer spoken here. A Phoenix server that is not told
+// assumes 1.0.0, whose frames are objects.
+const version = "2.0.0"
+
+// The sizes of the websocket's buffers. A message larger than the second goes
+// out in fragments of that size, with a system call for each.
+const (
+	readBuffer  = 16 << 10
+	writeBuffer = 32 << 10
+)
+
+// dialer makes websocket connections to one endpoint.
+type dialer struct {
+	cfg      *Config
+	endpoint *url.URL
+	// plain is set once the server agreed to a compression that gorilla cannot
+	// do, after which none is offered.
+	plain atomic.Bool
+}
+
+// dial returns a new connection. Its error is a *DialError, unless ctx ended.
+// No connection is left open when it fails.
+func (d *dialer) dial(ctx context.Context) (*websocket.Conn, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, d.cfg.HandshakeTimeout,
+		fmt.Errorf("no connection within %v", d.cfg.HandshakeTimeout))
+	defer cancel()
+
+	target, err := d.target(ctx)
+	if err != nil {
+		return nil, d.failed(ctx, nil, err)
+	}
+	var guard connGuard
+	ws := websocket.Dialer{
+		NetDialContext:    guard.dial(d.cfg.NetDial),
+		Proxy:             d.cfg.Proxy,
+		TLSClientConfig:   d.cfg.TLS,
+		ReadBufferSize:    readBuffer,
+		WriteBufferSize:   writeBuffer,
+		EnableCompression: !d.cfg.DisableCompression && !d.plain.Load(),
+	}
+	conn, res, err := ws.DialContext(ctx, target, d.cfg.Header)
+	released := guard.release()
+	if err != nil {
+		if res != nil && res.StatusCode == http.StatusSwitchingProtocols && !errors.Is(err, websocket.ErrBadHandshake) {
+			d.plain.Store(true)
+		}
+		return nil, d.failed(ctx, res, err)
+	}
+	if !released {
+		_ = conn.Close()
+		return nil, d.failed(ctx, nil, context.Cause(ctx))
+	}
+	return conn, nil
+}
+
+// target returns the URL to dial, with fresh parameters.
+func (d *dialer) target(ctx context.Context) (string, error) {
+	params, err := d.cfg.Params(ctx)
+	if err != nil {
+		return "", fmt.Errorf("the socket parameters: %w", err)
+	}
+	u := *d.endpoint
+	query := u.Query()
+	for key, values := range params {
+		query[key] = values
+	}
+	query.Set("vsn", version)
+	u.RawQuery = query.Encode()
+	return u.String(), nil
+}
+
+// failed makes the error of a dial. A timeout or a cancellation shows in many
+// guises at the network, so the context's own cause is told instead.
+func (d *dialer) failed(ctx context.Context, res *http.Response, err error) error {
+	e := &DialError{URL: redact(d.endpoint), Err: err}
+	switch {
+	case res != nil && res.StatusCode != http.StatusSwitchingProtocols:
+		e.Status, e.Err = res.StatusCode, nil
+		body := make([]byte, 200)
+		n, _ := res.Body.Read(body) // gorilla has read it into memory
+		e.Body = string(body[:n])
+	case ctx.Err() != nil:
+		e.Err = context.Cause(ctx)
+	}
+	return e
+}
+
+// redact returns the URL without its query, which holds tokens.
+func redact(u *url.URL) string {
+	bare := *u
+	bare.RawQuery = ""
+	return bare.String()
+}
+
+// connGuard closes the network connection of a dial when the dial's context
+// ends: gorilla itself heeds only the context's deadline once connected.
+type connGuard struct {
+	stop func() bool
+}
+
+func (g *connGuard) dial(netDial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := netDial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		g.stop = context.AfterFunc(ctx, func() { _ = conn.Close() })
+		return conn, nil
+	}
+}
+
+// release ends the guard, and reports whether the connection is still open and
+// its owner's alone from now on.
+func (g *connGuard) release() bool { return g.stop != nil && g.stop() }

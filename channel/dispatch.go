@@ -1,0 +1,48 @@
+package channel
+
+import "github.com/phxworker/phxworker/channel/frame"
+
+// dispatch hands a frame to whom it concerns. It runs on the reader's
+// goroutine and never blocks.
+func (c *conn) dispatch(f *frame.Frame) {
+	if f.IsReply() {
+		w := c.take(f.Ref)
+		if w == nil {
+			c.stats.unknown.Add(1)
+			return
+		}
+		w.answer <- answer{joinRef: f.JoinRef, status: f.Status, payload: c.inbox.own(f.Payload), binary: f.Binary}
+		return
+	}
+	j := c.joined(f)
+	if j == nil {
+		return
+	}
+	switch f.Event {
+	case frame.Error:
+		c.lose(j, errCrashed)
+	case frame.Close:
+		c.lose(j, ErrEnded)
+	default:
+		j.topic.deliver(Message{Event: f.Event, Payload: c.inbox.own(f.Payload), Binary: f.Binary})
+	}
+}
+
+// joined returns the join that a frame belongs to, or nil, counting the frame,
+// if it is for none or for an earlier one. Broadcasts have no join_ref.
+func (c *conn) joined(f *frame.Frame) *join {
+	c.mu.Lock()
+	j := c.joins[f.Topic]
+	c.mu.Unlock()
+	switch {
+	case f.Event == frame.Close && (j == nil || f.JoinRef != "" && f.JoinRef != j.ref):
+		return nil // the usual end of a leave, and of a join replaced by a later one
+	case j == nil:
+		c.stats.unknown.Add(1)
+		return nil
+	case f.JoinRef != "" && f.JoinRef != j.ref:
+		c.stats.stale.Add(1)
+		return nil
+	}
+	return j
+}

@@ -1,0 +1,63 @@
+// Package channel is a client of Phoenix Channels (serializer version 2.0.0),
+// for any Phoenix server.
+//
+// A [Socket] is one logical connection to a server. It dials in the background
+// and dials again whenever the connection is gone, for whatever reason, until
+// it is closed. A [Topic] is one joined channel. It outlives the connection it
+// was joined on: on each new one it joins again, with its payload marshalled
+// anew.
+//
+// # Pushes
+//
+// [Topic.Push] sends one event and waits for the reply. It never waits for a
+// connection, and nothing is kept to be sent later: what to do while
+// offline is the caller's decision (see [Topic.Ready]). It has three kinds of
+// failure, and each error is of exactly one:
+//
+//   - not sent ([ErrNotSent]): the server has not seen the push. Sending it
+//     again is safe.
+//   - outcome unknown ([ErrOutcomeUnknown]): the push was written, and then the
+//     connection or the join was lost, or the context ended, before the reply
+//     came. The server may have acted on it or not.
+//   - refused ([*RefusedError]): the server answered with status error.
+//
+// # Order
+//
+// Pushes made one after the other reach the server in that order. Pushes made
+// concurrently reach it in some order, and each is whole. What the server
+// pushes on a topic is delivered in wire order. There is no order between
+// topics, nor between the reply to a push and the messages of the topic.
+//
+// # Back-pressure
+//
+// A push blocks while others are being written, at most until its context ends,
+// and each write has a deadline that ends the connection. The messages of a
+// topic are buffered up to [Config.PushBuffer]. When the buffer is full the
+// newest message is dropped, so that one slow reader cannot hold up the
+// replies of others; the next message delivered says how many were dropped
+// before it.
+//
+// # Loss
+//
+// A connection ends when it breaks, when the server closes it with any code
+// (1000 included, which Phoenix sends to a client it kicked), when a heartbeat
+// is not answered by the time of the next, when a write exceeds its deadline,
+// and when the server sends something that is no Phoenix message. The first
+// new attempt is made at once if the connection had been steady; further ones
+// wait longer and longer, with full jitter. A topic whose channel process
+// crashed (phx_error) is joined again in the same manner.
+//
+// A topic ends for good when it is left, when the server closes it (phx_close),
+// when the server refuses a join, and with its socket. A join answered "join
+// crashed", and one not answered in time, is tried again.
+//
+// What happened between two joins is lost: Phoenix keeps no messages for a
+// client that is away. The epoch that [Topic.Ready] returns tells that this
+// may have happened.
+//
+// # Concurrency
+//
+// All methods of all types may be called concurrently. The two callbacks,
+// [Config.Params] and the MarshalJSON of a join payload, run on goroutines of
+// the socket and must not call [Socket.Close].
+package channel

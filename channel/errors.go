@@ -1,0 +1,131 @@
+package channel
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+var (
+	// ErrNotSent says that the server has not seen the push, so that it is safe
+	// to send it again.
+	ErrNotSent = errors.New("not sent")
+	// ErrOutcomeUnknown says that the push was written but no reply came, so
+	// that the server may have acted on it or not.
+	ErrOutcomeUnknown = errors.New("sent, but the outcome is unknown")
+	// ErrClosed says that the socket was closed by its Close method.
+	ErrClosed = errors.New("the socket is closed")
+	// ErrLeft says that the topic was left by its Leave method.
+	ErrLeft = errors.New("the topic was left")
+	// ErrEnded says that the server ended the channel (phx_close).
+	ErrEnded = errors.New("the server closed the topic")
+	// ErrTaken says that the topic is joined on this socket already. Phoenix
+	// would close the older of the two.
+	ErrTaken = errors.New("the topic is joined on this socket already; leave it first, or use another socket")
+)
+
+// The ways a join is lost while its topic goes on.
+var (
+	errCrashed     = errors.New("the channel crashed on the server")
+	errUnmatched   = errors.New("the server does not hold the topic as joined any more")
+	errJoinTimeout = errors.New("the server did not answer the join in time")
+	errNotJoined   = errors.New("the topic is not joined just now")
+	errHeartbeat   = errors.New("the server did not answer a heartbeat")
+)
+
+// RefusedError is an answer of status error.
+type RefusedError struct {
+	Topic string
+	// Event is the event refused; "phx_join" when it was the join.
+	Event string
+	// Response is what the server gave as its reason, as JSON text. It is nil if
+	// it gave none.
+	Response json.RawMessage
+}
+
+func (e *RefusedError) Error() string {
+	reason := e.Reason()
+	if reason == "" {
+		reason = "no reason given"
+	}
+	return fmt.Sprintf("the server refused %q on %q: %s", e.Event, e.Topic, reason)
+}
+
+// Reason returns the response's "reason", as Phoenix and most applications
+// name it, or a response that is a bare string, or else the start of the JSON text.
+func (e *RefusedError) Reason() string {
+	var object struct{ Reason string }
+	if json.Unmarshal(e.Response, &object) == nil && object.Reason != "" {
+		return object.Reason
+	}
+	var text string
+	if json.Unmarshal(e.Response, &text) == nil {
+		return text
+	}
+	return shorten(string(e.Response))
+}
+
+// TooLargeError says that a message was not sent because of its size. A
+// server drops the connection, and so every topic on it, over such a message;
+// the connection stays unharmed. It is an [ErrNotSent].
+type TooLargeError struct {
+	Topic, Event string
+	Size, Limit  int // bytes of the whole message, once encoded
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("the message %q on %q has %d bytes, over the limit of %d; send less in one message", e.Event, e.Topic, e.Size, e.Limit)
+}
+
+// Is makes the error an ErrNotSent.
+func (e *TooLargeError) Is(target error) bool { return target == ErrNotSent }
+
+// DialError says why a connection could not be made.
+type DialError struct {
+	URL string // without its query, which holds tokens
+	// Status is the HTTP status of a refused upgrade, 0 if there was no answer.
+	Status int
+	// Body is the start of the answer's body.
+	Body string
+	// Err is what went wrong when there was no answer.
+	Err error
+}
+
+func (e *DialError) Error() string {
+	if e.Status == 0 {
+		return fmt.Sprintf("cannot connect to %s: %v", e.URL, e.Err)
+	}
+	answer := fmt.Sprintf("%s answered HTTP %d %s", e.URL, e.Status, http.StatusText(e.Status))
+	if e.Body != "" {
+		answer += fmt.Sprintf(" (%q)", e.Body)
+	}
+	switch {
+	case e.Refused():
+		return answer + ": it refused the socket parameters; check the token, the secret it is made with, and the clock"
+	case e.Status == http.StatusNotFound:
+		return answer + ": there is no Phoenix socket at this path; check the URL"
+	}
+	return answer + " instead of a websocket"
+}
+
+func (e *DialError) Unwrap() error { return e.Err }
+
+// Refused reports whether the server refused the socket parameters: 403 from
+// Phoenix itself, 401 from applications with an error handler of their own.
+func (e *DialError) Refused() bool {
+	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
+}
+
+func notSent(cause error) error { return fmt.Errorf("%w: %w", ErrNotSent, cause) }
+
+func outcomeUnknown(cause error) error { return fmt.Errorf("%w: %w", ErrOutcomeUnknown, cause) }
+
+// shorten cuts what a server wrote to what fits into a line of a log.
+func shorten(s string) string {
+	const most = 200
+	if len(s) <= most {
+		return s
+	}
+	return s[:most] + "…"
+}

@@ -1,0 +1,84 @@
+package channel
+
+import (
+	"context"
+
+	"github.com/phxworker/phxworker/channel/frame"
+)
+
+// join is one join of a topic on one connection.
+type join struct {
+	topic *Topic
+	conn  *conn
+	ref   frame.Ref
+	// lost is closed when the join counts no more; cause, set before, is why.
+	lost  chan struct{}
+	cause error
+}
+
+func (j *join) end(cause error) {
+	j.cause = cause
+	close(j.lost)
+}
+
+// live reports whether the join still counts.
+func (j *join) live() bool {
+	select {
+	case <-j.lost:
+		return false
+	default:
+		return true
+	}
+}
+
+// join joins a topic. It returns the join also when it fails, for a join that
+// was sent may have come into effect. Its error is a *RefusedError or that of
+// a round trip.
+func (c *conn) join(ctx context.Context, t *Topic) (*join, error) {
+	j := &join{topic: t, conn: c, ref: c.nextRef(), lost: make(chan struct{})}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.JoinTimeout, errJoinTimeout)
+	defer cancel()
+	a, err := c.roundTrip(ctx, j, j.ref, frame.Join, t.payload)
+	if err != nil {
+		return j, err
+	}
+	if a.status != frame.OK {
+		refused := &RefusedError{Topic: t.name, Event: frame.Join, Response: a.payload}
+		c.lose(j, refused)
+		return j, refused
+	}
+	return j, nil
+}
+
+// leave tells the server that a join is over, and waits for its answer. What
+// the server answers does not matter: Phoenix says ok also to the leave of
+// a topic that is not joined, and lightning-mock answers with an error.
+func (c *conn) leave(ctx context.Context, j *join) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.JoinTimeout, errJoinTimeout)
+	defer cancel()
+	_, _ = c.roundTrip(ctx, j, c.nextRef(), frame.Leave, nil)
+	c.lose(j, ErrLeft)
+}
+
+// lose ends a join, and what waits for a reply under it, unless it has
+// ended already.
+func (c *conn) lose(j *join, cause error) {
+	c.mu.Lock()
+	if c.joins[j.topic.name] != j {
+		c.mu.Unlock()
+		return
+	}
+	delete(c.joins, j.topic.name)
+	var orphans []*waiter
+	for ref, w := range c.waiters {
+		if w.join == j {
+			delete(c.waiters, ref)
+			orphans = append(orphans, w)
+		}
+	}
+	c.mu.Unlock()
+	j.end(cause)
+	for _, w := range orphans {
+		w.answer <- answer{lost: cause}
+	}
+}

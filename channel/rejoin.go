@@ -1,0 +1,119 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// joinCrashed is the reason Phoenix gives when the join raised on the server.
+const joinCrashed = "join crashed"
+
+// run joins, again and again, until the topic ends. It alone changes the
+// topic's state.
+func (t *Topic) run() {
+	err := t.keepJoined()
+	t.socket.forget(t)
+	t.moveTo(nil, err, err)
+	close(t.done)
+	t.cancel(err)
+}
+
+// keepJoined returns why the topic ended.
+func (t *Topic) keepJoined() error {
+	pace := newRetries(&t.socket.cfg)
+	log := t.socket.cfg.Logger.With("topic", t.name)
+	for {
+		c, err := t.socket.await(t.ctx)
+		if err != nil {
+			return context.Cause(t.ctx)
+		}
+		j, err := c.join(t.ctx, t)
+		if err == nil {
+			joined := time.Now()
+			err = t.stay(j)
+			if time.Since(joined) >= steady {
+				pace.reset()
+			}
+		}
+		switch {
+		case t.ctx.Err() != nil:
+			c.leave(t.socket.ctx, j)
+			return context.Cause(t.ctx)
+		case c.ctx.Err() != nil:
+			// The topic is not at fault; the socket paces the next attempt.
+			<-c.done
+			continue
+		case !worthRetrying(err):
+			return err
+		}
+		c.lose(j, err)
+		t.moveTo(nil, err, nil)
+		log.Warn("topic not joined, trying again", "error", err)
+		pace.wait(t.ctx)
+	}
+}
+
+// stay publishes a join and returns why it was lost.
+func (t *Topic) stay(j *join) error {
+	t.moveTo(j, nil, nil)
+	var err error
+	select {
+	case <-j.lost:
+		err = j.cause
+	case <-t.ctx.Done():
+		err = context.Cause(t.ctx)
+	}
+	t.moveTo(nil, err, nil)
+	return err
+}
+
+// worthRetrying reports whether a join that failed or was lost may yet come
+// about on the same connection.
+func worthRetrying(err error) bool {
+	var refused *RefusedError
+	var tooLarge *TooLargeError
+	switch {
+	case errors.As(err, &refused):
+		return refused.Reason() == joinCrashed
+	case errors.As(err, &tooLarge), errors.Is(err, errPayload), errors.Is(err, ErrEnded):
+		return false
+	}
+	return true
+}
+
+// moveTo is the only place where the topic's state changes: to joined with a
+// join, to ended with an end, and to joining without either.
+func (t *Topic) moveTo(j *join, trouble, end error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if j != nil {
+		t.epoch++
+	}
+	t.join, t.trouble, t.err = j, trouble, end
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// current returns the state, and a channel that is closed when it changes.
+func (t *Topic) current() (j *join, epoch int, err error, changed <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.join, t.epoch, t.err, t.changed
+}
+
+// reason returns why the topic is not joined, as far as it knows.
+func (t *Topic) reason() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.trouble
+}
+
+// forget frees the topic's name.
+func (s *Socket) forget(t *Topic) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.topics[t.name] == t {
+		delete(s.topics, t.name)
+	}
+}

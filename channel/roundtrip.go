@@ -1,0 +1,151 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/phxworker/phxworker/channel/frame"
+)
+
+// compressAbove is the size in bytes from which on a message is worth
+// compressing.
+const compressAbove = 8 << 10
+
+// answer is what ends a waiter's wait: a reply, or the loss of what was to
+// bring it.
+type answer struct {
+	lost    error
+	joinRef frame.Ref
+	status  string
+	payload []byte
+	binary  bool
+}
+
+// waiter waits for one reply. Whoever takes it out of the connection's table
+// answers it, exactly once; the channel has room for that.
+type waiter struct {
+	join   *join // nil for a heartbeat
+	answer chan answer
+}
+
+func (c *conn) nextRef() frame.Ref { return frame.NewRef(c.refs.Add(1)) }
+
+// roundTrip sends a message and waits for the answer. With a join, the message
+// belongs to it and is sent only while that join counts; with the join's
+// own ref, it is the join. Without one it goes to the control topic.
+//
+// The error is ErrNotSent or ErrOutcomeUnknown, and wraps the cause.
+func (c *conn) roundTrip(ctx context.Context, j *join, ref frame.Ref, event string, payload any) (answer, error) {
+	if ctx.Err() != nil {
+		return answer{}, notSent(context.Cause(ctx))
+	}
+	f := frame.Frame{Ref: ref, Topic: frame.Control, Event: event}
+	if j != nil {
+		f.JoinRef, f.Topic = j.ref, j.topic.name
+	}
+	w := c.idle.Get().(*waiter)
+	w.join = j
+	if err := c.send(ctx, w, &f, payload); err != nil {
+		c.idle.Put(w)
+		return answer{}, err
+	}
+	var a answer
+	select {
+	case a = <-w.answer:
+	case <-ctx.Done():
+		if c.take(ref) != nil {
+			a.lost = context.Cause(ctx)
+		} else { // answered in this very moment: the answer counts
+			a = <-w.answer
+		}
+	}
+	c.idle.Put(w)
+	if a.lost != nil {
+		return answer{}, outcomeUnknown(a.lost)
+	}
+	return a, nil
+}
+
+// send encodes a message and writes it, with w waiting for the reply. On an
+// error, which is always ErrNotSent, w waits no more.
+func (c *conn) send(ctx context.Context, w *waiter, f *frame.Frame, payload any) error {
+	e := c.encoders.Get().(*encoder)
+	defer e.release(&c.encoders)
+	message, err := e.encode(f, payload, c.cfg.MaxFrame)
+	if err != nil {
+		return err
+	}
+	select {
+	case c.token <- struct{}{}:
+	case <-ctx.Done():
+		return notSent(context.Cause(ctx))
+	case <-c.ctx.Done():
+		return notSent(context.Cause(c.ctx))
+	}
+	defer func() { <-c.token }()
+	if err := c.register(f.Ref, w); err != nil {
+		return notSent(err)
+	}
+	if err := c.write(message, f.Binary); err != nil {
+		// A message that could not be written whole is none to the server.
+		if c.take(f.Ref) == nil {
+			<-w.answer
+		}
+		return notSent(err)
+	}
+	return nil
+}
+
+// write needs the token. Its failure ends the connection.
+func (c *conn) write(message []byte, binary bool) error {
+	kind := websocket.TextMessage
+	if binary {
+		kind = websocket.BinaryMessage
+	}
+	_ = c.ws.SetWriteDeadline(time.Now().Add(c.cfg.WriteTimeout))
+	c.ws.EnableWriteCompression(len(message) > compressAbove)
+	err := c.ws.WriteMessage(kind, message)
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("writing failed: %w", err)
+	// After a close frame the reader is about to learn why the server closed,
+	// which is the better cause.
+	if !errors.Is(err, websocket.ErrCloseSent) {
+		c.fail(err)
+	}
+	return err
+}
+
+// register puts w into the table, before its message is written: the reply may
+// come before the write returns. It refuses when there is no use in sending.
+func (c *conn) register(ref frame.Ref, w *waiter) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	j := w.join
+	switch {
+	case c.ended:
+		return context.Cause(c.ctx)
+	case j == nil:
+	case ref == j.ref:
+		c.joins[j.topic.name] = j
+	case c.joins[j.topic.name] != j:
+		return errNotJoined
+	}
+	c.waiters[ref] = w
+	return nil
+}
+
+// take removes the waiter for ref from the table. It returns nil if there is
+// none.
+func (c *conn) take(ref frame.Ref) *waiter {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.waiters[ref]
+	delete(c.waiters, ref)
+	return w
+}

@@ -1,0 +1,232 @@
+package channel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/phxworker/phxworker/channel/frame"
+)
+
+// unmatched is the reason Phoenix gives when a push is for a topic that the
+// connection has not joined.
+const unmatched = "unmatched topic"
+
+// Topic is a joined channel. It joins again by itself on every new connection.
+type Topic struct {
+	socket  *Socket
+	name    string
+	payload any
+	// ctx ends when the topic is to end: with ErrLeft, with the cause for which
+	// its first join was given up, or with the socket.
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	messages chan Message
+	missed   int // since the last message delivered; used by the reader only
+	done     chan struct{}
+
+	mu      sync.Mutex // a leaf; guards what follows
+	join    *join      // the join that pushes go out under; nil unless joined
+	epoch   int        // how often the topic was joined
+	trouble error      // why the last join failed or was lost; nil while joined
+	err     error      // why the topic has ended; nil before
+	changed chan struct{}
+}
+
+// Join joins a topic: it waits for a connection and for the server's ok. The
+// payload becomes JSON, as that of a push does, anew at every join; so a
+// json.Marshaler can give each join a value of its own.
+//
+// The context bounds this first join only; the topic lives until it is left. Its
+// end gives the join up, and leaves the topic in case the server had let us in.
+// The error is then the context's cause, with the latest reason why the
+// join had not come about: a [*DialError] of the socket, for example. Otherwise
+// the error is a [*RefusedError] when the server refused, [ErrClosed], [ErrTaken],
+// or one about the payload.
+func (s *Socket) Join(ctx context.Context, name string, payload any) (*Topic, error) {
+	doing := fmt.Sprintf("channel: join %q", name)
+	t, err := s.open(ctx, name, payload)
+	if err != nil {
+		return nil, s.explain(doing, err, nil)
+	}
+	for {
+		j, _, err, changed := t.current()
+		if err != nil {
+			<-t.done
+			return nil, described(doing, err)
+		}
+		if j != nil {
+			return t, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			t.cancel(context.Cause(ctx))
+			return nil, s.explain(doing, context.Cause(ctx), t.reason())
+		}
+	}
+}
+
+// open makes the topic and starts it. The name is free again once the previous
+// topic of that name has been left.
+func (s *Socket) open(ctx context.Context, name string, payload any) (*Topic, error) {
+	for {
+		t, previous, err := s.tryOpen(name, payload)
+		if previous == nil {
+			return t, err
+		}
+		if previous.ctx.Err() == nil {
+			return nil, ErrTaken
+		}
+		select {
+		case <-previous.done:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (s *Socket) tryOpen(name string, payload any) (t, previous *Topic, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.status.State == Closed {
+		return nil, nil, ErrClosed
+	}
+	if previous := s.topics[name]; previous != nil {
+		return nil, previous, nil
+	}
+	t = &Topic{
+		socket: s, name: name, payload: payload,
+		messages: make(chan Message, s.cfg.PushBuffer),
+		done:     make(chan struct{}),
+		changed:  make(chan struct{}),
+	}
+	t.ctx, t.cancel = context.WithCancelCause(s.ctx)
+	s.topics[name] = t
+	s.running.Go(t.run)
+	return t, nil, nil
+}
+
+// Name returns the topic's name.
+func (t *Topic) Name() string { return t.name }
+
+// Push sends an event and waits for the reply. The payload becomes JSON, a nil
+// one an empty object; a json.RawMessage is sent as it is, and a [Binary] in a
+// binary frame.
+//
+// Its error is one of three kinds, see the package comment: [ErrNotSent], among
+// them [*TooLargeError]; [ErrOutcomeUnknown]; or a [*RefusedError]. The first
+// two also wrap what caused them, such as the context's cause.
+func (t *Topic) Push(ctx context.Context, event string, payload any) (Reply, error) {
+	reply, err := t.push(ctx, event, payload)
+	if err != nil {
+		return Reply{}, described(fmt.Sprintf("channel: push %q on %q", event, t.name), err)
+	}
+	return reply, nil
+}
+
+func (t *Topic) push(ctx context.Context, event string, payload any) (Reply, error) {
+	j, _, err, _ := t.current()
+	switch {
+	case err != nil:
+		return Reply{}, notSent(err)
+	case j == nil:
+		return Reply{}, notSent(errNotJoined)
+	}
+	a, err := j.conn.roundTrip(ctx, j, j.conn.nextRef(), event, payload)
+	switch {
+	case err != nil:
+		return Reply{}, err
+	case a.status == frame.OK:
+		return Reply{Response: a.payload, Binary: a.binary}, nil
+	}
+	refused := &RefusedError{Topic: t.name, Event: event, Response: json.RawMessage(a.payload)}
+	// Phoenix itself answers without a join_ref, an application with it.
+	if a.joinRef == "" && refused.Reason() == unmatched {
+		j.conn.lose(j, errUnmatched)
+		return Reply{}, notSent(errUnmatched)
+	}
+	return Reply{}, refused
+}
+
+// Ready waits until the topic is joined, and returns the epoch: how often it
+// was joined, 1 after the first. An epoch other than before tells that the
+// join was lost in between, and what the server sent meanwhile with it. The
+// join may be lost again at any time; a push then says so.
+//
+// The error wraps the context's cause, or [Topic.Err] if the topic has ended.
+func (t *Topic) Ready(ctx context.Context) (epoch int, err error) {
+	doing := fmt.Sprintf("channel: wait for %q to be joined", t.name)
+	for {
+		j, epoch, err, changed := t.current()
+		switch {
+		case err != nil:
+			return 0, fmt.Errorf("%s: %w", doing, err)
+		case j != nil && j.live():
+			return epoch, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return 0, t.socket.explain(doing, context.Cause(ctx), t.reason())
+		}
+	}
+}
+
+// Messages returns what the server pushes on the topic, in wire order. It is
+// bounded by [Config.PushBuffer]: while it is full, new messages are dropped,
+// and the next one delivered tells how many in Message.Missed. It is never
+// closed; [Topic.Done] tells the end.
+func (t *Topic) Messages() <-chan Message { return t.messages }
+
+// Done returns a channel that is closed when the topic has ended for good.
+func (t *Topic) Done() <-chan struct{} { return t.done }
+
+// Err returns why the topic has ended, nil before: [ErrLeft], [ErrEnded] when
+// the server closed it, a [*RefusedError] when the server refused to let it
+// join again, or [ErrClosed] when the socket was closed.
+func (t *Topic) Err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.err
+}
+
+// Leave ends the topic: no push goes out any more, and those waiting for a reply
+// end as the server answers the leave, whatever it answers. It may be called
+// again and concurrently.
+//
+// The error is the context's cause when that ended first; leaving then goes on
+// in the background, for the JoinTimeout at most.
+func (t *Topic) Leave(ctx context.Context) error {
+	t.cancel(ErrLeft)
+	select {
+	case <-t.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("channel: leave %q: %w", t.name, context.Cause(ctx))
+	}
+}
+
+// deliver passes a message to the reader of the topic, or counts it as missed.
+func (t *Topic) deliver(m Message) {
+	m.Missed = t.missed
+	select {
+	case t.messages <- m:
+		t.missed = 0
+	default:
+		t.missed++
+		t.socket.stats.missed.Add(1)
+	}
+}
+
+// described adds what was being done, unless the error says so itself.
+func described(doing string, err error) error {
+	var refused *RefusedError
+	var tooLarge *TooLargeError
+	if errors.As(err, &refused) || errors.As(err, &tooLarge) {
+		return fmt.Errorf("channel: %w", err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}

@@ -1,0 +1,72 @@
+package mockserver
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"log/slog"
+	"time"
+)
+
+// Config are the options of a [Server]; the zero value is a server like a stock
+// Lightning.
+type Config struct {
+	// Addr is where [Start] listens. Defaults to 127.0.0.1:0, a free port.
+	Addr string
+	// Secret is the WORKER_SECRET that the tokens of workers are signed with.
+	// Defaults to a random one.
+	Secret string
+
+	// Key signs the run tokens. Defaults to a key of 2048 bits, made when the
+	// first one is needed.
+	Key *rsa.PrivateKey
+	// OpaqueTokens hands out random strings for run tokens instead of signed
+	// ones, which a worker cannot verify. Benchmarks want it: a signature
+	// costs about a millisecond of processor time a run.
+	OpaqueTokens bool
+	// RunTimeout is the time limit of runs whose plan has none. Defaults to 5 minutes.
+	RunTimeout time.Duration
+	// WakeDebounce is how long after a run is created work-available is pushed,
+	// once for all runs created meanwhile. Defaults to 500 ms; negative: at
+	// once and for each run.
+	WakeDebounce time.Duration
+	// JanitorInterval is how often overdue runs are marked lost. Defaults to 5 minutes.
+	JanitorInterval time.Duration
+	// KeepRuns is how many ended runs are remembered. Defaults to 10,000;
+	// negative: none.
+	KeepRuns int
+	// WipeDataclips erases inputs when they are first read and keeps no outputs.
+	WipeDataclips bool
+
+	// IdleTimeout closes the socket of a client that is silent for as long.
+	// Defaults to 60 s.
+	IdleTimeout time.Duration
+	// MaxFrame is the largest message taken, in bytes on the wire. Defaults to
+	// 11,000,000.
+	MaxFrame int64
+	// MaxTopics is how many topics a socket can have joined, worker:queue
+	// among them. Defaults to 100.
+	MaxTopics int
+	// TranscriptLimit is how many frames, the last ones of all sockets,
+	// [Server.Transcript] returns. Defaults to 1,000; negative: none.
+	TranscriptLimit int
+
+	// Logger takes refused sockets, crashed channels and lost runs. Defaults to
+	// discarding.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.Addr == "" {
+		c.Addr = "127.0.0.1:0"
+	}
+	if c.Secret == "" {
+		c.Secret = rand.Text()
+	}
+	if c.TranscriptLimit == 0 {
+		c.TranscriptLimit = 1000
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}

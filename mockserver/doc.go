@@ -1,0 +1,35 @@
+// Package mockserver is a mock of OpenFn Lightning as its workers see it: a
+// websocket endpoint at /worker/websocket that speaks Phoenix Channels like a
+// real Phoenix server, and behind it Lightning's queue, run topics, tokens and
+// validation. It is imported in tests the way net/http/httptest is, and runs on
+// its own as cmd/mockserver.
+//
+//	server, err := mockserver.Start(mockserver.Config{})
+//	…
+//	defer server.Close()
+//	// a worker connects to server.URL() with a token made of server.Secret()
+//	err = server.Enqueue(mockserver.Run{Plan: plan})
+//	result, err := server.Wait(ctx, "run-1")
+//
+// The same can be done over HTTP; errors are one line of JSON each:
+//
+//	POST /run                 a plan; ?queue=, ?priority=, ?wakeup   201 {"id"}, 409, 422
+//	GET  /run/{id}            a [RunRecord]: state, reason, times, every event received
+//	POST /credentials/{id}    a body for fetch:credential; PUT does the same
+//	POST /dataclips/{id}      an input for the runs that name it; PUT does the same
+//	GET  /stats               [Stats]
+//
+// A plan posted may carry two fields of its own, which workers do not see:
+// dataclip, the run's input, and credentials, an object of bodies by id.
+//
+// What it shares with the client of this module is the frame codec alone,
+// and that is pinned by recordings of a real server. How the two halves work
+// is described by the packages [phoenix] and [lightning].
+//
+// Concurrency: all methods may be called at once. Everything is kept in
+// memory, within bounds: ended runs up to Config.KeepRuns, frames up to
+// Config.TranscriptLimit. Time is taken from package time alone, so that a
+// server made by [New] works inside a testing/synctest bubble.
+//
+// Not promised: durability, more than one node, Lightning's web interface.
+package mockserver

@@ -1,0 +1,83 @@
+package mockserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+)
+
+// maxBody is the largest body taken, in bytes: more than any worker could
+// fetch, so that plans over the frame limit can be tried.
+const maxBody = 32 << 20
+
+func (s *Server) newRoutes() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/worker/websocket", s.endpoint)
+	mux.HandleFunc("POST /run", s.postRun)
+	mux.HandleFunc("GET /run/{id}", s.getRun)
+	for _, method := range []string{"POST", "PUT"} {
+		mux.HandleFunc(method+" /credentials/{id}", s.postBody(s.AddCredential))
+		mux.HandleFunc(method+" /dataclips/{id}", s.postBody(s.AddDataclip))
+	}
+	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, s.Stats())
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusNotFound, errorBody("no such route"))
+	})
+	return mux
+}
+
+// postBody takes any JSON and stores it under the id of the path.
+func (s *Server) postBody(store func(id string, body json.RawMessage)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, ok := readJSON(w, r)
+		if !ok {
+			return
+		}
+		store(r.PathValue("id"), body)
+		writeJSON(w, http.StatusCreated, map[string]string{"id": r.PathValue("id")})
+	}
+}
+
+// readJSON reads the body, or answers why it cannot.
+func readJSON(w http.ResponseWriter, r *http.Request) (json.RawMessage, bool) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var tooBig *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooBig):
+		writeJSON(w, http.StatusRequestEntityTooLarge, errorBody("the body is over 32 MiB"))
+		return nil, false
+	case err != nil:
+		writeJSON(w, http.StatusBadRequest, errorBody("the body ended early"))
+		return nil, false
+	}
+	if body = bytes.TrimSpace(body); len(body) == 0 {
+		writeJSON(w, http.StatusBadRequest, errorBody("the body is empty: send JSON"))
+		return nil, false
+	}
+	var raw json.RawMessage
+	if err := json.Unmarshal(body, &raw); err != nil {
+		writeJSON(w, http.StatusBadRequest, errorBody("the body is not JSON: "+err.Error()))
+		return nil, false
+	}
+	return body, true
+}
+
+func errorBody(message string) map[string]string { return map[string]string{"error": message} }
+
+// fieldError is the shape in which Lightning names a bad field.
+func fieldError(field, message string) map[string]map[string][]string {
+	return map[string]map[string][]string{"errors": {field: {message}}}
+}
+
+// writeJSON answers with one line.
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // the client has gone
+}

@@ -1,0 +1,152 @@
+package lightning
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Priority orders the runs of a queue. As a number in Lightning's table, and in
+// the HTTP interface, Immediate is 0 and Normal is 1.
+type Priority int
+
+// The priorities. Immediate runs are claimed before normal ones.
+const (
+	Normal Priority = iota
+	Immediate
+)
+
+func (p Priority) String() string {
+	if p == Immediate {
+		return "immediate"
+	}
+	return "normal"
+}
+
+// MarshalText writes the priority's name.
+func (p Priority) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// State is how far a run has come.
+type State string
+
+// The states of a run, as Lightning names them. The last seven are final.
+const (
+	Available State = "available"
+	Claimed   State = "claimed"
+	Started   State = "started"
+	Success   State = "success"
+	Failed    State = "failed"
+	Crashed   State = "crashed"
+	Killed    State = "killed"
+	Cancelled State = "cancelled"
+	Exception State = "exception"
+	Lost      State = "lost"
+)
+
+// Final reports whether a run in this state has ended.
+func (s State) Final() bool { return s != Available && s != Claimed && s != Started }
+
+// stateOf gives the state in which a run ends by the reason a worker reports.
+var stateOf = map[string]State{
+	"success": Success, "fail": Failed, "crash": Crashed, "kill": Killed,
+	"cancel": Cancelled, "exception": Exception,
+}
+
+// Run is a run to be queued.
+type Run struct {
+	// Plan is the JSON object that fetch:plan answers with, and holds the
+	// run's id. See the worker protocol for its fields; only jobs is required.
+	Plan json.RawMessage
+	// Queue is manual, fast_lane, default, or any other name. Defaults to default.
+	Queue string
+	// Priority defaults to Normal.
+	Priority Priority
+	// Dataclip is the run's input. Defaults to the dataclip that the plan's
+	// dataclip_id names, if any; a plan without one is given an id for it.
+	Dataclip json.RawMessage
+	// Credentials are the run's own, by id; the others are looked for among
+	// those of [Service.AddCredential].
+	Credentials map[string]json.RawMessage
+}
+
+// Result is how a run ended.
+type Result struct {
+	ID           string `json:"id"`
+	State        State  `json:"state"`
+	Reason       string `json:"reason"` // as reported; "lost" if the janitor ended it
+	ErrorType    string `json:"error_type,omitempty"`
+	ErrorMessage string `json:"error_message,omitempty"`
+	// FinalState is nil if the worker sent none.
+	FinalState      json.RawMessage `json:"final_state,omitempty"`
+	FinalDataclipID string          `json:"final_dataclip_id,omitempty"`
+}
+
+// RunRecord is all that is known of a run. Times are zero while they have not
+// come.
+type RunRecord struct {
+	Result
+	Queue      string          `json:"queue"`
+	Priority   Priority        `json:"priority"`
+	Plan       json.RawMessage `json:"plan"`
+	WorkerName string          `json:"worker_name,omitempty"` // of the claim
+	EnqueuedAt time.Time       `json:"enqueued_at"`
+	ClaimedAt  time.Time       `json:"claimed_at,omitzero"`
+	StartedAt  time.Time       `json:"started_at,omitzero"`
+	FinishedAt time.Time       `json:"finished_at,omitzero"`
+	// Events are the pushes on the run's topic in the order they came, the
+	// refused ones among them.
+	Events []Event `json:"events"`
+}
+
+// Event is a push that came in on a run's topic.
+type Event struct {
+	At    time.Time `json:"at"`
+	Event string    `json:"event"`
+	// Payload is as it came; of a binary push it is
+	// {"__binary_base64": "…"}.
+	Payload json.RawMessage `json:"payload"`
+	// Status is ok, error or crash.
+	Status string `json:"status"`
+	// Response is what an event with the status error was answered.
+	Response json.RawMessage `json:"response,omitempty"`
+	// Crash is why an event crashed the channel.
+	Crash string `json:"crash,omitempty"`
+}
+
+// run is a run in the store. Service.mu guards everything but the constants.
+type run struct {
+	id          string                     // constant
+	plan        json.RawMessage            // constant
+	input       string                     // constant: the input dataclip's id, or empty
+	erase       bool                       // constant: outputs are not kept
+	timeout     time.Duration              // constant
+	jobs        map[string]bool            // constant
+	queue       string                     // constant
+	priority    Priority                   // constant
+	seq         uint64                     // constant: insertion order
+	credentials map[string]json.RawMessage // constant: the run's own
+
+	dataclip   json.RawMessage // its own input, nil if it has none or it was wiped
+	state      State
+	result     Result
+	workerName string
+	token      string
+	expires    time.Time // of the token
+	enqueued   time.Time
+	claimed    time.Time
+	started    time.Time
+	finished   time.Time
+	steps      map[string]bool     // by id: whether complete
+	outputs    map[string]struct{} // ids of the output dataclips
+	events     []Event
+	ended      chan struct{} // closed when the run ends; made by the first who waits
+}
+
+func (r *run) recordLocked() RunRecord {
+	res := r.result
+	res.ID, res.State = r.id, r.state
+	return RunRecord{
+		Result: res, Queue: r.queue, Priority: r.priority, Plan: r.plan, WorkerName: r.workerName,
+		EnqueuedAt: r.enqueued, ClaimedAt: r.claimed, StartedAt: r.started, FinishedAt: r.finished,
+		Events: append([]Event{}, r.events...),
+	}
+}

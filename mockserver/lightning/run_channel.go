@@ -1,0 +1,110 @@
+package lightning
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"time"
+
+	"github.com/phxworker/phxworker/mockserver/phoenix"
+)
+
+// runChannel is run:<id>, as joined by a worker.
+type runChannel struct {
+	service *Service
+	run     *run
+}
+
+var _ phoenix.Channel = (*runChannel)(nil)
+
+var (
+	notFound     = []byte(`{"reason":"not_found"}`)
+	unauthorized = []byte(`{"reason":"unauthorized"}`)
+)
+
+// joinRun lets in who has the token that the claim handed out, until it expires. A
+// token from anywhere else cannot have been signed with our key, so there is
+// nothing else to verify.
+func (s *Service) joinRun(id string, payload []byte) (phoenix.Channel, phoenix.Reply) {
+	var p struct {
+		Token string `json:"token"`
+	}
+	_ = json.Unmarshal(payload, &p) // then the token is missing
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.runs[id]
+	if r == nil {
+		return nil, phoenix.Refuse(notFound)
+	}
+	if p.Token == "" || p.Token != r.token || !time.Now().Before(r.expires) {
+		return nil, phoenix.Refuse(unauthorized)
+	}
+	return &runChannel{service: s, run: r}, phoenix.OK([]byte(`{}`))
+}
+
+func (c *runChannel) Left() {}
+
+func (c *runChannel) Handle(p phoenix.Push) phoenix.Reply {
+	e := Event{At: time.Now(), Event: p.Event, Payload: recorded(p)}
+	var cs *changeset
+	if !p.Binary {
+		cs = newChangeset(e.Payload)
+	}
+	s := c.service
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reply := c.answerLocked(p, cs)
+	e.Status = reply.Status()
+	s.stats.Events++
+	switch e.Status {
+	case "error":
+		s.stats.Refused++
+		e.Response = reply.Response()
+	case "crash":
+		s.stats.Crashes++
+		e.Crash = reply.Reason()
+	}
+	c.run.events = append(c.run.events, e)
+	return reply
+}
+
+// answerLocked applies a push; cs is its payload, nil if that is no object.
+func (c *runChannel) answerLocked(p phoenix.Push, cs *changeset) phoenix.Reply {
+	switch p.Event { // these do not look at the payload
+	case "fetch:plan":
+		return phoenix.OK(c.run.plan)
+	case "fetch:dataclip":
+		return phoenix.Bytes(c.service.inputLocked(c.run))
+	}
+	if p.Binary && p.Event == "run:log" {
+		return logged()
+	}
+	if cs == nil {
+		return phoenix.Crash("the payload must be an object")
+	}
+	switch p.Event {
+	case "fetch:credential":
+		return c.service.credentialLocked(c.run, cs)
+	case "run:start":
+		return c.service.startLocked(c.run, cs)
+	case "step:start":
+		return c.service.startStepLocked(c.run, cs)
+	case "step:complete":
+		return c.run.completeStep(cs)
+	case "run:log":
+		return c.run.log(cs)
+	case "run:batch_logs":
+		return c.run.logBatch(cs)
+	case "run:complete":
+		return c.service.completeLocked(c.run, cs)
+	}
+	return phoenix.Crash("unknown event")
+}
+
+// recorded copies a payload for the run's record.
+func recorded(p phoenix.Push) json.RawMessage {
+	if !p.Binary {
+		return append(json.RawMessage(nil), p.Payload...)
+	}
+	b, _ := json.Marshal(map[string]string{"__binary_base64": base64.StdEncoding.EncodeToString(p.Payload)})
+	return b
+}

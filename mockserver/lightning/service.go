@@ -1,0 +1,190 @@
+package lightning
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/phxworker/phxworker/mockserver/phoenix"
+)
+
+// Service is the queue and the topics. It has two goroutines, for wake-ups and
+// for lost runs; Close ends them.
+type Service struct {
+	cfg    Config
+	signer signer
+	waker  *waker
+	log    *slog.Logger
+
+	stop   context.CancelFunc
+	closed <-chan struct{}
+	done   sync.WaitGroup
+
+	mu          sync.Mutex // guards what follows, and the runs
+	runs        map[string]*run
+	active      map[string]*run // claimed or started
+	available   queues
+	retired     fifo // ended runs, oldest first
+	credentials map[string]json.RawMessage
+	dataclips   map[string]json.RawMessage
+	seq         uint64
+	stats       Stats
+}
+
+var _ phoenix.App = (*Service)(nil)
+
+// New returns a running service.
+func New(cfg Config) (*Service, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s := &Service{
+		cfg: cfg, signer: signer{opaque: cfg.OpaqueTokens, key: cfg.Key},
+		waker: newWaker(cfg.WakeDebounce), log: cfg.Logger,
+		stop: stop, closed: ctx.Done(),
+		runs: make(map[string]*run), active: make(map[string]*run), available: newQueues(),
+		credentials: make(map[string]json.RawMessage), dataclips: make(map[string]json.RawMessage),
+	}
+	s.stats.Ended = make(map[State]int64)
+	s.done.Go(func() { s.waker.run(ctx) })
+	s.done.Go(func() { s.clean(ctx) })
+	return s, nil
+}
+
+// Close ends the service's goroutines and every [Service.Wait].
+func (s *Service) Close() {
+	s.stop()
+	s.done.Wait()
+}
+
+// PublicKey is the key that verifies run tokens, as WORKER_LIGHTNING_PUBLIC_KEY
+// takes it: PEM in base64.
+func (s *Service) PublicKey() (string, error) { return s.signer.publicKey() }
+
+// Connect implements [phoenix.App].
+func (s *Service) Connect(params url.Values) error {
+	return verifyWorker(params.Get("token"), s.cfg.Secret, time.Now())
+}
+
+// Join implements [phoenix.App].
+func (s *Service) Join(t *phoenix.Topic, payload []byte) (phoenix.Channel, phoenix.Reply) {
+	if t.Name() == "worker:queue" {
+		return s.joinQueue(t, payload)
+	}
+	if id, ok := strings.CutPrefix(t.Name(), "run:"); ok {
+		return s.joinRun(id, payload)
+	}
+	return nil, phoenix.Unmatched()
+}
+
+// Enqueue makes a run available. The errors are [*InvalidError] and
+// [*ConflictError].
+func (s *Service) Enqueue(r Run) error {
+	if r.Priority != Normal && r.Priority != Immediate {
+		return &InvalidError{Field: "priority", Reason: "must be normal or immediate"}
+	}
+	added, err := parsePlan(r, s.cfg.RunTimeout)
+	if err != nil {
+		return err
+	}
+	added.erase = added.erase || s.cfg.WipeDataclips
+	if err := s.add(added); err != nil {
+		return err
+	}
+	s.waker.soon()
+	return nil
+}
+
+func (s *Service) add(added *run) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.runs[added.id] != nil {
+		return &ConflictError{ID: added.id}
+	}
+	s.seq++
+	added.seq, added.enqueued = s.seq, time.Now()
+	s.runs[added.id] = added
+	s.available.push(added)
+	s.stats.Enqueued++
+	return nil
+}
+
+// Wake pushes work-available to every joined worker at once.
+func (s *Service) Wake() { s.waker.now() }
+
+// Wait returns how the run ended, as soon as it has. The errors are
+// [ErrUnknownRun], [ErrClosed] and the context's.
+func (s *Service) Wait(ctx context.Context, id string) (Result, error) {
+	s.mu.Lock()
+	r := s.runs[id]
+	if r == nil {
+		s.mu.Unlock()
+		return Result{}, ErrUnknownRun
+	}
+	if r.ended == nil {
+		r.ended = make(chan struct{})
+		if r.state.Final() {
+			close(r.ended)
+		}
+	}
+	ended := r.ended
+	s.mu.Unlock()
+
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		return Result{}, context.Cause(ctx)
+	case <-s.closed:
+		return Result{}, ErrClosed
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return r.recordLocked().Result, nil
+}
+
+// Inspect returns what is known of a run.
+func (s *Service) Inspect(id string) (RunRecord, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.runs[id]
+	if r == nil {
+		return RunRecord{}, false
+	}
+	return r.recordLocked(), true
+}
+
+// AddCredential sets the body that fetch:credential answers with; it may be null.
+func (s *Service) AddCredential(id string, body json.RawMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.credentials[id] = body
+}
+
+// AddDataclip sets the body of a dataclip, the input of every run whose plan
+// names it and that was not given one of its own.
+func (s *Service) AddDataclip(id string, body json.RawMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dataclips[id] = body
+}
+
+// finishLocked ends a run in a final state and forgets the oldest one if there
+// are too many.
+func (s *Service) finishLocked(r *run, state State, res Result) {
+	r.state, r.result, r.finished = state, res, time.Now()
+	if r.ended != nil {
+		close(r.ended)
+	}
+	delete(s.active, r.id)
+	s.stats.Ended[state]++
+	s.retired.push(r)
+	for s.retired.len() > max(s.cfg.KeepRuns, 0) {
+		delete(s.runs, s.retired.pop().id)
+	}
+}

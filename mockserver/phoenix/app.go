@@ -1,0 +1,92 @@
+package phoenix
+
+import (
+	"net/http"
+	"net/url"
+)
+
+// App is what an [Endpoint] serves. Its methods are called from many goroutines.
+type App interface {
+	// Connect decides on an upgrade by its query parameters. On an error the
+	// client is told 401 Unauthorized and nothing else, as Lightning does;
+	// the error goes to the log.
+	Connect(params url.Values) error
+	// Join answers a phx_join. The topic is joined exactly if the channel is
+	// not nil, and then the reply must be an [OK]. The payload is only lent.
+	Join(t *Topic, payload []byte) (Channel, Reply)
+}
+
+// Channel is one joined topic of one socket. Its methods are called one at a
+// time.
+type Channel interface {
+	// Handle answers a push, and must not block.
+	Handle(p Push) Reply
+	// Left is called once, when the topic is left, has crashed, was joined
+	// again, or lost its connection. Nothing else is called afterwards.
+	Left()
+}
+
+// Push is a message from the client on a joined topic.
+type Push struct {
+	Event string
+	// Payload is JSON text, or opaque bytes when Binary is set. It is lent
+	// until Handle returns.
+	Payload []byte
+	Binary  bool
+}
+
+// Reply is the answer to a push or a join.
+type Reply struct {
+	verdict  verdict
+	response []byte
+	reason   string
+}
+
+// OK accepts. The response is JSON text; nil stands for null.
+func OK(response []byte) Reply { return Reply{verdict: accepted, response: response} }
+
+// Bytes accepts with a binary response.
+func Bytes(response []byte) Reply { return Reply{verdict: acceptedBinary, response: response} }
+
+// Refuse answers with an error. The response is JSON text; nil stands for null.
+func Refuse(response []byte) Reply { return Reply{verdict: refused, response: response} }
+
+// Unmatched answers a join of a topic that the app does not have.
+func Unmatched() Reply { return Reply{verdict: unmatched} }
+
+// Crash ends the channel the way an exception in its process does: the client
+// gets a phx_error and no reply. A join that crashes is refused with
+// "join crashed". The reason is for the log.
+func Crash(reason string) Reply { return Reply{verdict: crashed, reason: reason} }
+
+// Status is how the reply reads in a record: "ok", "error" or "crash".
+func (r Reply) Status() string { return r.verdict.String() }
+
+// Response is the JSON text or the bytes of an [OK], [Bytes] or [Refuse].
+func (r Reply) Response() []byte { return r.response }
+
+// Reason is why a [Crash] happened.
+func (r Reply) Reason() string { return r.reason }
+
+type verdict int
+
+const (
+	accepted verdict = iota
+	acceptedBinary
+	refused
+	unmatched
+	crashed
+)
+
+func (v verdict) String() string {
+	switch v {
+	case accepted, acceptedBinary:
+		return "ok"
+	case crashed:
+		return "crash"
+	default:
+		return "error"
+	}
+}
+
+var _ http.Handler = (*Endpoint)(nil)

@@ -1,0 +1,111 @@
+package phoenix
+
+import (
+	"github.com/phxworker/phxworker/channel/frame"
+)
+
+var (
+	emptyResponse   = []byte(`{}`)
+	unmatchedTopic  = []byte(`{"reason":"unmatched topic"}`)
+	joinCrashed     = []byte(`{"reason":"join crashed"}`)
+	tooManyChannels = []byte(`{"reason":"too many channels joined"}`)
+)
+
+// handle answers one message the way Phoenix.Socket does.
+func (s *socket) handle(f *frame.Frame) {
+	t := s.topics[f.Topic]
+	switch {
+	case f.Topic == frame.Control && f.Event == frame.Heartbeat:
+		s.reply("", f, OK(emptyResponse))
+	case f.Topic == frame.Control:
+		s.reply("", f, Unmatched())
+	case f.Event == frame.Join:
+		s.join(f, t)
+	case t == nil && f.Event == frame.Leave:
+		s.reply(f.JoinRef, f, OK(emptyResponse))
+	case t == nil:
+		s.reply("", f, Unmatched())
+	case f.Event == frame.Leave:
+		s.leave(f, t)
+	default:
+		s.push(f, t)
+	}
+}
+
+// join joins the topic, or joins it again: then the client hears of the new
+// join first and of the end of the old one afterwards, under its old join_ref.
+func (s *socket) join(f *frame.Frame, old *Topic) {
+	if old != nil {
+		delete(s.topics, f.Topic)
+		old.channel.Left()
+		defer s.out.end(old, ending(old, frame.Close))
+	}
+	if len(s.topics) >= s.endpoint.cfg.MaxTopics {
+		s.reply(f.JoinRef, f, Refuse(tooManyChannels))
+		return
+	}
+	t := &Topic{name: f.Topic, socket: s, joinRef: f.JoinRef}
+	channel, reply := s.endpoint.cfg.App.Join(t, f.Payload)
+	switch {
+	case channel != nil:
+		t.channel = channel
+		s.topics[f.Topic] = t
+		s.out.begin(t, answer(f.JoinRef, f, reply))
+	case reply.verdict == unmatched:
+		s.reply("", f, reply)
+	case reply.verdict == crashed:
+		s.log.Warn("join crashed", "topic", f.Topic, "reason", reply.reason)
+		s.reply(f.JoinRef, f, Refuse(joinCrashed))
+	default:
+		s.reply(f.JoinRef, f, reply)
+	}
+}
+
+// leave ends the topic. One with the join_ref of an earlier join is ignored.
+func (s *socket) leave(f *frame.Frame, t *Topic) {
+	if f.JoinRef != "" && f.JoinRef != t.joinRef {
+		return
+	}
+	delete(s.topics, t.name)
+	t.channel.Left()
+	s.reply(f.JoinRef, f, OK(emptyResponse))
+	s.out.end(t, ending(t, frame.Close))
+}
+
+// push has the channel answer. The reply carries the join_ref of the present
+// join, whatever the push had.
+func (s *socket) push(f *frame.Frame, t *Topic) {
+	reply := t.channel.Handle(Push{Event: f.Event, Payload: f.Payload, Binary: f.Binary})
+	if reply.verdict == crashed {
+		s.log.Warn("channel crashed", "topic", t.name, "event", f.Event, "reason", reply.reason)
+		delete(s.topics, t.name)
+		t.channel.Left()
+		s.out.end(t, ending(t, frame.Error))
+		return
+	}
+	s.reply(t.joinRef, f, reply)
+}
+
+func (s *socket) reply(joinRef frame.Ref, to *frame.Frame, r Reply) {
+	s.out.send(answer(joinRef, to, r))
+}
+
+func answer(joinRef frame.Ref, to *frame.Frame, r Reply) *frame.Frame {
+	f := &frame.Frame{
+		JoinRef: joinRef, Ref: to.Ref, Topic: to.Topic, Event: frame.Reply, Status: frame.OK,
+		Payload: r.response, Binary: r.verdict == acceptedBinary,
+	}
+	switch r.verdict {
+	case refused:
+		f.Status = frame.Failed
+	case unmatched:
+		f.Status, f.Payload = frame.Failed, unmatchedTopic
+	}
+	return f
+}
+
+// ending is the frame by which a channel ends: its join_ref stands in both
+// places.
+func ending(t *Topic, event string) *frame.Frame {
+	return &frame.Frame{JoinRef: t.joinRef, Ref: t.joinRef, Topic: t.name, Event: event, Payload: emptyResponse}
+}

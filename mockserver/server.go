@@ -1,0 +1,167 @@
+package mockserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/phxworker/phxworker/mockserver/lightning"
+	"github.com/phxworker/phxworker/mockserver/phoenix"
+)
+
+// Server is a mock Lightning and its http.Handler.
+type Server struct {
+	cfg        Config
+	service    *lightning.Service
+	endpoint   *phoenix.Endpoint
+	transcript *phoenix.Transcript
+	routes     http.Handler
+
+	listener net.Listener // nil unless made by Start
+	http     *http.Server // likewise
+	serving  sync.WaitGroup
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+var _ http.Handler = (*Server)(nil)
+
+// New returns a server that listens nowhere by itself: it is served as an
+// http.Handler. It must be closed.
+func New(cfg Config) (*Server, error) {
+	cfg = cfg.withDefaults()
+	service, err := lightning.New(lightning.Config{
+		Secret: cfg.Secret, Key: cfg.Key, OpaqueTokens: cfg.OpaqueTokens,
+		RunTimeout: cfg.RunTimeout, WakeDebounce: cfg.WakeDebounce, JanitorInterval: cfg.JanitorInterval,
+		KeepRuns: cfg.KeepRuns, WipeDataclips: cfg.WipeDataclips, Logger: cfg.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, service: service}
+	if cfg.TranscriptLimit > 0 {
+		s.transcript = phoenix.NewTranscript(cfg.TranscriptLimit)
+	}
+	s.endpoint, err = phoenix.NewEndpoint(phoenix.Config{
+		App: service, IdleTimeout: cfg.IdleTimeout, MaxFrame: cfg.MaxFrame, MaxTopics: cfg.MaxTopics,
+		Transcript: s.transcript, Logger: cfg.Logger,
+	})
+	if err != nil {
+		service.Close()
+		return nil, err
+	}
+	s.routes = s.newRoutes()
+	return s, nil
+}
+
+// Start returns a server that listens on Config.Addr. It must be closed.
+func Start(cfg Config) (*Server, error) {
+	s, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s.listener, err = net.Listen("tcp", s.cfg.Addr)
+	if err != nil {
+		_ = s.Close()
+		return nil, fmt.Errorf("start the mock server: %w", err)
+	}
+	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	s.serving.Go(func() {
+		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+			s.cfg.Logger.Error("mock server stopped", "error", err)
+		}
+	})
+	return s, nil
+}
+
+// Close drains the server as SIGTERM does a real one: every socket is closed with
+// code 1012. It returns when nothing runs any more, and may be called again.
+func (s *Server) Close() error {
+	s.closeOnce.Do(func() { s.closeErr = s.close() })
+	return s.closeErr
+}
+
+func (s *Server) close() error {
+	_ = s.endpoint.Close() // refuses new sockets from here on
+	s.service.Close()
+	if s.http == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = s.http.Close()
+	}
+	s.serving.Wait()
+	return err
+}
+
+// ServeHTTP serves the websocket endpoint and the HTTP interface.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.routes.ServeHTTP(w, r) }
+
+// URL is what a worker connects to: ws://127.0.0.1:PORT/worker. It is empty
+// unless the server was made by Start.
+func (s *Server) URL() string { return s.url("ws", "/worker") }
+
+// HTTPURL is the base of the HTTP interface: http://127.0.0.1:PORT.
+func (s *Server) HTTPURL() string { return s.url("http", "") }
+
+func (s *Server) url(scheme, path string) string {
+	if s.listener == nil {
+		return ""
+	}
+	return scheme + "://" + s.listener.Addr().String() + path
+}
+
+// Secret is the WORKER_SECRET.
+func (s *Server) Secret() string { return s.cfg.Secret }
+
+// PublicKey is the key that verifies run tokens, as WORKER_LIGHTNING_PUBLIC_KEY
+// takes it: PEM in base64. It is empty if run tokens are opaque, or if no key
+// could be made.
+func (s *Server) PublicKey() string {
+	if s.cfg.OpaqueTokens {
+		return ""
+	}
+	key, err := s.service.PublicKey()
+	if err != nil {
+		s.cfg.Logger.Error("no public key", "error", err)
+	}
+	return key
+}
+
+// Enqueue makes a run available to the workers, and tells them after
+// Config.WakeDebounce. The errors are [*ConflictError] and [*InvalidError].
+func (s *Server) Enqueue(r Run) error { return s.service.Enqueue(r) }
+
+// Wake pushes work-available to every joined worker at once.
+func (s *Server) Wake() { s.service.Wake() }
+
+// Wait returns how a run ended, as soon as it has. The errors are
+// [ErrUnknownRun], [ErrClosed] and the cause of the context's end.
+func (s *Server) Wait(ctx context.Context, id string) (Result, error) { return s.service.Wait(ctx, id) }
+
+// Inspect returns what is known of a run, and whether it is known.
+func (s *Server) Inspect(id string) (RunRecord, bool) { return s.service.Inspect(id) }
+
+// AddCredential sets the body that fetch:credential answers with, for all runs;
+// it may be null.
+func (s *Server) AddCredential(id string, body json.RawMessage) { s.service.AddCredential(id, body) }
+
+// AddDataclip sets the input of every run whose plan names it as its dataclip_id.
+func (s *Server) AddDataclip(id string, body json.RawMessage) { s.service.AddDataclip(id, body) }
+
+// Transcript returns the last frames of all sockets, oldest first.
+func (s *Server) Transcript() []Exchange { return s.transcript.Exchanges() }
+
+// Stats returns the counts.
+func (s *Server) Stats() Stats {
+	return Stats{Sockets: s.endpoint.Sockets(), Stats: s.service.Stats()}
+}

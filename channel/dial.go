@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync/atomic"
+	"time"
 
 	"github.com/gorilla/websocket"
 )
@@ -35,9 +36,14 @@ type dialer struct {
 // dial returns a new connection. Its error is a *DialError, unless ctx ended.
 // No connection is left open when it fails.
 func (d *dialer) dial(ctx context.Context) (*websocket.Conn, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, d.cfg.HandshakeTimeout,
-		fmt.Errorf("no connection within %v", d.cfg.HandshakeTimeout))
-	defer cancel()
+	// Not a deadline, for gorilla would set that on the connection as well, and
+	// which of the two struck first would decide what the error says.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timeout := time.AfterFunc(d.cfg.HandshakeTimeout, func() {
+		cancel(fmt.Errorf("no connection within %v", d.cfg.HandshakeTimeout))
+	})
+	defer timeout.Stop()
 
 	target, err := d.target(ctx)
 	if err != nil {
@@ -107,7 +113,7 @@ func redact(u *url.URL) string {
 }
 
 // connGuard closes the network connection of a dial when the dial's context
-// ends: gorilla itself heeds only the context's deadline once connected.
+// ends, which gorilla itself heeds no more once connected.
 type connGuard struct {
 	stop func() bool
 }

@@ -2,6 +2,8 @@ package channel
 
 import (
 	"context"
+	"crypto/sha1"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -203,3 +205,16 @@ func params(values ...string) func(context.Context) (url.Values, error) {
 }
 
 func rawJSON(s string) json.RawMessage { return json.RawMessage(s) }
+
+// wstestListener returns a listener whose connections nobody serves.
+func wstestListener(t *testing.T) *wstest.Listener {
+	listener := wstest.NewListener()
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener
+}
+
+// acceptKey is the answer that RFC 6455 wants to a Sec-WebSocket-Key.
+func acceptKey(key string) string {
+	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}

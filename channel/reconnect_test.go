@@ -1,0 +1,426 @@
+package channel
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/stretchr/testify/require"
+)
+
+// Guards against a worker that takes a 1000 (a kick, an idle time-out) for
+// final and never comes back: only the client's own close is.
+func TestReconnectsAfterEveryEnd(t *testing.T) {
+	tests := []struct {
+		name string
+		end  func(p *peer)
+		says string // in the error of a push in flight
+	}{
+		{name: "1000", end: func(p *peer) { p.close(websocket.CloseNormalClosure) }, says: "1000"},
+		{name: "1001", end: func(p *peer) { p.close(websocket.CloseGoingAway) }, says: "1001"},
+		{name: "1002", end: func(p *peer) { p.close(websocket.CloseProtocolError) }, says: "1002"},
+		{name: "1005, no code", end: func(p *peer) { p.close(websocket.CloseNoStatusReceived) }, says: "1005"},
+		{name: "1006, no close frame", end: (*peer).drop, says: "EOF"},
+		{name: "1011", end: func(p *peer) { p.close(websocket.CloseInternalServerErr) }, says: "1011"},
+		{name: "1012", end: func(p *peer) { p.close(websocket.CloseServiceRestart) }, says: "1012"},
+		{name: "4000, an application's", end: func(p *peer) { p.close(4000) }, says: "4000"},
+		{name: "no JSON", end: func(p *peer) { p.send("not json") }, says: "cannot be read"},
+		{name: "four elements", end: func(p *peer) { p.send(`[null,null,"room:1","event"]`) }, says: "cannot be read"},
+		{name: "unknown kind of binary", end: func(p *peer) {
+			require.NoError(p.t, p.ws.WriteMessage(websocket.BinaryMessage, []byte{9, 1, 2}))
+		}, says: "cannot be read"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t)
+				socket, topic, p, _ := joined(t, s, s.config())
+				pushing := asyncPush(topic, "claim", nil)
+				p.expect("room:1", "claim")
+				tt.end(p)
+				got := <-pushing
+				require.ErrorIs(t, got.err, ErrOutcomeUnknown)
+				require.ErrorContains(t, got.err, tt.says)
+
+				s.accept().join("room:1")
+				epoch, err := topic.Ready(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, 2, epoch)
+				require.NoError(t, socket.Err())
+			})
+		})
+	}
+}
+
+func TestFirstRetryIsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		_, _, p, _ := joined(t, s, s.config())
+		time.Sleep(steady)
+		lost := time.Now()
+		p.drop()
+		s.accept().join("room:1")
+		require.Zero(t, time.Since(lost))
+	})
+}
+
+// Guards against a hot loop: a server, or a load balancer without one, that
+// accepts each connection and closes it at once.
+func TestConnectionsThatDoNotLastAreSpacedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		cfg := s.config()
+		cfg.MinBackoff, cfg.MaxBackoff = time.Second, 16*time.Second
+		socket := s.open(cfg)
+		joining := asyncJoin(socket, "room:1", nil)
+		began, connections := time.Now(), 0
+		for time.Since(began) < time.Hour {
+			p := s.accept()
+			p.join("room:1") // even a good start does not count
+			p.drop()
+			connections++
+		}
+		// The mean wait is half of MaxBackoff: 450 an hour.
+		require.Less(t, connections, 700)
+		require.Greater(t, connections, 300)
+		require.NoError(t, (<-joining).err)
+	})
+}
+
+func TestBackoffGrowsWithFullJitterAndResets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Config{MinBackoff: time.Second, MaxBackoff: 10 * time.Second}.withDefaults()
+		measure := func(r *retries) time.Duration {
+			began := time.Now()
+			r.wait(t.Context())
+			return time.Since(began)
+		}
+		limits := []time.Duration{0, 1, 2, 4, 8, 10, 10, 10}
+		longest := make([]time.Duration, len(limits))
+		for range 300 {
+			r := newRetries(&cfg)
+			for i, limit := range limits {
+				waited := measure(r)
+				require.LessOrEqual(t, waited, limit*time.Second)
+				longest[i] = max(longest[i], waited)
+			}
+			r.reset()
+			require.Zero(t, measure(r))
+			require.LessOrEqual(t, measure(r), time.Second)
+		}
+		for i, limit := range limits { // the whole range is used
+			require.GreaterOrEqual(t, longest[i], limit*time.Second*8/10)
+		}
+	})
+}
+
+func TestNothingIsSentBeforeTheJoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		_, topic, p, _ := joined(t, s, s.config())
+		p.drop()
+		synctest.Wait()
+		_, err := topic.Push(t.Context(), "offline", nil)
+		require.ErrorIs(t, err, ErrNotSent)
+
+		p = s.accept()
+		f := p.expect("room:1", "phx_join")
+		_, err = topic.Push(t.Context(), "joining", nil)
+		require.ErrorIs(t, err, ErrNotSent)
+		p.ok(f, `{}`)
+		_, err = topic.Ready(t.Context())
+		require.NoError(t, err)
+		pushing := asyncPush(topic, "joined", nil)
+		p.ok(p.expect("room:1", "joined"), `{}`) // and nothing was kept from before
+		require.NoError(t, (<-pushing).err)
+	})
+}
+
+// A reply to a push of the previous connection has the same ref as one of this.
+func TestStaleReplyOfAnEarlierConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		_, topic, p, _ := joined(t, s, s.config())
+		pushing := asyncPush(topic, "first", nil)
+		old := p.read()
+		p.drop()
+		require.ErrorIs(t, (<-pushing).err, ErrOutcomeUnknown)
+
+		p = s.accept()
+		p.join("room:1")
+		_, err := topic.Ready(t.Context())
+		require.NoError(t, err)
+		p.ok(old, `"stale"`)
+		synctest.Wait()
+		pushing = asyncPush(topic, "second", nil)
+		p.ok(p.expect("room:1", "second"), `"fresh"`)
+		got := <-pushing
+		require.NoError(t, got.err)
+		require.Equal(t, `"fresh"`, string(got.value.Response))
+	})
+}
+
+func TestParamsAreFreshAtEveryDial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		cfg := s.config()
+		cfg.URL = "http://localhost/socket/?shard=3"
+		cfg.Header = http.Header{"X-Worker": {"w1"}}
+		dials := 0
+		cfg.Params = func(context.Context) (url.Values, error) {
+			dials++
+			if dials == 2 {
+				return nil, errors.New("no token to be had")
+			}
+			return url.Values{"token": {fmt.Sprintf("t%d&", dials)}}, nil
+		}
+		s.open(cfg)
+		p := s.accept()
+		require.Equal(t, "/socket/websocket?shard=3&token=t1%26&vsn=2.0.0", p.request.URL.String())
+		require.Equal(t, "w1", p.request.Header.Get("X-Worker"))
+		require.Contains(t, p.request.Header.Get("Sec-WebSocket-Extensions"), "permessage-deflate")
+		p.drop()
+		require.Equal(t, "t3&", s.accept().request.URL.Query().Get("token"))
+	})
+}
+
+func TestRefusedUpgrade(t *testing.T) {
+	tests := []struct {
+		name   string
+		status int
+		says   string
+		refuse bool
+	}{
+		{name: "Lightning", status: 401, says: "check the token", refuse: true},
+		{name: "Phoenix", status: 403, says: "check the token", refuse: true},
+		{name: "wrong path", status: 404, says: "check the URL"},
+		{name: "proxy", status: 502, says: "instead of a websocket"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t)
+				s.refuse.Store(int64(tt.status))
+				cfg := s.config()
+				cfg.Params = params("token", "s3cret")
+				socket := s.open(cfg)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				_, err := socket.Join(ctx, "room:1", nil)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				var dial *DialError
+				require.ErrorAs(t, err, &dial)
+				require.Equal(t, tt.status, dial.Status)
+				require.Equal(t, http.StatusText(tt.status)+"\n", dial.Body)
+				require.Equal(t, tt.refuse, dial.Refused())
+				require.Contains(t, err.Error(), tt.says)
+				require.NotContains(t, err.Error(), "s3cret")
+
+				status, _ := socket.Status()
+				require.Equal(t, Connecting, status.State)
+				require.ErrorAs(t, status.Err, &dial)
+				require.Greater(t, status.Attempts, 2)
+				require.Zero(t, s.listener.Open())
+
+				// It never gave up.
+				s.refuse.Store(0)
+				require.NoError(t, socket.Connected(t.Context()))
+				status, _ = socket.Status()
+				require.Equal(t, Status{State: Connected, Connections: 1}, status)
+			})
+		})
+	}
+}
+
+// Guards against abandoned dials that leave their connection open: the
+// server accepts, and then says nothing.
+func TestAbandonedDialsAreClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		listener := wstestListener(t)
+		go func() {
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				go func() { _, _ = io.Copy(io.Discard, conn) }()
+			}
+		}()
+		cfg := Config{URL: "ws://localhost/socket", NetDial: listener.DialContext, HandshakeTimeout: 3 * time.Second}
+		socket, err := Open(cfg)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = socket.Close() })
+		time.Sleep(10*time.Second + time.Millisecond)
+		require.GreaterOrEqual(t, listener.Dialed(), 3)
+		require.Equal(t, 1, listener.Open())
+		require.ErrorContains(t, socket.Err(), "within 3s")
+
+		began := time.Now()
+		require.NoError(t, socket.Close()) // in the midst of a dial
+		require.Zero(t, time.Since(began))
+		require.Zero(t, listener.Open())
+	})
+}
+
+func TestHeartbeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		socket, _, p, _ := joined(t, s, s.config())
+		began := time.Now()
+		for beat := 1; beat <= 20; beat++ {
+			f := p.expect("phoenix", "heartbeat")
+			require.Equal(t, time.Duration(beat)*30*time.Second, time.Since(began))
+			require.Empty(t, f.JoinRef)
+			require.Equal(t, `{}`, string(f.Payload))
+			p.send(`[null,%s,"phoenix","phx_reply",{"response":{},"status":"ok"}]`, f.Ref)
+		}
+		status, _ := socket.Status()
+		require.Equal(t, 1, status.Connections)
+	})
+}
+
+// A connection that is dead without anyone saying so.
+func TestUnansweredHeartbeatEndsTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		_, topic, p, _ := joined(t, s, s.config())
+		began := time.Now()
+		pushing := asyncPush(topic, "claim", nil)
+		p.expect("room:1", "claim")
+		p.expect("phoenix", "heartbeat")
+		got := <-pushing
+		require.Equal(t, time.Minute, time.Since(began))
+		require.ErrorIs(t, got.err, ErrOutcomeUnknown)
+		require.ErrorContains(t, got.err, "heartbeat")
+		_ = p.closed()
+		s.accept().join("room:1")
+		require.Equal(t, time.Minute, time.Since(began))
+	})
+}
+
+func TestReadLimitEndsTheConnection(t *testing.T) {
+	tests := []struct {
+		name    string
+		deflate bool
+	}{
+		{name: "plain"},
+		// A few bytes on the wire, over the limit once decompressed.
+		{name: "compressed", deflate: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t)
+				s.upgrader.EnableCompression = tt.deflate
+				cfg := s.config()
+				cfg.ReadLimit = 100_000
+				_, topic, p, _ := joined(t, s, cfg)
+				pushing := asyncPush(topic, "claim", nil)
+				f := p.read()
+				message := fmt.Appendf(nil, `["1",%s,"room:1","phx_reply",{"response":%q,"status":"ok"}]`, f.Ref, strings.Repeat("x", 100_000))
+				_ = p.ws.WriteMessage(websocket.TextMessage, message)
+				got := <-pushing
+				require.ErrorIs(t, got.err, ErrOutcomeUnknown)
+				require.ErrorContains(t, got.err, "read limit")
+			})
+		})
+	}
+}
+
+// Log lines about a server that is away: one, then one a minute, one at the
+// return; and never a token.
+func TestLogIsTerse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s := newServer(t)
+		cfg := s.config()
+		cfg.Params = params("token", "s3cret")
+		cfg.MaxBackoff = 2 * time.Second
+		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		lines := func() []string {
+			defer log.Reset()
+			return strings.Split(strings.TrimSpace(log.String()), "\n")
+		}
+		socket, _, p, _ := joined(t, s, cfg)
+		require.Len(t, lines(), 1) // connected
+		time.Sleep(steady)
+
+		s.refuse.Store(401)
+		p.drop()
+		time.Sleep(5*time.Minute + 30*time.Second)
+		s.refuse.Store(0)
+		s.accept().join("room:1")
+		synctest.Wait()
+		got := lines()
+		require.GreaterOrEqual(t, len(got), 6)
+		require.LessOrEqual(t, len(got), 7)
+		require.Contains(t, got[0], "trying again")
+		require.Contains(t, got[0], "EOF")
+		require.Contains(t, got[1], "check the token")
+		require.Contains(t, got[len(got)-1], "connected again")
+
+		require.NoError(t, socket.Close()) // an expected stop is no line
+		require.Zero(t, log.Len())
+		require.NotContains(t, strings.Join(got, ""), "s3cret")
+	})
+}
+
+func TestDialErrorKeepsItsCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+		socket, err := Open(Config{URL: "ws://localhost/socket", NetDial: func(context.Context, string, string) (net.Conn, error) {
+			return nil, refused
+		}})
+		require.NoError(t, err)
+		synctest.Wait()
+		require.ErrorIs(t, socket.Err(), refused)
+		require.EqualError(t, socket.Err(), "cannot connect to ws://localhost/socket/websocket: dial: connection refused")
+		require.NoError(t, socket.Close())
+	})
+}
+
+// gorilla can only compress without context takeover. A server may agree to
+// compress with it all the same; then there must be a connection without.
+func TestCompressionThatCannotBeDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		listener := wstestListener(t)
+		offered := make(chan string, 10)
+		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			offer := r.Header.Get("Sec-Websocket-Extensions")
+			offered <- offer
+			if offer == "" {
+				ws, err := new(websocket.Upgrader).Upgrade(w, r, nil)
+				if err == nil {
+					_, _, _ = ws.ReadMessage()
+					_ = ws.Close()
+				}
+				return
+			}
+			sum := acceptKey(r.Header.Get("Sec-Websocket-Key"))
+			w.Header().Set("Upgrade", "websocket")
+			w.Header().Set("Connection", "Upgrade")
+			w.Header().Set("Sec-WebSocket-Accept", sum)
+			w.Header().Set("Sec-WebSocket-Extensions", "permessage-deflate; client_max_window_bits=15")
+			w.WriteHeader(http.StatusSwitchingProtocols)
+		})}
+		go func() { _ = srv.Serve(listener) }()
+		socket, err := Open(Config{URL: "ws://localhost/socket", NetDial: listener.DialContext})
+		require.NoError(t, err)
+		require.NoError(t, socket.Connected(t.Context()))
+		require.NotEmpty(t, <-offered)
+		require.Empty(t, <-offered)
+		require.NoError(t, socket.Close())
+		require.NoError(t, srv.Close())
+	})
+}

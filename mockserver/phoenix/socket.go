@@ -122,7 +122,7 @@ func (s *socket) read() int {
 func (s *socket) receive(binary bool) {
 	data := s.buf.Bytes()
 	s.endpoint.cfg.Transcript.add(s.id, FromClient, binary, data)
-	f, err := frame.Decode(data, binary)
+	f, err := frame.DecodePush(data, binary)
 	if err == nil && !binary && !json.Valid(f.Payload) {
 		err = errors.New("the payload is not JSON")
 	}

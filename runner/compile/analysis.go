@@ -1,0 +1,177 @@
+package compile
+
+import (
+	"github.com/grafana/sobek/ast"
+	"github.com/grafana/sobek/file"
+)
+
+// An analysis is what one walk over a body finds out for the five steps.
+type analysis struct {
+	names      map[string]struct{} // every name declared or used
+	references []reference
+	lazy       []lazyReference
+	chains     []chain
+	chainOf    map[*ast.CallExpression]int // the index of the chain that a call is part of
+	imports    []Import
+	regexps    []int // offsets of regular expressions
+	awaits     []int // offsets of `await` outside every function, in order
+	// exported tells that the body has a default export.
+	exported bool
+}
+
+// An argument is one argument of a call. Lazy state turns arguments into functions.
+type argument struct {
+	call  *ast.CallExpression
+	index int
+	outer *argument // the argument this one is part of, if no statement stands between them
+	lazy  bool      // it becomes a function
+}
+
+// place is where in the body a walk stands.
+type place struct {
+	scope *scope
+	// argument is the nearest enclosing argument; nil outside of calls and inside a statement or a class.
+	argument *argument
+	// nested tells that a function, a block or a class is around, so that this is not the top scope.
+	nested bool
+	// function tells that a function is around, so that `await` is not the module's.
+	function bool
+	// constant tells that a constant object at the top level is around, in which `$` is not lazy state.
+	constant bool
+}
+
+// inside is the place within a block, or anything that begins a scope.
+func (p place) inside(function bool) place {
+	return place{
+		scope:    &scope{outer: p.scope, function: function},
+		nested:   true,
+		function: p.function || function,
+		constant: p.constant,
+	}
+}
+
+// walker visits every node of a syntax tree.
+type walker struct {
+	analysis
+	body     string
+	cursor   cursor
+	forAwait map[int]bool
+	err      *Error // the first
+}
+
+// analyse walks over the body.
+func analyse(body string, tree *syntaxTree) (*analysis, error) {
+	w := &walker{body: body, cursor: cursor{text: body}, forAwait: tree.forAwait, analysis: analysis{
+		names:   map[string]struct{}{},
+		chainOf: map[*ast.CallExpression]int{},
+	}}
+	top := place{scope: &scope{function: true}}
+	for _, s := range tree.Body {
+		w.topLevel(s, top)
+	}
+	if w.err != nil {
+		return nil, w.err
+	}
+	return &w.analysis, nil
+}
+
+// offset is where a node starts in the body; the parser counts from 1.
+func offset(i file.Idx) int { return int(i) - 1 }
+
+func (w *walker) fail(offset int, message string) {
+	if w.err == nil {
+		w.err = errorAt(w.body, offset, message)
+	}
+}
+
+func (w *walker) declare(name string, s *scope) {
+	w.names[name] = struct{}{}
+	s.declare(name)
+}
+
+func (w *walker) use(name string, offset int, p place) {
+	w.names[name] = struct{}{}
+	w.references = append(w.references, reference{name: name, offset: offset, scope: p.scope})
+}
+
+// topLevel visits a statement of the module.
+func (w *walker) topLevel(s ast.Statement, p place) {
+	switch s := s.(type) {
+	case *ast.VariableStatement:
+		w.constants(s.List, p.scope, p)
+	case *ast.LexicalDeclaration:
+		w.constants(s.List, p.scope, p)
+	case *ast.ImportDeclaration:
+		w.importDeclaration(s, p)
+	case *ast.ExportDeclaration:
+		w.exportDeclaration(s, p)
+	default:
+		w.statement(s, p)
+	}
+}
+
+// constants visits variables of the top level; in an object that is one's value `$` is left alone.
+func (w *walker) constants(list []*ast.Binding, in *scope, p place) {
+	for _, b := range list {
+		q := p
+		_, q.constant = b.Initializer.(*ast.ObjectLiteral)
+		w.binding(b, in, q)
+	}
+}
+
+func (w *walker) importDeclaration(s *ast.ImportDeclaration, p place) {
+	module := s.ModuleSpecifier
+	if s.FromClause != nil {
+		module = s.FromClause.ModuleSpecifier
+	}
+	w.imported(module.String(), offset(s.Idx), false)
+	clause := s.ImportClause
+	if clause == nil {
+		return
+	}
+	if clause.ImportedDefaultBinding != nil {
+		w.declare(clause.ImportedDefaultBinding.Name.String(), p.scope)
+	}
+	if clause.NameSpaceImport != nil {
+		w.declare(clause.NameSpaceImport.ImportedBinding.String(), p.scope)
+	}
+	if clause.NamedImports != nil {
+		for _, i := range clause.NamedImports.ImportsList {
+			name := i.IdentifierName
+			if i.Alias != "" {
+				name = i.Alias
+			}
+			w.declare(name.String(), p.scope)
+		}
+	}
+}
+
+func (w *walker) exportDeclaration(s *ast.ExportDeclaration, p place) {
+	w.exported = w.exported || s.IsDefault
+	switch {
+	case s.Variable != nil:
+		w.bindings(s.Variable.List, p.scope, p)
+	case s.LexicalDeclaration != nil:
+		w.bindings(s.LexicalDeclaration.List, p.scope, p)
+	case s.ClassDeclaration != nil:
+		w.statement(s.ClassDeclaration, p)
+	case s.HoistableDeclaration != nil:
+		w.statement(s.HoistableDeclaration.FunctionDeclaration, p)
+	case s.AssignExpression != nil:
+		w.expression(s.AssignExpression, p)
+	case s.NamedExports != nil:
+		for _, e := range s.NamedExports.ExportsList {
+			w.exported = w.exported || e.Alias == "default" || e.Alias == "" && e.IdentifierName == "default"
+			if s.FromClause == nil {
+				w.use(e.IdentifierName.String(), offset(s.Idx), p)
+			}
+		}
+	}
+	if s.FromClause != nil {
+		w.imported(s.FromClause.ModuleSpecifier.String(), offset(s.Idx), false)
+	}
+}
+
+func (w *walker) imported(module string, offset int, dynamic bool) {
+	w.imports = append(w.imports, Import{Module: module, Dynamic: dynamic, Position: w.cursor.at(offset)})
+}

@@ -1,0 +1,152 @@
+package compile
+
+import (
+	"github.com/grafana/sobek/ast"
+)
+
+func (w *walker) expressions(list []ast.Expression, p place) {
+	for _, e := range list {
+		w.expression(e, p)
+	}
+}
+
+func (w *walker) expression(e ast.Expression, p place) {
+	switch e := e.(type) {
+	case *ast.Identifier:
+		w.use(e.Name.String(), offset(e.Idx), p)
+	case *ast.DotExpression:
+		w.member(e.Left, p)
+	case *ast.PrivateDotExpression:
+		w.member(e.Left, p)
+	case *ast.BracketExpression:
+		w.member(e.Left, p)
+		w.expression(e.Member, p)
+	case *ast.CallExpression:
+		w.call(e, p)
+	case *ast.NewExpression:
+		w.expression(e.Callee, p)
+		w.expressions(e.ArgumentList, p)
+	case *ast.FunctionLiteral:
+		if e.Name != nil {
+			p.scope = &scope{outer: p.scope}
+			w.declare(e.Name.Name.String(), p.scope)
+		}
+		w.function(e, p)
+	case *ast.ArrowFunctionLiteral:
+		w.arrow(e, p)
+	case *ast.ClassLiteral:
+		w.class(e, p)
+	case *ast.ObjectLiteral:
+		w.properties(e.Value, p)
+	case *ast.ArrayLiteral:
+		w.expressions(e.Value, p)
+	case *ast.ObjectPattern, *ast.ArrayPattern:
+		w.target(e, nil, p)
+	case *ast.AssignExpression:
+		w.expression(e.Left, p)
+		w.expression(e.Right, p)
+	case *ast.BinaryExpression:
+		w.expression(e.Left, p)
+		w.expression(e.Right, p)
+	default:
+		w.operator(e, p)
+	}
+}
+
+// operator visits what is left: operators, templates and what has no parts.
+func (w *walker) operator(e ast.Expression, p place) {
+	switch e := e.(type) {
+	case *ast.AwaitExpression:
+		if !p.function {
+			w.awaits = append(w.awaits, offset(e.Await))
+		}
+		w.expression(e.Argument, p)
+	case *ast.ConditionalExpression:
+		w.expression(e.Test, p)
+		w.expression(e.Consequent, p)
+		w.expression(e.Alternate, p)
+	case *ast.OptionalChain:
+		w.expression(e.Expression, p)
+	case *ast.Optional:
+		w.expression(e.Expression, p)
+	case *ast.RegExpLiteral:
+		w.regexps = append(w.regexps, offset(e.Idx))
+	case *ast.SequenceExpression:
+		w.expressions(e.Sequence, p)
+	case *ast.SpreadElement:
+		w.expression(e.Expression, p)
+	case *ast.TemplateLiteral:
+		w.expression(e.Tag, p)
+		w.expressions(e.Expressions, p)
+	case *ast.UnaryExpression:
+		w.expression(e.Operand, p)
+	case *ast.YieldExpression:
+		w.expression(e.Argument, p)
+	}
+}
+
+// member visits what a property is taken of.
+func (w *walker) member(object ast.Expression, p place) {
+	of := object
+	if o, ok := of.(*ast.Optional); ok {
+		of = o.Expression
+	}
+	if id, ok := of.(*ast.Identifier); ok && id.Name == "$" && !p.constant {
+		w.names["$"] = struct{}{}
+		w.lazy = append(w.lazy, lazyReference{
+			reference: reference{name: "$", offset: offset(id.Idx), scope: p.scope},
+			argument:  p.argument,
+		})
+		return
+	}
+	w.expression(object, p)
+}
+
+func (w *walker) call(e *ast.CallExpression, p place) {
+	if _, ok := e.Callee.(*ast.DynamicImportExpression); ok {
+		if module, ok := e.ArgumentList[0].(*ast.StringLiteral); ok {
+			w.imported(module.Value.String(), offset(module.Idx), true)
+		}
+	}
+	if !p.nested {
+		w.chain(e, p)
+	}
+	w.expression(e.Callee, p)
+	for i, a := range e.ArgumentList {
+		q := p
+		q.argument = &argument{call: e, index: i, outer: p.argument}
+		w.expression(a, q)
+	}
+}
+
+func (w *walker) arrow(f *ast.ArrowFunctionLiteral, p place) {
+	// Lazy state may stand in an arrow's expression: the argument it is part of becomes, or is, a function of the state.
+	within := p.argument
+	p = p.inside(true)
+	p.argument = within
+	w.parameters(f.ParameterList, p)
+	switch body := f.Body.(type) {
+	case *ast.ExpressionBody:
+		w.expression(body.Expression, p)
+	case *ast.BlockStatement:
+		p.argument = nil
+		w.statements(body.List, p)
+	}
+}
+
+func (w *walker) properties(list []ast.Property, p place) {
+	for _, property := range list {
+		switch property := property.(type) {
+		case *ast.PropertyShort:
+			w.use(property.Name.Name.String(), offset(property.Name.Idx), p)
+			w.expression(property.Initializer, p)
+		case *ast.PropertyKeyed:
+			if property.Computed {
+				w.expression(property.Key, p)
+			}
+			w.expression(property.Value, p)
+		case *ast.SpreadElement:
+			w.expression(property.Expression, p)
+		}
+	}
+}

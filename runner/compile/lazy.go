@@ -1,0 +1,105 @@
+package compile
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/grafana/sobek/ast"
+)
+
+// Step 1: lazy state.
+
+// A lazyReference is the `$` of a member chain.
+type lazyReference struct {
+	reference
+	argument *argument
+}
+
+const lazyStateError = "Lazy State Error: "
+
+// lazyState makes `$` the state, and each argument with one in it a function of the state.
+func (b *builder) lazyState() error {
+	commas := map[*ast.CallExpression][]int{}
+	for _, ref := range b.lazy {
+		if ref.declared() {
+			continue
+		}
+		if ref.argument == nil {
+			return errorAt(b.body, ref.offset, lazyStateError+"Must be inside an operation")
+		}
+		if !ref.argument.lazy {
+			if err := b.makeLazy(ref, commas); err != nil {
+				return err
+			}
+			ref.argument.lazy = true
+		}
+		dollar := b.tokens.list[b.tokens.starting(ref.offset)]
+		b.edits.replace(dollar.start, dollar.end, "state")
+	}
+	return nil
+}
+
+// makeLazy sees to it that the argument around a reference is a function of the state.
+func (b *builder) makeLazy(ref lazyReference, commas map[*ast.CallExpression][]int) error {
+	call, index := ref.argument.call, ref.argument.index
+	switch e := call.ArgumentList[index].(type) {
+	case *ast.ArrowFunctionLiteral:
+		if problem := b.takesState(e); problem != "" {
+			return errorAt(b.body, ref.offset, lazyStateError+problem)
+		}
+		return nil
+	case *ast.SpreadElement:
+		return errorAt(b.body, ref.offset, lazyStateError+"cannot be spread over arguments")
+	}
+	separators, ok := commas[call]
+	if !ok {
+		separators = b.separators(call)
+		commas[call] = separators
+	}
+	first, last := b.tokens.list[separators[index]+1], b.tokens.list[separators[index+1]-1]
+	if first.kind == '{' {
+		b.edits.wrap(first.start, last.end, "state => (", ")")
+	} else {
+		b.edits.wrap(first.start, last.end, "state => ", "")
+	}
+	return nil
+}
+
+// takesState says why an arrow function is no function of the state, or "".
+func (b *builder) takesState(f *ast.ArrowFunctionLiteral) string {
+	parameters := f.ParameterList
+	switch {
+	case len(parameters.List) == 1 && parameters.Rest == nil:
+	case len(parameters.List) == 0 && parameters.Rest != nil:
+		return `a rest parameter cannot be "state"`
+	default:
+		return "parent has wrong arity"
+	}
+	parameter := parameters.List[0]
+	if id, ok := parameter.Target.(*ast.Identifier); ok {
+		if id.Name == "state" {
+			return ""
+		}
+		return fmt.Sprintf(`parameter "%s" should be called "state"`, id.Name)
+	}
+	from := b.tokens.starting(offset(parameter.Target.Idx0()))
+	to := b.tokens.list[from].match
+	pattern := strings.Join(strings.Fields(b.body[b.tokens.list[from].start:b.tokens.list[to].end]), " ")
+	return fmt.Sprintf(`parameter "%s" should be called "state"`, pattern)
+}
+
+// separators are the tokens between which the arguments of a call stand: its parentheses and commas.
+func (b *builder) separators(call *ast.CallExpression) []int {
+	open := b.tokens.starting(offset(call.LeftParenthesis))
+	separators := []int{open}
+	end := b.tokens.list[open].match
+	for i := open + 1; i < end; i++ {
+		switch t := b.tokens.list[i]; {
+		case t.kind == ',':
+			separators = append(separators, i)
+		case t.match > i:
+			i = t.match
+		}
+	}
+	return append(separators, end)
+}

@@ -1,0 +1,106 @@
+package compile
+
+import (
+	"fmt"
+	"sort"
+
+	"github.com/grafana/sobek/ast"
+)
+
+// Steps 3 and 4: the export and the operations in it.
+
+// operations makes every top-level call a function that the export calls. It returns the calls as elements of the
+// exported array, and what they are for the person who wrote them.
+func (b *builder) operations() (elements []fragment, operations []Operation) {
+	if b.exported {
+		return nil, nil
+	}
+	for _, s := range b.program.Body {
+		if call := operationOf(s); call != nil {
+			element, operation := b.operation(call, len(elements)+1)
+			elements, operations = append(elements, element), append(operations, operation)
+		}
+	}
+	return elements, operations
+}
+
+// operationOf returns the call that a statement consists of, nil if it is another kind of statement.
+func operationOf(s ast.Statement) *ast.CallExpression {
+	statement, ok := s.(*ast.ExpressionStatement)
+	if !ok {
+		return nil
+	}
+	call, ok := statement.Expression.(*ast.CallExpression)
+	if !ok {
+		return nil
+	}
+	if _, ok := call.Callee.(*ast.DynamicImportExpression); ok {
+		return nil
+	}
+	return call
+}
+
+// operation makes one call a function. Evaluated where it stands it would miss the constants declared after it.
+func (b *builder) operation(call *ast.CallExpression, order int) (fragment, Operation) {
+	first, last := b.callRange(call)
+	// At the start and the end of a statement all parentheses are its own.
+	for b.tokens.kind(first-1) == '(' {
+		first--
+	}
+	for b.tokens.kind(last+1) == ')' {
+		last++
+	}
+	start, end := b.tokens.list[first].start, b.tokens.list[last].end
+
+	name := b.unique(fmt.Sprintf("_op%d", order))
+	before, element, after := "const "+name+" = () => ", name+"()", ";"
+	if b.awaitsIn(start, end) {
+		before, element = "const "+name+" = async () => ", "await "+name+"()"
+	}
+	if b.tokens.kind(last+1) == ';' {
+		after = ""
+	}
+	b.edits.wrap(start, end, before, after)
+	return fragment{text: element, anchor: start}, Operation{Name: b.calleeName(call), Position: b.cursor.at(start)}
+}
+
+// awaitsIn reports whether the module itself awaits something between two offsets.
+func (b *builder) awaitsIn(start, end int) bool {
+	i := sort.SearchInts(b.awaits, start)
+	return i < len(b.awaits) && b.awaits[i] < end
+}
+
+// calleeName is the callee as written; of a promise chain, the operation's.
+func (b *builder) calleeName(call *ast.CallExpression) string {
+	if i, ok := b.chainOf[call]; ok {
+		call = b.chains[i].operation()
+	}
+	return pathName(call.Callee)
+}
+
+func pathName(e ast.Expression) string {
+	switch e := e.(type) {
+	case *ast.Identifier:
+		return e.Name.String()
+	case *ast.DotExpression:
+		if left := pathName(e.Left); left != "" {
+			return left + "." + e.Identifier.Name.String()
+		}
+	}
+	return ""
+}
+
+// tail is the text put behind the last line.
+func (b *builder) tail(elements []fragment) []fragment {
+	if b.exported {
+		return nil
+	}
+	tail := []fragment{{text: "\nexport default [", anchor: nowhere}}
+	for i, element := range elements {
+		if i > 0 {
+			tail = append(tail, fragment{text: ", ", anchor: nowhere})
+		}
+		tail = append(tail, element)
+	}
+	return append(tail, fragment{text: "];\n", anchor: nowhere})
+}

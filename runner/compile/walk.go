@@ -1,0 +1,226 @@
+package compile
+
+import (
+	"github.com/grafana/sobek/ast"
+)
+
+func (w *walker) statements(list []ast.Statement, p place) {
+	for _, s := range list {
+		w.statement(s, p)
+	}
+}
+
+func (w *walker) statement(s ast.Statement, p place) {
+	switch s := s.(type) {
+	case *ast.ExpressionStatement:
+		w.expression(s.Expression, p)
+	case *ast.VariableStatement:
+		w.bindings(s.List, p.scope.hoist(), p)
+	case *ast.LexicalDeclaration:
+		w.bindings(s.List, p.scope, p)
+	case *ast.FunctionDeclaration:
+		if s.Function.Name != nil {
+			w.declare(s.Function.Name.Name.String(), p.scope)
+		}
+		w.function(s.Function, p)
+	case *ast.ClassDeclaration:
+		if s.Class.Name != nil {
+			w.declare(s.Class.Name.Name.String(), p.scope)
+		}
+		w.class(s.Class, p)
+	case *ast.BlockStatement:
+		w.statements(s.List, p.inside(false))
+	case *ast.ReturnStatement:
+		w.expression(s.Argument, p)
+	case *ast.ThrowStatement:
+		w.expression(s.Argument, p)
+	case *ast.IfStatement:
+		w.expression(s.Test, p)
+		w.statement(s.Consequent, p)
+		w.statement(s.Alternate, p)
+	case *ast.LabelledStatement:
+		w.statement(s.Statement, p)
+	case *ast.WithStatement:
+		w.expression(s.Object, p)
+		w.statement(s.Body, p)
+	case *ast.SwitchStatement:
+		w.switchStatement(s, p)
+	case *ast.TryStatement:
+		w.tryStatement(s, p)
+	default:
+		w.loop(s, p)
+	}
+}
+
+func (w *walker) loop(s ast.Statement, p place) {
+	switch s := s.(type) {
+	case *ast.WhileStatement:
+		w.expression(s.Test, p)
+		w.statement(s.Body, p)
+	case *ast.DoWhileStatement:
+		w.statement(s.Body, p)
+		w.expression(s.Test, p)
+	case *ast.ForStatement:
+		w.noAwait(s)
+		p.scope = &scope{outer: p.scope}
+		switch i := s.Initializer.(type) {
+		case *ast.ForLoopInitializerExpression:
+			w.expression(i.Expression, p)
+		case *ast.ForLoopInitializerVarDeclList:
+			w.bindings(i.List, p.scope.hoist(), p)
+		case *ast.ForLoopInitializerLexicalDecl:
+			w.bindings(i.LexicalDeclaration.List, p.scope, p)
+		}
+		w.expression(s.Test, p)
+		w.expression(s.Update, p)
+		w.statement(s.Body, p)
+	case *ast.ForInStatement:
+		w.noAwait(s)
+		w.forEach(s.Into, s.Source, s.Body, p)
+	case *ast.ForOfStatement:
+		w.forEach(s.Into, s.Source, s.Body, p)
+	}
+}
+
+func (w *walker) forEach(into ast.ForInto, source ast.Expression, body ast.Statement, p place) {
+	p.scope = &scope{outer: p.scope}
+	switch into := into.(type) {
+	case *ast.ForIntoVar:
+		w.binding(into.Binding, p.scope.hoist(), p)
+	case *ast.ForDeclaration:
+		w.target(into.Target, p.scope, p)
+	case *ast.ForIntoExpression:
+		w.expression(into.Expression, p)
+	}
+	w.expression(source, p)
+	w.statement(body, p)
+}
+
+func (w *walker) switchStatement(s *ast.SwitchStatement, p place) {
+	w.expression(s.Discriminant, p)
+	p = p.inside(false)
+	for _, c := range s.Body {
+		w.expression(c.Test, p)
+		w.statements(c.Consequent, p)
+	}
+}
+
+func (w *walker) tryStatement(s *ast.TryStatement, p place) {
+	w.statement(s.Body, p)
+	if s.Catch != nil {
+		p := p.inside(false)
+		if s.Catch.Parameter != nil {
+			w.target(s.Catch.Parameter, p.scope, p)
+		}
+		w.statement(s.Catch.Body, p)
+	}
+	if s.Finally != nil {
+		w.statement(s.Finally, p)
+	}
+}
+
+// noAwait refuses `for await` on a loop that is no for-of.
+func (w *walker) noAwait(loop ast.Statement) {
+	if len(w.forAwait) == 0 {
+		return
+	}
+	from := offset(loop.Idx0()) + len("for")
+	for at := range w.forAwait {
+		if at >= from && blank(w.body[from:at]) {
+			w.fail(at, unexpectedToken)
+		}
+	}
+}
+
+func blank(s string) bool {
+	for i := range len(s) {
+		if s[i] > ' ' {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *walker) bindings(list []*ast.Binding, in *scope, p place) {
+	for _, b := range list {
+		w.binding(b, in, p)
+	}
+}
+
+func (w *walker) binding(b *ast.Binding, in *scope, p place) {
+	w.target(b.Target, in, p)
+	w.expression(b.Initializer, p)
+}
+
+// target visits a pattern whose names are declared in a scope, or assigned to if that is nil.
+func (w *walker) target(e ast.Expression, in *scope, p place) {
+	switch e := e.(type) {
+	case *ast.Identifier:
+		if in != nil {
+			w.declare(e.Name.String(), in)
+			return
+		}
+		w.use(e.Name.String(), offset(e.Idx), p)
+	case *ast.ObjectPattern:
+		for _, property := range e.Properties {
+			switch property := property.(type) {
+			case *ast.PropertyShort:
+				w.target(&property.Name, in, p)
+				w.expression(property.Initializer, p)
+			case *ast.PropertyKeyed:
+				if property.Computed {
+					w.expression(property.Key, p)
+				}
+				w.target(property.Value, in, p)
+			}
+		}
+		w.target(e.Rest, in, p)
+	case *ast.ArrayPattern:
+		for _, element := range e.Elements {
+			w.target(element, in, p)
+		}
+		w.target(e.Rest, in, p)
+	case *ast.AssignExpression: // a default
+		w.target(e.Left, in, p)
+		w.expression(e.Right, p)
+	default:
+		w.expression(e, p)
+	}
+}
+
+// function visits a function, with its parameters and its body in one scope.
+func (w *walker) function(f *ast.FunctionLiteral, p place) {
+	p = p.inside(true)
+	p.scope.declare("arguments")
+	w.parameters(f.ParameterList, p)
+	w.statements(f.Body.List, p)
+}
+
+func (w *walker) parameters(list *ast.ParameterList, p place) {
+	w.bindings(list.List, p.scope, p)
+	w.target(list.Rest, p.scope, p)
+}
+
+func (w *walker) class(c *ast.ClassLiteral, p place) {
+	p = p.inside(false)
+	if c.Name != nil {
+		w.declare(c.Name.Name.String(), p.scope)
+	}
+	w.expression(c.SuperClass, p)
+	for _, element := range c.Body {
+		switch element := element.(type) {
+		case *ast.MethodDefinition:
+			if element.Computed {
+				w.expression(element.Key, p)
+			}
+			w.function(element.Body, p)
+		case *ast.FieldDefinition:
+			if element.Computed {
+				w.expression(element.Key, p)
+			}
+			w.expression(element.Initializer, p.inside(true))
+		case *ast.ClassStaticBlock:
+			w.statements(element.Block.List, p.inside(true))
+		}
+	}
+}

@@ -55,6 +55,8 @@ type Starter interface {
 	// Start begins to execute run and returns without waiting for it. It is
 	// called by the loop's goroutine, one run at a time, in the order of the
 	// reply. The slot is filled with the run already; from here on it belongs
-	// to the Starter, who releases it when the run is over.
+	// to the Starter, who releases it when the run is over. That makes the loop
+	// claim again at once, so a Starter must not make short work of runs that it
+	// cannot execute: the server would hand out the next, and the next.
 	Start(run Run, slot *slots.Slot)
 }

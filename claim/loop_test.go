@@ -267,6 +267,7 @@ func TestLoopThatCannotWorkSaysSo(t *testing.T) {
 			var missing *claim.ConfigError
 			require.ErrorAs(t, err, &missing)
 			require.Equal(t, tt.field, missing.Field)
+			require.ErrorContains(t, err, "Config."+tt.field+" is not set")
 		})
 	}
 }

@@ -119,3 +119,15 @@ func TestHeldRunsGivenUpAtTheEndOfWorkAreReported(t *testing.T) {
 		require.Contains(t, book(), "run_id=r3")
 	})
 }
+
+func TestARunWithoutAnIDIsNotStarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logger, book := logBook()
+		o := newOutside()
+		o.queued["manual"] = []claim.Run{{Token: "token"}, {ID: "r1"}}
+		l := runLoop(t, "manual:2", o, claim.Config{Logger: logger, DemandAll: true})
+		require.Equal(t, []string{"r1"}, o.runs(""))
+		require.Contains(t, book(), "the server gave it no id")
+		require.Equal(t, uint64(1), l.Stats().Refused)
+	})
+}

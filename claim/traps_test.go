@@ -1,8 +1,10 @@
 package claim_test
 
 import (
+	"context"
 	"math/rand/v2"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,12 +32,13 @@ func TestTrapWakeUpStormOverClaims(t *testing.T) {
 				o := newOutside()
 				o.latency = 7 * time.Millisecond
 				o.lasts = 30 * time.Millisecond
+				random := rand.New(rand.NewPCG(1, 2))
 				l := runLoop(t, "manual:4", o, tt.cfg)
 				for range 3000 {
-					if rand.IntN(3) == 0 {
-						o.enqueue("manual", rand.IntN(5))
+					if random.IntN(3) == 0 {
+						o.enqueue("manual", random.IntN(5))
 					}
-					for range rand.IntN(20) {
+					for range random.IntN(20) {
 						go l.Wake()
 					}
 					time.Sleep(time.Millisecond)
@@ -194,6 +197,7 @@ func TestTrapLoopSpinsWhenItCannotClaim(t *testing.T) {
 		name   string
 		cfg    claim.Config
 		answer func(claim.Request) ([]claim.Run, error)
+		lasts  time.Duration // of the runs, should any be started
 		resize int
 		most   int // claims in an hour
 	}{
@@ -206,7 +210,7 @@ func TestTrapLoopSpinsWhenItCannotClaim(t *testing.T) {
 			id := "r" + strconv.Itoa(next)
 			return []claim.Run{{ID: id, Token: other.sign(t, id)}}, nil
 		}},
-		{name: "every run is without an id", most: 420, answer: func(claim.Request) ([]claim.Run, error) {
+		{name: "every run is without an id", lasts: time.Millisecond, most: 420, answer: func(claim.Request) ([]claim.Run, error) {
 			return []claim.Run{{}, {Token: "token"}}, nil
 		}},
 	}
@@ -214,7 +218,7 @@ func TestTrapLoopSpinsWhenItCannotClaim(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := newOutside()
-				o.answer = tt.answer
+				o.answer, o.lasts = tt.answer, tt.lasts
 				o.enqueue("manual", 10)
 				l := runLoop(t, "manual:2", o, tt.cfg)
 				if tt.resize < 0 {
@@ -229,4 +233,40 @@ func TestTrapLoopSpinsWhenItCannotClaim(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The same, seen from inside: a full loop does not even look whether there is
+// something to do. Each turn of a loop asks whether its intake is over.
+func TestTrapFullLoopTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutside()
+		o.enqueue("manual", 9)
+		loop := claim.NewLoop(claim.Config{Pool: slots.NewPool(slots.Plain(2)[0]), Claimer: o, Starter: o})
+		intake, end := context.WithCancel(t.Context())
+		counted := &countedContext{Context: intake}
+		done := make(chan error)
+		go func() { done <- loop.Run(counted, t.Context()) }()
+		synctest.Wait()
+		require.Len(t, o.runs(""), 2)
+
+		turns := counted.asked.Load()
+		for range 1000 {
+			loop.Wake()
+			time.Sleep(time.Second)
+		}
+		require.Equal(t, turns, counted.asked.Load())
+		end()
+		require.NoError(t, <-done)
+	})
+}
+
+// countedContext counts how often it was asked whether it is over.
+type countedContext struct {
+	context.Context
+	asked atomic.Int64
+}
+
+func (c *countedContext) Err() error {
+	c.asked.Add(1)
+	return c.Context.Err()
 }

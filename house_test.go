@@ -1,0 +1,196 @@
+package phxworker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/phxworker/phxworker/channel/frame"
+	"github.com/phxworker/phxworker/internal/wstest"
+	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/mockserver/phoenix"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// house is a mock Lightning and the way to it, in memory, so that a worker and
+// its server can live in a synctest bubble. What the tests assert is what this
+// server saw.
+type house struct {
+	t        *testing.T
+	server   *mockserver.Server
+	listener *wstest.Listener
+	gate     *gate
+
+	mu    sync.Mutex
+	conns []net.Conn // the workers' ends
+}
+
+// openHouse must be called inside a bubble.
+func openHouse(t *testing.T, cfg mockserver.Config) *house {
+	t.Helper()
+	cfg.TranscriptLimit = 100_000
+	server, err := mockserver.New(cfg)
+	require.NoError(t, err)
+	h := &house{t: t, server: server, listener: wstest.NewListener(), gate: newGate()}
+	front := &http.Server{Handler: server, ReadHeaderTimeout: time.Minute}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = front.Serve(h.listener)
+	}()
+	t.Cleanup(func() {
+		require.NoError(t, server.Close())
+		require.NoError(t, front.Close())
+		<-served
+	})
+	return h
+}
+
+// dial is a Config.NetDial that remembers its connections, so that a test can
+// cut them.
+func (h *house) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := h.listener.DialContext(ctx, network, addr)
+	if err == nil {
+		h.mu.Lock()
+		h.conns = append(h.conns, conn)
+		h.mu.Unlock()
+	}
+	return conn, err
+}
+
+// cut drops every connection without a word, as a network does.
+func (h *house) cut() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, conn := range h.conns {
+		_ = conn.Close()
+	}
+	h.conns = nil
+}
+
+// hire starts a worker and returns it with the function that stops it and waits
+// for its end. Its engine holds each run until the test releases it, unless
+// cfg names another.
+func (h *house) hire(cfg Config) (*Worker, func()) {
+	h.t.Helper()
+	cfg.URL, cfg.NetDial = "ws://lightning.test/worker", h.dial
+	if cfg.Secret == "" {
+		cfg.Secret = h.server.Secret()
+	}
+	if cfg.Engine == nil {
+		cfg.Engine = Func(h.gate.hold)
+	}
+	worker, err := New(cfg)
+	require.NoError(h.t, err)
+	ctx, cancel := context.WithCancel(h.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- worker.Run(ctx) }()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		require.NoError(h.t, <-ended)
+	})
+	h.t.Cleanup(stop)
+	return worker, stop
+}
+
+// enqueue makes n runs of the queue, named queue-1 and so on.
+func (h *house) enqueue(queue string, ids ...string) {
+	h.t.Helper()
+	for _, id := range ids {
+		plan := fmt.Sprintf(`{"id":%q,"jobs":[{"id":"j","body":"fn(s => s)"}]}`, id)
+		require.NoError(h.t, h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan), Queue: queue}))
+	}
+}
+
+// state returns how far a run has come, as the server knows it.
+func (h *house) state(id string) string {
+	h.t.Helper()
+	record, ok := h.server.Inspect(id)
+	require.True(h.t, ok, "no run %s", id)
+	return string(record.State)
+}
+
+// sent returns the frames that workers sent with this event, oldest first.
+func (h *house) sent(event string) []sentFrame {
+	h.t.Helper()
+	var out []sentFrame
+	for _, exchange := range h.server.Transcript() {
+		if exchange.Direction != phoenix.FromClient {
+			continue
+		}
+		f, err := frame.DecodePush(exchange.Data, exchange.Binary)
+		require.NoError(h.t, err)
+		if f.Event == event {
+			out = append(out, sentFrame{at: exchange.At, topic: f.Topic, payload: string(f.Payload)})
+		}
+	}
+	return out
+}
+
+type sentFrame struct {
+	at             time.Time
+	topic, payload string
+}
+
+// claimsOf returns when claims with these queues came.
+func (h *house) claimsOf(queues ...string) []time.Time {
+	h.t.Helper()
+	want, err := json.Marshal(queues)
+	require.NoError(h.t, err)
+	var out []time.Time
+	for _, f := range h.sent("claim") {
+		var body struct{ Queues json.RawMessage }
+		require.NoError(h.t, json.Unmarshal([]byte(f.payload), &body))
+		if string(body.Queues) == string(want) {
+			out = append(out, f.at)
+		}
+	}
+	return out
+}
+
+// gate is an engine whose runs go on when the test says so.
+type gate struct {
+	mu   sync.Mutex
+	runs map[string]chan error
+}
+
+func newGate() *gate { return &gate{runs: make(map[string]chan error)} }
+
+func (g *gate) of(id string) chan error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.runs[id] == nil {
+		g.runs[id] = make(chan error, 1)
+	}
+	return g.runs[id]
+}
+
+func (g *gate) hold(ctx context.Context, run *Run) (any, error) {
+	select {
+	case err := <-g.of(run.ID):
+		return map[string]string{"ran": run.ID}, err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// release lets a run end.
+func (g *gate) release(id string) { g.of(id) <- nil }
+
+// settle waits until nothing moves any more without time passing, then lets
+// time pass.
+func settle(d time.Duration) {
+	synctest.Wait()
+	time.Sleep(d)
+	synctest.Wait()
+}

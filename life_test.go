@@ -1,0 +1,230 @@
+package phxworker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/mockserver"
+)
+
+func TestStopLetsRunsFinishAndLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("manual", "m1")
+		_, stop := h.hire(Config{})
+		settle(time.Second)
+		require.Equal(t, "started", h.state("m1"))
+
+		stopped := make(chan struct{})
+		go func() {
+			stop()
+			close(stopped)
+		}()
+		settle(time.Minute)
+		claims := len(h.sent("claim"))
+		h.enqueue("manual", "m2")
+		h.server.Wake()
+		settle(time.Minute)
+		require.Len(t, h.sent("claim"), claims, "a worker that stops claims no more")
+
+		h.gate.release("m1")
+		<-stopped
+		require.Equal(t, "success", h.state("m1"))
+		require.Equal(t, "available", h.state("m2"))
+		leaves := h.sent("phx_leave")
+		require.Equal(t, "worker:queue", leaves[len(leaves)-1].topic)
+		synctest.Wait()
+		require.Zero(t, h.server.Stats().Sockets)
+	})
+}
+
+func TestStopEndsRunsAfterTheGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("manual", "m1")
+		_, stop := h.hire(Config{Grace: 10 * time.Second})
+		settle(time.Second)
+		begin := time.Now()
+		stop()
+		require.GreaterOrEqual(t, time.Since(begin), 10*time.Second)
+		require.Less(t, time.Since(begin), 15*time.Second)
+		result, err := h.server.Wait(t.Context(), "m1")
+		require.NoError(t, err)
+		require.Equal(t, "cancel", result.Reason)
+		require.Equal(t, "WorkerStopped", result.ErrorType)
+	})
+}
+
+func TestStopBeforeTheFirstConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		require.NoError(t, h.listener.Close())
+		_, stop := h.hire(Config{})
+		settle(time.Minute)
+		stop()
+	})
+}
+
+// Guards against a loop that was full when the connection dropped and is never
+// heard of again.
+func TestAFullLoopResumesAfterAReconnect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("manual", "m1", "m2")
+		h.hire(Config{Groups: "manual>*:1"})
+		settle(time.Second)
+		h.cut()
+		settle(time.Minute)
+		h.gate.release("m1")
+		settle(time.Second)
+		require.Equal(t, "success", h.state("m1"))
+		require.Equal(t, "started", h.state("m2"))
+	})
+}
+
+func TestARunGoesOnWhileTheConnectionIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("manual", "m1")
+		h.hire(Config{})
+		settle(time.Second)
+		h.cut()
+		h.gate.release("m1") // it ends while nobody can hear it
+		settle(time.Minute)
+		require.Equal(t, "success", h.state("m1"))
+		require.Len(t, h.sent("run:complete"), 1)
+	})
+}
+
+func TestARefusedTokenIsSaidWithItsLikelyCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		var log bytes.Buffer
+		h.hire(Config{Secret: "not the secret", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		settle(30 * time.Second)
+		require.Equal(t, 1, strings.Count(log.String(), "HTTP 401"), "once, not for every attempt:\n%s", log.String())
+		require.Contains(t, log.String(), "check the token, the secret")
+		require.NotContains(t, log.String(), "not the secret")
+		require.NotContains(t, log.String(), "eyJ", "no token may reach a log")
+	})
+}
+
+func TestARunWithATokenOfSomebodyElseIsNotExecuted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other, err := mockserver.New(mockserver.Config{})
+		require.NoError(t, err)
+		defer other.Close()
+		h := openHouse(t, mockserver.Config{WakeDebounce: 24 * time.Hour})
+		h.enqueue("manual", "m1")
+		var log bytes.Buffer
+		_, stop := h.hire(Config{PublicKey: other.PublicKey(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		settle(time.Minute)
+		require.Equal(t, "claimed", h.state("m1"))
+		stop()
+		require.Contains(t, log.String(), "m1")
+		require.NotContains(t, log.String(), "eyJ", "no token may reach a log")
+		for _, f := range h.sent("phx_join") {
+			require.NotEqual(t, "run:m1", f.topic)
+		}
+	})
+}
+
+func TestARunWithAGoodTokenIsExecuted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, mockserver.Config{WakeDebounce: 24 * time.Hour})
+		h.enqueue("manual", "m1")
+		h.hire(Config{PublicKey: h.server.PublicKey()})
+		settle(time.Second)
+		require.Equal(t, "started", h.state("m1"))
+	})
+}
+
+func TestTwoWorkersInOneProcessShareNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := openHouse(t, quiet), openHouse(t, quiet)
+		first.enqueue("manual", "a")
+		second.enqueue("manual", "a")
+		one, stopOne := first.hire(Config{})
+		two, _ := second.hire(Config{})
+		settle(time.Second)
+		require.Equal(t, 1, one.Stats().Groups[0].Running)
+		require.Equal(t, 1, two.Stats().Groups[0].Running)
+		first.gate.release("a")
+		settle(time.Second)
+		stopOne()
+		require.Equal(t, map[Reason]int{"success": 1}, one.Stats().Ended)
+		require.Empty(t, two.Stats().Ended)
+		require.True(t, two.Stats().Connected)
+		require.Equal(t, "started", second.state("a"))
+	})
+}
+
+func TestAWorkerRunsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		worker, stop := h.hire(Config{})
+		stop()
+		require.ErrorContains(t, worker.Run(t.Context()), "Run was called before")
+	})
+}
+
+func TestConfigIsRefusedWithOneClearLine(t *testing.T) {
+	engine := Func(func(context.Context, *Run) (any, error) { return nil, errors.New("never called") })
+	tests := []struct {
+		name string
+		cfg  Config
+		want string
+	}{
+		{name: "no URL", cfg: Config{Secret: "s", Engine: engine}, want: "no URL"},
+		{name: "no secret", cfg: Config{URL: "ws://h/worker", Engine: engine}, want: "no secret"},
+		{name: "no engine", cfg: Config{URL: "ws://h/worker", Secret: "s"}, want: "no engine"},
+		{name: "malformed group", cfg: Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Groups: "fast_lane:x"}, want: `fast_lane:x`},
+		{name: "too many slots", cfg: Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Groups: "manual>*:100"}, want: "at most 99 runs"},
+		{name: "bad key", cfg: Config{URL: "ws://h/worker", Secret: "s", Engine: engine, PublicKey: "%%%"}, want: "key"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := New(tt.cfg)
+			require.ErrorContains(t, err, tt.want)
+			require.NotContains(t, err.Error(), "\n")
+		})
+	}
+}
+
+func TestAURLThatIsNoneEndsRun(t *testing.T) {
+	worker, err := New(Config{URL: "ftp://h/worker", Secret: "s", Engine: Func(nil)})
+	require.NoError(t, err)
+	require.ErrorContains(t, worker.Run(t.Context()), `scheme "ftp"`)
+}
+
+// The failure of one run is nobody else's.
+func TestAPanicEndsItsRunOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("manual", "bad", "good")
+		h.hire(Config{Engine: Func(func(ctx context.Context, run *Run) (any, error) {
+			if run.ID == "bad" {
+				panic("out of order")
+			}
+			return json.RawMessage(`{"fine":true}`), nil
+		})})
+		settle(time.Second)
+		bad, err := h.server.Wait(t.Context(), "bad")
+		require.NoError(t, err)
+		require.Equal(t, "crash", bad.Reason)
+		require.Equal(t, "panic: out of order", bad.ErrorMessage)
+		good, err := h.server.Wait(t.Context(), "good")
+		require.NoError(t, err)
+		require.Equal(t, "success", good.Reason)
+		require.JSONEq(t, `{"fine":true}`, string(good.FinalState))
+	})
+}

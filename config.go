@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/slots"
 )
 
@@ -87,6 +88,9 @@ func (c Config) complete() (Config, []slots.Group, error) {
 	}
 	if c.Groups == "" {
 		c.Groups = defaultGroups
+	}
+	if c.MinBackoff == 0 {
+		c.MinBackoff = claim.DefaultMinBackoff
 	}
 	if c.ClaimTimeout == 0 {
 		c.ClaimTimeout = defaultClaimTimeout

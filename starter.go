@@ -3,6 +3,7 @@ package phxworker
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/runner"
@@ -25,17 +26,32 @@ var _ claim.Starter = (*starter)(nil)
 
 // Start implements [claim.Starter].
 func (s *starter) Start(run claim.Run, slot *slots.Slot) {
-	if !s.begin(run.ID) {
-		s.worker.log.Error("the server gave a run that this worker is executing already; not executed twice", "run_id", run.ID)
-		slot.Release()
-		return
-	}
 	s.done.Go(func() {
 		defer slot.Release()
-		defer s.end(run.ID)
+		if !s.begin(run.ID) {
+			s.worker.log.Error("the server gave a run that this worker is executing already; not executed twice", "run_id", run.ID)
+			s.pause()
+			return
+		}
 		outcome := s.runner.Run(s.work, run.ID, run.Token)
+		s.end(run.ID)
 		s.worker.tally.add(outcome)
+		if outcome.Err != nil {
+			s.pause()
+		}
 	})
+}
+
+// pause holds up a slot whose run came to nothing. A server that refuses what
+// it has just given away would otherwise be emptied, run by run, as fast as the
+// network allows.
+func (s *starter) pause() {
+	timer := time.NewTimer(s.worker.cfg.MinBackoff)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.work.Done():
+	}
 }
 
 // begin reports whether the run was not under way yet.

@@ -1,0 +1,135 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestEventsSurviveLostConnectionsInOrder(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		const lines = 20
+		engine := Func(func(_ context.Context, run *Run) (any, error) {
+			step := run.StartStep("a", nil)
+			for i := range lines {
+				step.Log(TextLine("info", "JOB", fmt.Sprint(i)))
+				if i%5 == 0 {
+					w.cut()
+				}
+				time.Sleep(10 * time.Second) // the connection may be away or back
+			}
+			step.Complete(StepResult{State: json.RawMessage(`{}`), Leaf: true})
+			return nil, nil
+		})
+		outcome := w.run(Config{Engine: engine}, planOf(""))
+		require.NoError(t, outcome.Err)
+		require.Equal(t, "success", w.result("r1").Reason)
+
+		// A line may have arrived twice, for the server does not know it again;
+		// none may be missing or late.
+		next := 0
+		for _, m := range w.logged("r1") {
+			if m == fmt.Sprint(next) {
+				next++
+			}
+		}
+		require.Equal(t, lines, next)
+		require.Len(t, w.events("r1", "step:start"), 1)
+		require.Len(t, w.events("r1", "step:complete"), 1)
+		require.Len(t, w.events("r1", "run:complete"), 1)
+	})
+}
+
+func TestAFullOutboxHoldsTheEngineUpAndDropsNothing(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		sent := 0
+		engine := Func(func(_ context.Context, run *Run) (any, error) {
+			w.cut()
+			for range 100 {
+				run.Print(strings.Repeat("x", 1000))
+				sent++
+			}
+			return nil, nil
+		})
+		id, token := w.claim(planOf(""))
+		done := make(chan Outcome)
+		go func() { done <- New(Config{Socket: w.socket, Engine: engine, OutboxBytes: 10_000}).Run(t.Context(), id, token) }()
+		outcome := <-done
+		require.NoError(t, outcome.Err)
+		require.Equal(t, 100, sent)
+		require.GreaterOrEqual(t, len(w.logged("r1")), 100)
+	})
+}
+
+func TestAnOutputOverTheLimitIsReportedAsSuch(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		engine := Func(func(_ context.Context, run *Run) (any, error) {
+			a := run.StartStep("a", nil)
+			big := json.RawMessage(`{"data":"` + strings.Repeat("x", 3000) + `","small":1}`)
+			a.Complete(StepResult{State: big})
+			run.StartStep("b", a).Complete(StepResult{State: big, Leaf: true})
+			return big, nil
+		})
+		w.run(Config{Engine: engine}, planOf(`,"options":{"payload_limit_mb":0.002}`))
+		step := w.events("r1", "step:complete")[0]
+		require.Equal(t, "DATACLIP_TOO_LARGE", step["output_dataclip_error"])
+		require.NotContains(t, step, "output_dataclip")
+		require.NotContains(t, step, "output_dataclip_id")
+		require.NotContains(t, w.events("r1", "step:start")[1], "input_dataclip_id")
+		require.JSONEq(t, `{"data":"[REDACTED]","small":1}`, string(w.result("r1").FinalState))
+		require.Empty(t, w.result("r1").FinalDataclipID)
+	})
+}
+
+func TestALineOverTheLimitIsReplacedByANote(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		engine := Func(func(_ context.Context, run *Run) (any, error) {
+			run.Print(strings.Repeat("x", 3000))
+			return nil, nil
+		})
+		w.run(Config{Engine: engine}, planOf(`,"options":{"log_payload_limit_mb":0.002}`))
+		require.Equal(t, "(this line had 3002 bytes, over the limit of 0.002mb; it was left out)", w.logged("r1")[0])
+	})
+}
+
+func TestDataclipsCanBeWithheld(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		w.run(Config{Engine: Func(twoSteps)}, planOf(`,"options":{"output_dataclips":false}`))
+		step := w.events("r1", "step:complete")[0]
+		require.NotContains(t, step, "output_dataclip")
+		require.NotEmpty(t, step["output_dataclip_id"])
+	})
+}
+
+// Guards against a run that ends with 42 and is lost for it (lightning#4627).
+func TestAFinalStateThatIsNoObjectIsWrapped(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		w.run(Config{Engine: Func(func(context.Context, *Run) (any, error) { return 42, nil })}, planOf(""))
+		require.JSONEq(t, `{"value":42}`, string(w.result("r1").FinalState))
+	})
+}
+
+func TestAStopIsReportedWithALiveContext(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		id, token := w.claim(planOf(""))
+		ctx, cancel := context.WithCancel(t.Context())
+		engine := Func(func(ctx context.Context, run *Run) (any, error) {
+			run.StartStep("a", nil)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		done := make(chan Outcome)
+		go func() { done <- New(Config{Socket: w.socket, Engine: engine}).Run(ctx, id, token) }()
+		synctest.Wait()
+		cancel()
+		require.NoError(t, (<-done).Err)
+		require.Equal(t, "cancel", w.result("r1").Reason)
+		require.Equal(t, "cancel", w.events("r1", "step:complete")[0]["reason"])
+	})
+}

@@ -1,0 +1,103 @@
+package runner
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/channel"
+)
+
+func TestParsePlan(t *testing.T) {
+	plan, err := ParsePlan([]byte(`{"id":"r","jobs":[{"id":"j","adaptor":null,"credential_id":null}],"edges":[{"source_trigger_id":"t","target_job_id":"j","enabled":false}],
+		"dataclip_id":null,"options":{"run_timeout_ms":1500,"output_dataclips":false},"new_field":{"kept":true}}`))
+	require.NoError(t, err)
+	require.Equal(t, "t", plan.Edges[0].Source())
+	require.False(t, plan.Edges[0].IsEnabled())
+	require.Contains(t, string(plan.Raw), `"new_field":{"kept":true}`)
+	limits := Limits{MemoryMB: 300}.WithDefaults().override(plan.Options)
+	require.Equal(t, Limits{RunTimeout: 1500 * time.Millisecond, MemoryMB: 300, PayloadMB: 10, LogPayloadMB: 1, WithholdDataclips: true}, limits)
+}
+
+func TestParsePlanNamesWhatIsWrong(t *testing.T) {
+	tests := []struct{ name, in, want string }{
+		{name: "no JSON", in: `{`, want: "cannot be read"},
+		{name: "an array", in: `[]`, want: "the whole must not be of type array"},
+		{name: "no id", in: `{"jobs":[]}`, want: `has no "id"`},
+		{name: "jobs of the wrong type", in: `{"id":"r","jobs":7}`, want: "jobs must not be of type number"},
+		{name: "a body of the wrong type", in: `{"id":"r","jobs":[{"id":"j","body":{}}]}`, want: "jobs.body must not be of type object"},
+		{name: "a job without id", in: `{"id":"r","jobs":[{"body":""}]}`, want: `jobs[0] of the plan has no "id"`},
+		{name: "two jobs alike", in: `{"id":"r","jobs":[{"id":"j"},{"id":"j"}]}`, want: `two jobs of the plan have the id "j"`},
+		{name: "an edge to nowhere", in: `{"id":"r","jobs":[],"edges":[{}]}`, want: `edges[0] of the plan has no "target_job_id"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := ParsePlan([]byte(tt.in))
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+}
+
+func TestCredentialRef(t *testing.T) {
+	tests := []struct {
+		name, job, id, inline string
+	}{
+		{name: "none", job: `{}`},
+		{name: "null", job: `{"credential":null,"credential_id":null}`},
+		{name: "by id", job: `{"credential_id":"c"}`, id: "c"},
+		{name: "by the other spelling", job: `{"credential":"c"}`, id: "c"},
+		{name: "inline", job: `{"credential":{"a":1}}`, inline: `{"a":1}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var job Job
+			require.NoError(t, json.Unmarshal([]byte(tt.job), &job))
+			id, inline := job.CredentialRef()
+			require.Equal(t, tt.id, id)
+			require.Equal(t, tt.inline, string(inline))
+		})
+	}
+}
+
+func TestDataclipBody(t *testing.T) {
+	tests := []struct {
+		name  string
+		reply channel.Reply
+		want  string
+		err   string
+	}{
+		{name: "binary, as Lightning sends it", reply: channel.Reply{Response: []byte(`{"data":{}}`), Binary: true}, want: `{"data":{}}`},
+		{name: "byte values, as lightning-mock sends it", reply: channel.Reply{Response: []byte(`[123,34,100,97,116,97,34,58,123,125,125]`)}, want: `{"data":{}}`},
+		{name: "an array that is the dataclip", reply: channel.Reply{Response: []byte(`[1,2]`), Binary: true}, want: `[1,2]`},
+		{name: "nothing", reply: channel.Reply{}, want: ``},
+		{name: "null", reply: channel.Reply{Response: []byte(`null`), Binary: true}, want: `null`},
+		{name: "no JSON", reply: channel.Reply{Response: []byte(`{`), Binary: true}, err: "not JSON"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			body, err := dataclipBody(tt.reply)
+			if tt.err != "" {
+				require.ErrorContains(t, err, tt.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.want, string(body))
+		})
+	}
+}
+
+func FuzzParsePlan(f *testing.F) {
+	f.Add([]byte(`{"id":"r","jobs":[{"id":"j","credential":{}}],"edges":[{"target_job_id":"j"}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		plan, err := ParsePlan(data)
+		if err != nil {
+			return
+		}
+		for i := range plan.Jobs {
+			plan.Jobs[i].CredentialRef()
+		}
+		_ = Limits{}.WithDefaults().override(plan.Options)
+	})
+}

@@ -2,6 +2,7 @@ package lightning
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,7 +19,7 @@ func parsePlan(r Run, defaultTimeout time.Duration) (*run, error) {
 	if json.Unmarshal(r.Plan, &fields) != nil || fields == nil {
 		return nil, &InvalidError{Field: "plan", Reason: "must be a JSON object"}
 	}
-	p := planFields{fields}
+	p := planFields{raw: fields}
 	out := &run{
 		plan: r.Plan, queue: r.Queue, priority: r.Priority, timeout: defaultTimeout,
 		state: Available, jobs: make(map[string]bool),
@@ -55,7 +56,11 @@ func parsePlan(r Run, defaultTimeout time.Duration) (*run, error) {
 	return out, nil
 }
 
-type planFields struct{ raw map[string]json.RawMessage }
+// planFields are the fields of an object in the plan, and where it is.
+type planFields struct {
+	raw  map[string]json.RawMessage
+	path string // such as "jobs[0]."
+}
 
 func (p planFields) absent(name string) bool {
 	raw, ok := p.raw[name]
@@ -65,16 +70,16 @@ func (p planFields) absent(name string) bool {
 func (p planFields) str(name string, required bool) (string, error) {
 	if p.absent(name) {
 		if required {
-			return "", &InvalidError{Field: name, Reason: blank}
+			return "", &InvalidError{Field: p.path + name, Reason: blank}
 		}
 		return "", nil
 	}
 	var s string
 	if json.Unmarshal(p.raw[name], &s) != nil {
-		return "", &InvalidError{Field: name, Reason: "must be a string"}
+		return "", &InvalidError{Field: p.path + name, Reason: "must be a string"}
 	}
 	if s == "" && required {
-		return "", &InvalidError{Field: name, Reason: blank}
+		return "", &InvalidError{Field: p.path + name, Reason: blank}
 	}
 	return s, nil
 }
@@ -92,18 +97,16 @@ func (p planFields) list(name string, jobs map[string]bool) error {
 		return &InvalidError{Field: name, Reason: "must be a list of objects"}
 	}
 	for i, raw := range items {
-		item := planFields{raw}
+		item := planFields{raw: raw, path: fmt.Sprintf("%s[%d].", name, i)}
 		id, err := item.str("id", name == "jobs")
 		if err != nil {
-			err := err.(*InvalidError)
-			err.Field = fmt.Sprintf("%s[%d].id", name, i)
 			return err
 		}
 		if name != "jobs" {
 			continue
 		}
 		if jobs[id] {
-			return &InvalidError{Field: fmt.Sprintf("jobs[%d].id", i), Reason: "has already been taken"}
+			return &InvalidError{Field: item.path + "id", Reason: msgTaken}
 		}
 		jobs[id] = true
 	}
@@ -120,10 +123,11 @@ func (p planFields) options(out *run) error {
 	}
 	if err := json.Unmarshal(p.raw["options"], &o); err != nil {
 		field := "options"
-		if t, ok := err.(*json.UnmarshalTypeError); ok && t.Field != "" {
-			field += "." + t.Field
+		var bad *json.UnmarshalTypeError
+		if errors.As(err, &bad) && bad.Field != "" {
+			field += "." + bad.Field
 		}
-		return &InvalidError{Field: field, Reason: "is invalid"}
+		return &InvalidError{Field: field, Reason: msgInvalid}
 	}
 	if o.Timeout != nil {
 		if *o.Timeout < 1 || *o.Timeout > maxTimeout {

@@ -1,0 +1,69 @@
+package mockserver_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/phxworker/phxworker/mockserver"
+)
+
+// A run is posted and looked at, as from a shell with curl. Without a worker it
+// stays available.
+func ExampleStart() {
+	server, err := mockserver.Start(mockserver.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = server.Close() }()
+
+	post := func(body string) {
+		resp, err := http.Post(server.HTTPURL()+"/run?queue=manual", "application/json", strings.NewReader(body))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer func() { _ = resp.Body.Close() }()
+		answer, _ := io.ReadAll(resp.Body)
+		fmt.Print(resp.StatusCode, " ", string(answer))
+	}
+	post(`{"id": "run-1", "jobs": [{"id": "a", "body": "fn(state => state)"}]}`)
+	post(`{"id": "run-1", "jobs": []}`)
+	post(`{"id": "run-2"}`)
+
+	record, _ := server.Inspect("run-1")
+	fmt.Println(record.State, record.Queue)
+	// Output:
+	// 201 {"id":"run-1"}
+	// 409 {"errors":{"id":["has already been taken"]}}
+	// 422 {"errors":{"jobs":["can't be blank"]}}
+	// available manual
+}
+
+// A test queues runs in Go and waits for a worker to end them.
+func ExampleServer_Enqueue() {
+	server, err := mockserver.Start(mockserver.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = server.Close() }()
+
+	plan := []byte(`{"id": "run-1", "jobs": []}`)
+	fmt.Println(server.Enqueue(mockserver.Run{Plan: plan, Queue: "fast_lane", Priority: mockserver.Immediate}))
+	fmt.Println(server.Enqueue(mockserver.Run{Plan: plan}))
+	fmt.Println(server.Enqueue(mockserver.Run{Plan: []byte(`{"id": "run-2"}`)}))
+
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // no worker is going to come
+	_, err = server.Wait(ctx, "run-1")
+	fmt.Println(err)
+	// Output:
+	// <nil>
+	// run "run-1" exists already: choose another id, or leave it out
+	// bad plan: jobs can't be blank
+	// context canceled
+}

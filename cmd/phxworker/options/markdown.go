@@ -1,0 +1,74 @@
+package options
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Markdown returns the table as a page of documentation.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString(`# Options of phxworker
+
+<!-- Generated from options/table.go by "go generate ./cmd/phxworker". -->
+
+A flag beats an environment variable, and an empty value counts as none. All
+options of OpenFn's ws-worker are accepted under their names; those marked *new*
+are this worker's own.
+
+| flag | environment | default | meaning |
+|---|---|---|---|
+`)
+	for _, o := range Table() {
+		if o.NoEffect == "" {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", o.markdownFlag(), code(o.Env...), code(o.Default), o.markdownUsage())
+		}
+	}
+	b.WriteString(`
+## Without effect
+
+These are accepted, so that a deployment need not change, and one line of the log
+says so when one is set.
+
+| flag | environment | why |
+|---|---|---|
+`)
+	for _, o := range Table() {
+		if o.NoEffect != "" {
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", o.markdownFlag(), code(o.Env...), o.NoEffect)
+		}
+	}
+	return b.String()
+}
+
+func (o Option) markdownFlag() string {
+	if o.Flag == "" {
+		return ""
+	}
+	names := []string{"--" + o.Flag}
+	for _, alias := range o.Aliases {
+		if len(alias) == 1 {
+			names = append(names, "-"+alias)
+		} else {
+			names = append(names, "--"+alias)
+		}
+	}
+	return code(names...)
+}
+
+func (o Option) markdownUsage() string {
+	if o.Ours {
+		return "*new:* " + o.Usage
+	}
+	return o.Usage
+}
+
+func code(words ...string) string {
+	var quoted []string
+	for _, word := range words {
+		if word != "" {
+			quoted = append(quoted, "`"+word+"`")
+		}
+	}
+	return strings.Join(quoted, " ")
+}

@@ -1,0 +1,84 @@
+package options
+
+// Why options have no effect.
+const (
+	noServer   = "this worker has no HTTP server"
+	noNode     = "the engine is embedded and installs nothing"
+	noBatches  = "log lines are sent one by one"
+	noReports  = "errors are logged, not sent to Sentry"
+	noProfile  = "there is no profiler in the worker"
+	noRetries  = "an event is sent again after each reconnect, as often as needed, and never on a mere time-out"
+	noCollects = "the embedded engine has no collections"
+)
+
+// Table returns every option. The first names and the defaults of those of
+// ws-worker are ws-worker's, except for the level of the log.
+func Table() []Option {
+	return []Option{
+		{Flag: "lightning", Aliases: []string{"l", "lightning-service-url"}, Env: []string{"WORKER_LIGHTNING_SERVICE_URL"}, Group: Server, Placeholder: "URL",
+			Default: "ws://localhost:4000/worker", Usage: `the server's worker endpoint, or "mock" for a mock server on this machine, ws://localhost:8888/worker`},
+		{Flag: "secret", Aliases: []string{"s"}, Env: []string{"WORKER_SECRET"}, Group: Server, Placeholder: "SECRET",
+			Usage: "what the worker proves itself with to the server; required, except with the mock server"},
+		{Flag: "lightning-public-key", Env: []string{"WORKER_LIGHTNING_PUBLIC_KEY"}, Group: Server, Placeholder: "BASE64",
+			Usage: "the server's public key, PEM in base64; with it, only runs that the server has signed are executed"},
+		{Flag: "ca-file", Env: []string{"WORKER_CA_FILE"}, Ours: true, Group: Server, Placeholder: "FILE",
+			Usage: "PEM file with certificate authorities to trust, beside those of the system"},
+		{Env: []string{"WORKER_NAME", "DEPLOYED_POD_NAME"}, Group: Server, Placeholder: "NAME",
+			Usage: "what the server shows as the one who took a run"},
+		{Flag: "message-timeout", Env: []string{"WORKER_MESSAGE_TIMEOUT_SECONDS"}, Group: Server, Placeholder: "SECONDS",
+			Default: "30", Usage: "how long a message may go unanswered before the log says so"},
+		{Flag: "socket-timeout", Env: []string{"WORKER_SOCKET_TIMEOUT_SECONDS"}, Group: Server, Placeholder: "SECONDS",
+			Usage: "deprecated, now --message-timeout"},
+
+		{Flag: "capacity", Env: []string{"WORKER_CAPACITY"}, Group: Claims, Placeholder: "N",
+			Default: "5", Usage: "how many runs to execute at once, from any queue; excludes --workloops"},
+		{Flag: "workloops", Env: []string{"WORKER_WORKLOOPS"}, Group: Claims, Placeholder: "GROUPS",
+			Usage: `slot groups, such as "fast_lane:1 manual>*:4": queues by preference, "*" for the rest, then the number of slots`},
+		{Flag: "queues", Env: []string{"WORKER_QUEUES"}, Ours: true, Group: Claims, Placeholder: "GROUPS",
+			Usage: `the same as --workloops; the older comma is good in both, "manual,*:4"`},
+		{Flag: "backoff", Env: []string{"WORKER_BACKOFF"}, Group: Claims, Placeholder: "MIN/MAX",
+			Default: "1/10", Usage: "the shortest and the longest pause between claims that bring nothing, in seconds"},
+		{Flag: "claim-timeout", Env: []string{"WORKER_CLAIM_TIMEOUT_SECONDS"}, Group: Claims, Placeholder: "SECONDS",
+			Default: "3600", Usage: "how long to wait for the answer to a claim"},
+		{Flag: "claim-all", Env: []string{"WORKER_CLAIM_ALL"}, Ours: true, Kind: Toggle, Group: Claims,
+			Default: "off", Usage: "claim as many runs at once as there are free slots, instead of one"},
+
+		{Flag: "engine", Env: []string{"WORKER_ENGINE"}, Ours: true, Group: Runs, Placeholder: "NAME",
+			Default: "js", Usage: `what executes the runs; "js" is the embedded JavaScript engine, the only one so far`},
+		{Flag: "mock", Kind: Toggle, Group: Runs,
+			Default: "off", Usage: "the same as --engine js"},
+		{Flag: "max-run-duration-seconds", Aliases: []string{"t"}, Env: []string{"WORKER_MAX_RUN_DURATION_SECONDS"}, Group: Runs, Placeholder: "SECONDS",
+			Default: "300", Usage: "how long a run may take, unless its plan says otherwise"},
+		{Flag: "run-memory", Env: []string{"WORKER_MAX_RUN_MEMORY_MB"}, Group: Runs, Placeholder: "MB",
+			Default: "500", Usage: "how much memory a run may use, unless its plan says otherwise"},
+		{Flag: "payload-memory", Env: []string{"WORKER_MAX_PAYLOAD_MB"}, Group: Runs, Placeholder: "MB",
+			Default: "10", Usage: "the largest dataclip or final state that is sent"},
+		{Flag: "log-payload-memory", Env: []string{"WORKER_MAX_LOG_PAYLOAD_MB"}, Group: Runs, Placeholder: "MB",
+			Default: "1", Usage: "the largest log line of a run that is sent"},
+		{Flag: "state-props-to-remove", Env: []string{"WORKER_STATE_PROPS_TO_REMOVE"}, Kind: List, Group: Runs, Placeholder: "KEY,KEY",
+			Default: "configuration,response", Usage: "what to take out of the state that a step returns"},
+
+		{Flag: "log", Env: []string{"WORKER_LOG_LEVEL"}, Group: Logs, Placeholder: "LEVEL",
+			Default: "info", Usage: "the least severe level to log: debug, info, warn, error or none"},
+		{Flag: "log-format", Env: []string{"WORKER_LOG_FORMAT"}, Ours: true, Group: Logs, Placeholder: "FORMAT",
+			Default: "text", Usage: "text or json"},
+
+		{Flag: "port", Aliases: []string{"p"}, Env: []string{"WORKER_PORT"}, Group: other, Default: "2222", Usage: "HTTP port of the worker", NoEffect: noServer},
+		{Flag: "loop", Kind: Toggle, Group: other, Default: "on", Usage: "off: claim only on POST /claim", NoEffect: noServer + ": claims are always made in a loop"},
+		{Flag: "repo-dir", Aliases: []string{"d"}, Env: []string{"WORKER_REPO_DIR"}, Group: other, Usage: "where adaptors are installed", NoEffect: noNode},
+		{Flag: "monorepo-dir", Aliases: []string{"m"}, Env: []string{"OPENFN_ADAPTORS_REPO"}, Group: other, Usage: "where @local adaptors are", NoEffect: noNode},
+		{Flag: "batch-logs", Env: []string{"WORKER_BATCH_LOGS"}, Kind: Toggle, Group: other, Default: "off", Usage: "several log lines in one message", NoEffect: noBatches},
+		{Flag: "batch-interval", Env: []string{"WORKER_BATCH_INTERVAL"}, Group: other, Default: "10", Usage: "milliseconds to collect log lines", NoEffect: noBatches},
+		{Flag: "batch-limit", Env: []string{"WORKER_BATCH_LIMIT"}, Group: other, Default: "50", Usage: "log lines in one message", NoEffect: noBatches},
+		{Flag: "collections-url", Aliases: []string{"c"}, Env: []string{"WORKER_COLLECTIONS_URL"}, Group: other, Usage: "server of the collections", NoEffect: noCollects},
+		{Flag: "collections-version", Env: []string{"WORKER_COLLECTIONS_VERSION"}, Group: other, Default: "latest", Usage: "version of the collections adaptor", NoEffect: noCollects},
+		{Flag: "sentry-dsn", Env: []string{"WORKER_SENTRY_DSN"}, Group: other, Usage: "where to report errors", NoEffect: noReports},
+		{Flag: "sentry-env", Env: []string{"WORKER_SENTRY_ENV"}, Group: other, Default: "dev", Usage: "the environment reported", NoEffect: noReports},
+		{Flag: "engine-validation-timeout-ms", Env: []string{"WORKER_VALIDATION_TIMEOUT_MS"}, Group: other, Default: "5000", Usage: "how long the engine may take to start", NoEffect: noNode},
+		{Flag: "engine-validation-retries", Env: []string{"WORKER_VALIDATION_RETRIES"}, Group: other, Default: "3", Usage: "how often to try that again", NoEffect: noNode},
+		{Flag: "profile", Env: []string{"WORKER_PROFILE"}, Kind: Toggle, Group: other, Default: "off", Usage: "measure memory while runs execute", NoEffect: noProfile},
+		{Flag: "profile-poll-interval-ms", Env: []string{"WORKER_PROFILE_POLL_INTERVAL_MS"}, Group: other, Default: "10", Usage: "how often to measure", NoEffect: noProfile},
+		{Flag: "timeout-retry-count", Env: []string{"WORKER_TIMEOUT_RETRY_COUNT"}, Group: other, Default: "10", Usage: "how often to send an event again", NoEffect: noRetries},
+		{Flag: "timeout-retry-delay", Env: []string{"WORKER_TIMEOUT_RETRY_DELAY_MS"}, Group: other, Default: "30000", Usage: "milliseconds between the tries", NoEffect: noRetries},
+	}
+}

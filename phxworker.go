@@ -28,13 +28,18 @@ package phxworker
 
 import "github.com/phxworker/phxworker/runner"
 
-// These names are what most programs need of package runner, where they are
-// explained.
+// What most programs need of package runner.
 type (
-	Engine  = runner.Engine
-	Func    = runner.Func
-	Run     = runner.Run
-	Limits  = runner.Limits
+	// Engine executes runs; see [runner.Engine].
+	Engine = runner.Engine
+	// Func is an engine that is one Go function; see [runner.Func].
+	Func = runner.Func
+	// Run is what an engine executes; see [runner.Run].
+	Run = runner.Run
+	// Limits bound a run; see [runner.Limits].
+	Limits = runner.Limits
+	// Failure is an error that says how a run ended; see [runner.Failure].
 	Failure = runner.Failure
-	Reason  = runner.Reason
+	// Reason is how a run ended; see [runner.Reason].
+	Reason = runner.Reason
 )

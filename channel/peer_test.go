@@ -30,13 +30,12 @@ type server struct {
 	conns    chan *peer
 	upgrader websocket.Upgrader
 	// refuse answers upgrades with an HTTP error, if it is set to other than 0.
-	refuse   atomic.Int64
-	requests chan *http.Request
+	refuse atomic.Int64
 }
 
 // newServer must be called inside a synctest bubble.
 func newServer(t *testing.T) *server {
-	s := &server{t: t, listener: wstest.NewListener(), conns: make(chan *peer, 100), requests: make(chan *http.Request, 1000)}
+	s := &server{t: t, listener: wstest.NewListener(), conns: make(chan *peer, 100)}
 	srv := &http.Server{Handler: s}
 	go func() { _ = srv.Serve(s.listener) }()
 	t.Cleanup(func() {
@@ -49,7 +48,6 @@ func newServer(t *testing.T) *server {
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.requests <- r
 	if status := int(s.refuse.Load()); status != 0 {
 		http.Error(w, http.StatusText(status), status)
 		return
@@ -94,8 +92,44 @@ type peer struct {
 	request *http.Request
 }
 
-// read returns the next frame of the client.
+// read returns the next frame of the client, and answers heartbeats before it.
 func (p *peer) read() frame.Frame {
+	p.t.Helper()
+	for {
+		f := p.next()
+		if f.Topic != frame.Control {
+			return f
+		}
+		p.beat(f)
+	}
+}
+
+// serve answers all frames until the connection ends.
+func (p *peer) serve(answer func(frame.Frame)) {
+	for {
+		kind, data, err := p.ws.ReadMessage()
+		if err != nil {
+			return
+		}
+		f, err := frame.DecodePush(data, kind == websocket.BinaryMessage)
+		if err != nil {
+			return
+		}
+		if f.Topic == frame.Control {
+			p.beat(f)
+		} else {
+			answer(f)
+		}
+	}
+}
+
+// beat answers a heartbeat.
+func (p *peer) beat(f frame.Frame) {
+	p.send(`[null,%s,"phoenix","phx_reply",{"response":{},"status":"ok"}]`, f.Ref)
+}
+
+// next returns the next frame of the client.
+func (p *peer) next() frame.Frame {
 	p.t.Helper()
 	kind, data, err := p.ws.ReadMessage()
 	require.NoError(p.t, err)

@@ -59,7 +59,9 @@ func TestAFullOutboxHoldsTheEngineUpAndDropsNothing(t *testing.T) {
 		})
 		id, token := w.claim(planOf(""))
 		done := make(chan Outcome)
-		go func() { done <- New(Config{Socket: w.socket, Engine: engine, OutboxBytes: 10_000}).Run(t.Context(), id, token) }()
+		go func() {
+			done <- New(Config{Socket: w.socket, Engine: engine, OutboxBytes: 10_000}).Run(t.Context(), id, token)
+		}()
 		outcome := <-done
 		require.NoError(t, outcome.Err)
 		require.Equal(t, 100, sent)

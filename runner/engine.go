@@ -46,7 +46,7 @@ type Result struct {
 // [Engine]). It need not report steps.
 type Func func(ctx context.Context, run *Run) (any, error)
 
-var _ Engine = (Func)(nil)
+var _ Engine = Func(nil)
 
 // Execute calls f.
 func (f Func) Execute(ctx context.Context, run *Run) (Result, error) {

@@ -140,8 +140,7 @@ func ParsePlan(data []byte) (*Plan, error) {
 // describeJSON turns an error of encoding/json into one for people who do not
 // know the Go types it names.
 func describeJSON(err error) error {
-	var wrongType *json.UnmarshalTypeError
-	if errors.As(err, &wrongType) {
+	if wrongType, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		where := wrongType.Field
 		if where == "" {
 			where = "the whole"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/phxworker/phxworker/channel"
@@ -202,9 +203,7 @@ func (r *Runner) prepare(ctx context.Context, run *Run) (Versions, error) {
 	if err != nil && ctx.Err() == nil && !errors.As(err, &failure) {
 		err = &Failure{Reason: Exception, Type: "PrepareError", Message: err.Error()}
 	}
-	for name, version := range more {
-		versions[name] = version
-	}
+	maps.Copy(versions, more)
 	return versions, err
 }
 

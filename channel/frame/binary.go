@@ -108,7 +108,7 @@ func appendStrings(dst []byte, f *Frame, strings ...string) ([]byte, error) {
 		if len(s) > maxString {
 			return nil, fmt.Errorf("a binary message carries strings of at most %d bytes, and %.20q… has %d", maxString, s, len(s))
 		}
-		dst = append(dst, byte(len(s)))
+		dst = append(dst, byte(len(s))) //nolint:gosec // bounded above
 	}
 	for _, s := range strings {
 		dst = append(dst, s...)

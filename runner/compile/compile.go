@@ -63,12 +63,16 @@ func Compile(job Job) (module *Module, err error) {
 	if err != nil {
 		return nil, forJob(err, job.Name)
 	}
+	tokens, err := scan(job.Body, found.regexps)
+	if err != nil {
+		return nil, forJob(err, job.Name)
+	}
 	b := &builder{
 		analysis: found,
 		body:     job.Body,
 		cursor:   cursor{text: job.Body},
 		program:  program,
-		tokens:   scan(job.Body, found.regexps),
+		tokens:   tokens,
 	}
 
 	if err := b.lazyState(); err != nil {

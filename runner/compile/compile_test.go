@@ -95,6 +95,7 @@ func TestErrors(t *testing.T) {
 		{"columns are code units", "log('é😀') }", "a: Unexpected token (1:11)"},
 		{"string not closed", "fn('abc", "a: Unexpected token (1:3)"},
 		{"regular expression not closed", "fn(/abc", "a: Invalid regular expression: missing / (1:3)"},
+		{"character class not closed", "fn(1); /[/", "a: Invalid regular expression: missing / (1:7)"},
 		{"hashbang", "#!/usr/bin/env node\nfn()", "a: Unexpected token (1:0)"},
 		{"no UTF-8", "fn('\xff')", "a: Invalid UTF-8 character (1:4)"},
 		{"return outside a function", "return 1", "a: Illegal return statement (1:0)"},

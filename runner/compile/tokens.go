@@ -26,8 +26,9 @@ const (
 )
 
 // scan splits source into tokens. Whether a slash starts a regular expression is known only to a parser, so their
-// offsets are given. Comments and white space are left out.
-func scan(source string, regexps []int) *tokens {
+// offsets are given. Comments and white space are left out. The error is for a regular expression without an end: the
+// parser lets one pass whose last character class is open.
+func scan(source string, regexps []int) (*tokens, error) {
 	s := scanner{source: source, regexps: make(map[int]bool, len(regexps))}
 	for _, offset := range regexps {
 		s.regexps[offset] = true
@@ -36,7 +37,10 @@ func scan(source string, regexps []int) *tokens {
 	for s.at < len(source) {
 		s.next()
 	}
-	return &tokens{list: s.list}
+	if s.err != nil {
+		return nil, s.err
+	}
+	return &tokens{list: s.list}, nil
 }
 
 // starting returns the index of the token that starts at offset.
@@ -58,6 +62,7 @@ type scanner struct {
 	regexps map[int]bool
 	list    []token
 	open    []int // indexes of the brackets not closed yet
+	err     error
 }
 
 func (s *scanner) next() {
@@ -167,6 +172,7 @@ func (s *scanner) regexp() {
 			return
 		}
 	}
+	s.err = errorAt(s.source, start, "Invalid regular expression: missing /")
 }
 
 // skipTo moves behind the next unescaped end, searching from offset.

@@ -1,0 +1,96 @@
+// core.js opens the prelude: the code that every VM runs before any code of a
+// job. The files of the prelude are put together, in the order of prelude.go,
+// into the body of one strict function whose parameter is `host`, so they share
+// a scope that no job can reach.
+//
+// A job may redefine whatever is global. So what the prelude needs later it
+// takes here, and it does not call methods of values that a job has touched.
+
+const { apply, defineProperty, getPrototypeOf } = Reflect;
+const { getOwnPropertyDescriptor, keys: keysOf } = Object;
+const { stringify, parse } = JSON;
+const { isArray } = Array;
+const TextOf = String;
+const NativeError = Error;
+const NativeTypeError = TypeError;
+const NativeMap = Map;
+const NativeWeakMap = WeakMap;
+
+// uncurried turns a method into a function that takes its receiver first.
+const uncurried = method => (self, ...args) => apply(method, self, args);
+const mapGet = uncurried(Map.prototype.get);
+const mapSet = uncurried(Map.prototype.set);
+const mapDelete = uncurried(Map.prototype.delete);
+const weakGet = uncurried(WeakMap.prototype.get);
+const weakSet = uncurried(WeakMap.prototype.set);
+const hasOwn = uncurried(Object.prototype.hasOwnProperty);
+
+// hide defines a global that does not show up in Object.keys.
+function hide(object, name, value) {
+  defineProperty(object, name, { value, writable: true, configurable: true, enumerable: false });
+}
+
+// origins tells apart the errors that this engine throws on purpose from those
+// of a job: "eval" for a refused eval, "host" for one of a function that stands
+// in for Node's, which is the caller's mistake.
+const origins = new NativeWeakMap();
+
+function from(origin, error) {
+  weakSet(origins, error, origin);
+  return error;
+}
+
+// Code from strings is refused, in all its spellings.
+function refuseEval() {
+  throw from('eval', new EvalError('Code generation from strings disallowed for this context'));
+}
+
+{
+  const kinds = [
+    function () {},
+    async function () {},
+    function* () {},
+    async function* () {},
+  ];
+  for (let i = 0; i < kinds.length; i++) {
+    const prototype = getPrototypeOf(kinds[i]);
+    const constructor = function Function() { refuseEval(); };
+    defineProperty(constructor, 'prototype', { value: prototype, writable: false });
+    defineProperty(prototype, 'constructor', { value: constructor });
+    if (i === 0) hide(globalThis, 'Function', constructor);
+  }
+  hide(globalThis, 'eval', refuseEval);
+}
+
+// lazily defines globals that are loaded, as a group, when one of them is first
+// looked at. Most jobs need none of them, and each group costs time to set up.
+function lazily(group, names) {
+  for (let i = 0; i < names.length; i++) {
+    const name = names[i];
+    defineProperty(globalThis, name, {
+      configurable: true,
+      enumerable: false,
+      get() {
+        const made = load(group);
+        for (let j = 0; j < names.length; j++) {
+          const current = getOwnPropertyDescriptor(globalThis, names[j]);
+          if (current && current.get && weakGet(placeholders, current.get)) {
+            hide(globalThis, names[j], made[names[j]]);
+          }
+        }
+        return made[name];
+      },
+      set(value) { hide(globalThis, name, value); },
+    });
+    weakSet(placeholders, getOwnPropertyDescriptor(globalThis, name).get, true);
+  }
+}
+
+const placeholders = new NativeWeakMap();
+const loaded = { __proto__: null };
+
+// load returns what a group of the prelude makes.
+function load(group) {
+  if (!loaded[group]) loaded[group] = host('load', group)(host, from);
+  return loaded[group];
+}

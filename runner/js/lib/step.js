@@ -1,0 +1,127 @@
+// step.js executes one step: it loads the job's module and runs its operations
+// one after the other, each on what the one before returned.
+
+// input is the state that the step began with. Operations that change it in
+// place change what is reported when a later one fails.
+let input;
+// result is what the last operation returned, of a step that did not fail.
+let result;
+// position is the operation under way, -1 before the first.
+let position = -1;
+
+// assemble makes the state of a step: the job's defaults, what the step before
+// came to, and the credential. Nothing but an object, or an array, which gives
+// its indices, is taken for a state.
+function assemble(previous, defaults, credential) {
+  const base = asObject(defaults);
+  const state = { ...base, ...asObject(previous) };
+  const configuration = { ...asObject(state.configuration), ...asObject(credential) };
+  // The order is that of a new state: configuration, then data.
+  delete state.configuration;
+  state.configuration = configuration;
+  if (isPlain(base.data) && isPlain(state.data)) state.data = { ...base.data, ...state.data };
+  if (!state.data) state.data = base.data || {};
+  return state;
+}
+
+const asObject = value => (value !== null && typeof value === 'object' ? value : {});
+const isPlain = value => value !== null && typeof value === 'object' && !isArray(value);
+
+function begin(job, previous, defaults, credential) {
+  input = assemble(parse(previous), parse(defaults), parse(credential));
+  installTimers();
+  lazily('node', ['Buffer', 'TextEncoder', 'TextDecoder', 'atob', 'btoa', 'structuredClone', 'crypto']);
+  lazily('url', ['URL', 'URLSearchParams']);
+  installLocale();
+  globalThis.console = makeConsole('JOB');
+  globalThis.state = input;
+  execute(parse(job));
+}
+
+// execute reports the end of the operations as "settled".
+async function execute(job) {
+  let value;
+  try {
+    value = await operations(job);
+  } catch (error) {
+    host('settled', facts(error), position);
+    return;
+  }
+  result = value;
+  host('settled', '', position);
+}
+
+async function operations(job) {
+  if (job.adaptor) {
+    // The module reads the adaptor from a global, once, before any code of the
+    // job runs.
+    hide(globalThis, job.handover, adaptor());
+    await import(job.adaptor);
+    delete globalThis[job.handover];
+  }
+  if (job.globals) {
+    const shared = await import(job.globals);
+    const names = keysOf(shared);
+    for (let i = 0; i < names.length; i++) globalThis[names[i]] = shared[names[i]];
+  }
+  const module = await import(job.module);
+  const list = module.default;
+  if (!isArray(list)) {
+    throw from('exports', new NativeError('Invalid exports in job expression: exports must be an array'));
+  }
+  const wrapped = [];
+  for (let i = 0; i < list.length; i++) {
+    if (typeof list[i] !== 'function') {
+      throw from('operation', new NativeError('Invalid operation at statement ' + i));
+    }
+    wrapped[i] = operation(list[i], i);
+  }
+  const run = typeof module.execute === 'function' ? module.execute : inOrder;
+  return await apply(run, undefined, wrapped)(input);
+}
+
+// operation gives an operation an empty state where the one before returned
+// none, and notes where the job is.
+function operation(implementation, index) {
+  return state => {
+    position = index;
+    if (!state) {
+      host('stateless', index + 1);
+      state = {};
+    }
+    return implementation(state);
+  };
+}
+
+function inOrder(...list) {
+  return async state => {
+    for (let i = 0; i < list.length; i++) state = await list[i](state);
+    return state;
+  };
+}
+
+// finish hands over the state that the step leaves behind. failed is "" after
+// a success; else the step's input is reported, with the error, given as JSON
+// (or "null" for none), under the name of the job in state.errors.
+function finish(failed, job, removed) {
+  let state = result;
+  if (failed !== '') {
+    state = input;
+    const error = parse(failed);
+    if (error !== null) state = { ...state, errors: { ...state.errors, [job]: error } };
+  }
+  if (!state) return host('state');
+  const remove = parse(removed);
+  if (isPlain(state)) {
+    for (let i = 0; i < remove.length; i++) {
+      if (!hasOwn(state, remove[i])) continue;
+      state = { ...state };
+      delete state[remove[i]];
+    }
+  }
+  const json = toJSON(state);
+  if (json === undefined) return host('state', undefined, 'unserialisable');
+  const own = isPlain(state) && isPlain(state.errors) ? state.errors[job] : undefined;
+  const response = isPlain(state) ? state.webhookResponse : undefined;
+  host('state', json, own ? facts(own) : undefined, response ? toJSON(response) : undefined);
+}

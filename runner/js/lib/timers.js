@@ -1,0 +1,89 @@
+// timers.js has the callbacks of timers; Go has the time.
+
+const timers = new NativeMap();
+let lastTimer = 0;
+
+class Timeout {
+  #id;
+  constructor(id) { this.#id = id; }
+  static id(timer) {
+    return typeof timer === 'object' && timer !== null && #id in timer ? timer.#id : Number(timer);
+  }
+  // Whether a timer holds up the process is of no concern here: a run ends
+  // when its last operation has.
+  ref() { return this; }
+  unref() { return this; }
+  hasRef() { return true; }
+  close() { clearTimer(this); return this; }
+  [Symbol.toPrimitive]() { return this.#id; }
+}
+const idOf = Timeout.id;
+
+function startTimer(callback, delay, args, repeat) {
+  if (typeof callback !== 'function') {
+    throw from('host', new NativeTypeError('The "callback" argument must be of type function.'));
+  }
+  const id = ++lastTimer;
+  // As in Node, what is no delay from 1 ms up to 24 days is 1 ms.
+  delay = Number(delay);
+  if (!(delay >= 1 && delay <= 0x7fffffff)) delay = 1;
+  mapSet(timers, id, { callback, args, delay, repeat });
+  host('timer', id, delay);
+  return new Timeout(id);
+}
+
+function clearTimer(timer) {
+  if (timer === undefined || timer === null) return;
+  const id = idOf(timer);
+  if (mapDelete(timers, id)) host('clear', id);
+}
+
+// fire runs the callback of a timer that is due.
+function fire(id) {
+  const timer = mapGet(timers, id);
+  if (!timer) return;
+  if (!timer.repeat) mapDelete(timers, id);
+  try {
+    apply(timer.callback, undefined, timer.args);
+  } catch (error) {
+    uncaught(error);
+  }
+  if (timer.repeat && mapGet(timers, id) === timer) host('timer', id, timer.delay);
+}
+
+// uncaught ends the run: nobody is left to handle the error.
+function uncaught(error) {
+  host('uncaught', facts(error), logged(error));
+}
+
+const whenResolved = Promise.resolve();
+
+function queueMicrotask(callback) {
+  if (typeof callback !== 'function') {
+    throw from('host', new NativeTypeError('The "callback" argument must be of type function.'));
+  }
+  (async () => {
+    await whenResolved;
+    try {
+      callback();
+    } catch (error) {
+      uncaught(error);
+    }
+  })();
+}
+
+function installTimers() {
+  hide(globalThis, 'setTimeout', function setTimeout(callback, delay, ...args) {
+    return startTimer(callback, delay, args, false);
+  });
+  hide(globalThis, 'setInterval', function setInterval(callback, delay, ...args) {
+    return startTimer(callback, delay, args, true);
+  });
+  hide(globalThis, 'setImmediate', function setImmediate(callback, ...args) {
+    return startTimer(callback, 1, args, false);
+  });
+  hide(globalThis, 'clearTimeout', clearTimer);
+  hide(globalThis, 'clearInterval', clearTimer);
+  hide(globalThis, 'clearImmediate', clearTimer);
+  hide(globalThis, 'queueMicrotask', queueMicrotask);
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/phxworker/phxworker/mockserver"
+)
+
+// defaultSecret lets server and worker be started without thinking of one. It
+// protects nothing.
+const defaultSecret = "mockserver-secret"
+
+// usageError is a fault of the command line.
+type usageError struct{ error }
+
+// run runs the command until ctx ends, and returns the exit code. Errors are
+// one line on stderr.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	cmd := newCommand(stdout, stderr)
+	err := cmd.Run(ctx, args)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(stderr, "mockserver:", err)
+	if errors.As(err, new(usageError)) {
+		return 2
+	}
+	return 1
+}
+
+func newCommand(stdout, stderr io.Writer) *cli.Command {
+	return &cli.Command{
+		Name:      "mockserver",
+		Usage:     "a mock of OpenFn Lightning for workers to connect to",
+		UsageText: "mockserver [options]",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "host", Usage: "the `ADDRESS` to listen on", Value: "127.0.0.1"},
+			&cli.IntFlag{Name: "port", Aliases: []string{"p"}, Usage: "the `PORT` to listen on; 0 takes a free one", Value: 8888},
+			&cli.StringFlag{
+				Name: "secret", Aliases: []string{"s"}, Usage: "the `SECRET` that workers sign their tokens with",
+				Value: defaultSecret, Sources: cli.EnvVars("WORKER_SECRET"),
+			},
+			&cli.DurationFlag{Name: "wake-debounce", Usage: "how long after a run is posted the workers are told; 0 is at once", Value: 500 * time.Millisecond},
+			&cli.DurationFlag{Name: "run-timeout", Usage: "the time limit of runs whose plan has none", Value: 5 * time.Minute},
+			&cli.DurationFlag{Name: "janitor-interval", Usage: "how often overdue runs are marked lost", Value: 5 * time.Minute},
+			&cli.DurationFlag{Name: "idle-timeout", Usage: "how long a worker may be silent", Value: time.Minute},
+			&cli.Int64Flag{Name: "max-frame", Usage: "the largest message taken, in `BYTES`", Value: 11_000_000},
+			&cli.IntFlag{Name: "max-topics", Usage: "how many topics a socket can have joined", Value: 100},
+			&cli.IntFlag{Name: "keep-runs", Usage: "how many ended runs are remembered", Value: 10_000},
+			&cli.BoolFlag{Name: "wipe-dataclips", Usage: "erase inputs once read and keep no outputs"},
+			&cli.BoolFlag{Name: "opaque-tokens", Usage: "do not sign run tokens, which is faster"},
+			&cli.StringFlag{Name: "log", Usage: "the `LEVEL` from which on to log: debug, info, warn or error", Value: "warn"},
+		},
+		HideHelpCommand: true,
+		Writer:          stdout,
+		ErrWriter:       stderr,
+		// Errors are printed and turned into exit codes by run alone.
+		ExitErrHandler: func(context.Context, *cli.Command, error) {},
+		OnUsageError: func(_ context.Context, _ *cli.Command, err error, _ bool) error {
+			return usageError{fmt.Errorf("%w (see mockserver --help)", err)}
+		},
+		Action: func(ctx context.Context, cmd *cli.Command) error {
+			cfg, err := config(cmd, stderr)
+			if err != nil {
+				return usageError{err}
+			}
+			return serve(ctx, cfg, stdout)
+		},
+	}
+}
+
+// config makes the server's configuration of the flags.
+func config(cmd *cli.Command, stderr io.Writer) (mockserver.Config, error) {
+	if cmd.Args().Present() {
+		return mockserver.Config{}, fmt.Errorf("unexpected argument %q (see mockserver --help)", cmd.Args().First())
+	}
+	if port := cmd.Int("port"); port < 0 || port > 65535 {
+		return mockserver.Config{}, fmt.Errorf("--port %d is not between 0 and 65535", port)
+	}
+	if cmd.String("secret") == "" {
+		return mockserver.Config{}, errors.New("--secret is empty: leave it out for the default, or unset WORKER_SECRET")
+	}
+	for _, name := range []string{"run-timeout", "janitor-interval", "idle-timeout"} {
+		if cmd.Duration(name) <= 0 {
+			return mockserver.Config{}, fmt.Errorf("--%s must be more than nothing", name)
+		}
+	}
+	if cmd.Int64("max-frame") <= 0 || cmd.Int("max-topics") <= 0 {
+		return mockserver.Config{}, errors.New("--max-frame and --max-topics must be more than nothing")
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cmd.String("log"))); err != nil {
+		return mockserver.Config{}, fmt.Errorf("--log %q is none of debug, info, warn, error", cmd.String("log"))
+	}
+	return mockserver.Config{
+		Addr:            net.JoinHostPort(cmd.String("host"), strconv.Itoa(cmd.Int("port"))),
+		Secret:          cmd.String("secret"),
+		OpaqueTokens:    cmd.Bool("opaque-tokens"),
+		RunTimeout:      cmd.Duration("run-timeout"),
+		WakeDebounce:    orNone(cmd.Duration("wake-debounce")),
+		JanitorInterval: cmd.Duration("janitor-interval"),
+		KeepRuns:        orNone(cmd.Int("keep-runs")),
+		WipeDataclips:   cmd.Bool("wipe-dataclips"),
+		IdleTimeout:     cmd.Duration("idle-timeout"),
+		MaxFrame:        cmd.Int64("max-frame"),
+		MaxTopics:       cmd.Int("max-topics"),
+		TranscriptLimit: -1, // nothing here would show it
+		Logger:          slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
+	}, nil
+}
+
+// orNone is for options whose zero means none here and the default in a Config,
+// where a negative value means none.
+func orNone[T int | time.Duration](v T) T {
+	if v == 0 {
+		return -1
+	}
+	return v
+}
+
+func serve(ctx context.Context, cfg mockserver.Config, stdout io.Writer) error {
+	server, err := mockserver.Start(cfg)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s is in use: choose another port with --port, or 0 for a free one", cfg.Addr)
+	}
+	if err != nil {
+		return err
+	}
+	greet(stdout, server)
+	<-ctx.Done()
+	fmt.Fprintln(stdout, "stopping")
+	return server.Close()
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestServesUntilStopped(t *testing.T) {
+	t.Setenv("WORKER_SECRET", "very secret")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	out, w := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, []string{"mockserver", "--port", "0"}, w, io.Discard)
+		_ = w.Close()
+	}()
+
+	var greeting bytes.Buffer
+	url := ""
+	buf := make([]byte, 4096)
+	for !strings.Contains(greeting.String(), "/run/run-1\n") {
+		n, err := out.Read(buf)
+		require.NoError(t, err)
+		greeting.Write(buf[:n])
+	}
+	url = regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(greeting.String())
+	require.Contains(t, greeting.String(), strings.Replace(url, "http", "ws", 1)+"/worker\n")
+	require.NotContains(t, greeting.String(), "very secret")
+	body := regexp.MustCompile(`-d '(.*)'`).FindStringSubmatch(greeting.String())[1]
+	resp, err := http.Post(url+"/run?wakeup", "application/json", strings.NewReader(body))
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusCreated, resp.StatusCode)
+	http.DefaultClient.CloseIdleConnections()
+
+	stop()
+	rest, err := io.ReadAll(out)
+	require.NoError(t, err)
+	require.Equal(t, "stopping\n", string(rest))
+	require.Zero(t, <-code)
+}
+
+func TestBadInput(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, taken.Close()) }()
+	_, port, err := net.SplitHostPort(taken.Addr().String())
+	require.NoError(t, err)
+
+	tests := []struct {
+		name string
+		args []string
+		code int
+		want string // a part of the one line
+	}{
+		{name: "port in use", args: []string{"--port", port}, code: 1, want: "127.0.0.1:" + port + " is in use: choose another port with --port"},
+		{name: "no such address", args: []string{"--host", "192.0.2.1", "--port", "0"}, code: 1, want: "start the mock server: listen"},
+		{name: "unknown flag", args: []string{"--nope"}, code: 2, want: "nope"},
+		{name: "port is no number", args: []string{"--port", "http"}, code: 2, want: `"http"`},
+		{name: "port out of range", args: []string{"--port", "70000"}, code: 2, want: "--port 70000"},
+		{name: "argument", args: []string{"start"}, code: 2, want: `unexpected argument "start"`},
+		{name: "empty secret", args: []string{"--secret", ""}, code: 2, want: "--secret is empty"},
+		{name: "log level", args: []string{"--log", "loud"}, code: 2, want: `--log "loud"`},
+		{name: "time limit", args: []string{"--run-timeout", "0s"}, code: 2, want: "--run-timeout"},
+		{name: "frame limit", args: []string{"--max-frame", "0"}, code: 2, want: "--max-frame"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			code := run(t.Context(), append([]string{"mockserver"}, tt.args...), &stdout, &stderr)
+			require.Equal(t, tt.code, code, stderr.String())
+			require.Contains(t, stderr.String(), tt.want)
+			require.Equal(t, 1, strings.Count(stderr.String(), "\n"), stderr.String())
+			require.Empty(t, stdout.String())
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	require.Zero(t, run(t.Context(), []string{"mockserver", "--help"}, &stdout, &stderr))
+	require.Contains(t, stdout.String(), "--wake-debounce")
+	require.Empty(t, stderr.String())
+}

@@ -50,14 +50,15 @@ func (c *conn) join(ctx context.Context, t *Topic) (*join, error) {
 	return j, nil
 }
 
-// leave tells the server that a join is over, and waits for its answer. What
+// leave tells the server that a join is over for the cause given, and waits for
+// its answer, after which nothing waits under the join any more. What
 // the server answers does not matter: Phoenix says ok also to the leave of
 // a topic that is not joined, and lightning-mock answers with an error.
-func (c *conn) leave(ctx context.Context, j *join) {
+func (c *conn) leave(ctx context.Context, j *join, cause error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.JoinTimeout, errJoinTimeout)
 	defer cancel()
 	_, _ = c.roundTrip(ctx, j, c.nextRef(), frame.Leave, nil)
-	c.lose(j, ErrLeft)
+	c.lose(j, cause)
 }
 
 // lose ends a join, and what waits for a reply under it, unless it has

@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/url"
 	"sync/atomic"
@@ -104,8 +106,8 @@ func (p *peer) read() frame.Frame {
 	}
 }
 
-// serve answers all frames until the connection ends.
-func (p *peer) serve(answer func(frame.Frame)) {
+// serve sends what answer makes of each frame, until the connection ends.
+func (p *peer) serve(answer func(frame.Frame) string) {
 	for {
 		kind, data, err := p.ws.ReadMessage()
 		if err != nil {
@@ -115,17 +117,19 @@ func (p *peer) serve(answer func(frame.Frame)) {
 		if err != nil {
 			return
 		}
-		if f.Topic == frame.Control {
-			p.beat(f)
-		} else {
-			answer(f)
+		message := okReply(f, "{}")
+		if f.Topic != frame.Control {
+			message = answer(f)
+		}
+		if p.ws.WriteMessage(websocket.TextMessage, []byte(message)) != nil {
+			return
 		}
 	}
 }
 
 // beat answers a heartbeat.
 func (p *peer) beat(f frame.Frame) {
-	p.send(`[null,%s,"phoenix","phx_reply",{"response":{},"status":"ok"}]`, f.Ref)
+	p.ok(f, `{}`)
 }
 
 // next returns the next frame of the client.
@@ -163,12 +167,12 @@ func (p *peer) send(format string, args ...any) {
 // ok answers a push or a join.
 func (p *peer) ok(f frame.Frame, response string) {
 	p.t.Helper()
-	p.send(`[%s,%s,%q,"phx_reply",{"response":%s,"status":"ok"}]`, f.JoinRef, f.Ref, f.Topic, response)
+	p.send("%s", okReply(f, response))
 }
 
 func (p *peer) refuse(f frame.Frame, response string) {
 	p.t.Helper()
-	p.send(`[%s,%s,%q,"phx_reply",{"response":%s,"status":"error"}]`, f.JoinRef, f.Ref, f.Topic, response)
+	p.send("%s", errorReply(f, response))
 }
 
 // join answers the join that must come next.
@@ -252,3 +256,17 @@ func acceptKey(key string) string {
 	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
+
+func okReply(f frame.Frame, response string) string    { return reply(f, frame.OK, response) }
+func errorReply(f frame.Frame, response string) string { return reply(f, frame.Failed, response) }
+
+func reply(f frame.Frame, status, response string) string {
+	f.Event, f.Status, f.Payload, f.Binary = frame.Reply, status, []byte(response), false
+	message, err := frame.Append(nil, &f)
+	if err != nil {
+		panic(err)
+	}
+	return string(message)
+}
+
+func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -38,8 +38,9 @@ func (t *Topic) keepJoined() error {
 		}
 		switch {
 		case t.ctx.Err() != nil:
-			c.leave(t.socket.ctx, j)
-			return context.Cause(t.ctx)
+			cause := context.Cause(t.ctx)
+			c.leave(t.socket.ctx, j, cause)
+			return cause
 		case c.ctx.Err() != nil:
 			// The topic is not at fault; the socket paces the next attempt.
 			<-c.done

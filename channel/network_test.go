@@ -1,0 +1,153 @@
+package channel
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/channel/frame"
+)
+
+// echo is a handler that joins everything and answers each push with its payload.
+func echo(t *testing.T, upgrader websocket.Upgrader) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ws, err := upgrader.Upgrade(w, r, nil)
+		if err != nil {
+			return
+		}
+		p := &peer{t: t, ws: ws}
+		p.serve(func(f frame.Frame) string { return okReply(f, string(f.Payload)) })
+		_ = ws.Close()
+	})
+}
+
+// roundTrip joins and pushes over real sockets.
+func roundTrip(t *testing.T, cfg Config, payload string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	socket, err := Open(cfg)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, socket.Close()) }()
+	topic, err := socket.Join(ctx, "room:1", nil)
+	require.NoError(t, err)
+	reply, err := topic.Push(ctx, "echo", payload)
+	require.NoError(t, err)
+	var got string
+	require.NoError(t, reply.Decode(&got))
+	require.Equal(t, payload, got)
+}
+
+func TestTLSWithACertificateAuthorityOfOnesOwn(t *testing.T) {
+	srv := httptest.NewUnstartedServer(echo(t, websocket.Upgrader{}))
+	srv.Config.ErrorLog = discardLog()
+	srv.StartTLS()
+	defer srv.Close()
+	authorities := x509.NewCertPool()
+	authorities.AddCert(srv.Certificate())
+	cfg := Config{URL: srv.URL, TLS: &tls.Config{RootCAs: authorities}}
+	roundTrip(t, cfg, "hello")
+
+	cfg.TLS = nil // the system's authorities do not know it
+	socket, err := Open(cfg)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, socket.Close()) }()
+	var unknown x509.UnknownAuthorityError
+	require.Eventually(t, func() bool { return socket.Err() != nil }, 10*time.Second, time.Millisecond)
+	require.ErrorAs(t, socket.Err(), &unknown)
+}
+
+func TestProxy(t *testing.T) {
+	srv := httptest.NewServer(echo(t, websocket.Upgrader{}))
+	defer srv.Close()
+	var connects atomic.Int64
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodConnect || r.Header.Get("Proxy-Authorization") == "" {
+			http.Error(w, "not here", http.StatusProxyAuthRequired)
+			return
+		}
+		connects.Add(1)
+		target, err := net.Dial("tcp", r.Host)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer target.Close()
+		w.WriteHeader(http.StatusOK)
+		client, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer client.Close()
+		go func() { _, _ = io.Copy(client, target); _ = client.Close() }()
+		_, _ = io.Copy(target, buffered)
+	}))
+	defer proxy.Close()
+	proxyURL, err := url.Parse(proxy.URL)
+	require.NoError(t, err)
+	proxyURL.User = url.UserPassword("u", "p")
+	roundTrip(t, Config{URL: srv.URL, Proxy: http.ProxyURL(proxyURL)}, "hello")
+	require.EqualValues(t, 1, connects.Load())
+}
+
+// Small messages go out plain, large ones compressed, and what comes back
+// compressed is understood.
+func TestDeflate(t *testing.T) {
+	tests := []struct {
+		name     string
+		server   bool // it compresses
+		client   bool
+		repeated int
+		most     int64 // bytes on the wire, both ways
+		least    int64
+	}{
+		{name: "large", server: true, client: true, repeated: 1 << 20, least: 1000, most: 100_000},
+		{name: "small", server: true, client: true, repeated: 4000, least: 4000, most: 6000},
+		{name: "server declines", client: true, repeated: 1 << 20, least: 2 << 20, most: 3 << 20},
+		{name: "not offered", server: true, repeated: 1 << 20, least: 2 << 20, most: 3 << 20},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			srv := httptest.NewServer(echo(t, websocket.Upgrader{EnableCompression: tt.server}))
+			defer srv.Close()
+			var wire atomic.Int64
+			cfg := Config{URL: srv.URL, DisableCompression: !tt.client}
+			cfg.NetDial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+				return countingConn{conn, &wire}, err
+			}
+			roundTrip(t, cfg, strings.Repeat("x", tt.repeated))
+			require.Greater(t, wire.Load(), tt.least)
+			require.Less(t, wire.Load(), tt.most)
+		})
+	}
+}
+
+type countingConn struct {
+	net.Conn
+	bytes *atomic.Int64
+}
+
+func (c countingConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.bytes.Add(int64(n))
+	return n, err
+}
+
+func (c countingConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.bytes.Add(int64(n))
+	return n, err
+}

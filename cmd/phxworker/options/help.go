@@ -8,7 +8,7 @@ import (
 // Help returns the help on all options, for a terminal of 80 columns.
 func Help() string {
 	var b strings.Builder
-	for group := Server; group < other; group++ {
+	for group := range other {
 		fmt.Fprintf(&b, "%s:\n", group)
 		for _, o := range Table() {
 			if o.Group == group {
@@ -68,7 +68,7 @@ func fold(text, indent string) string {
 	const width = 79
 	var b strings.Builder
 	line := indent
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if len(line)+1+len(word) > width && line != indent {
 			b.WriteString(line + "\n")
 			line = indent

@@ -50,7 +50,7 @@ func (r *reader) level(key string) slog.Level {
 	}
 	level, ok := ParseLevel(v.text)
 	if !ok {
-		r.fail("%s %q is not a level: write debug, info, warn, error or none", v.from, v.text)
+		r.failf("%s %q is not a level: write debug, info, warn, error or none", v.from, v.text)
 	}
 	return level
 }

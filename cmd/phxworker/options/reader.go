@@ -89,7 +89,7 @@ func onOff(text string) string {
 	return "off"
 }
 
-func (r *reader) fail(format string, args ...any) {
+func (r *reader) failf(format string, args ...any) {
 	if r.err == nil {
 		r.err = &Error{Problem: fmt.Sprintf(format, args...)}
 	}
@@ -126,7 +126,7 @@ func (r *reader) oneOf(key string, choices ...string) string {
 		return choices[0]
 	}
 	if !slices.Contains(choices, v.text) {
-		r.fail("%s %q is not known: write %s", v.from, v.text, strings.Join(choices, " or "))
+		r.failf("%s %q is not known: write %s", v.from, v.text, strings.Join(choices, " or "))
 	}
 	return v.text
 }
@@ -134,7 +134,7 @@ func (r *reader) oneOf(key string, choices ...string) string {
 func (r *reader) count(v value) int {
 	n, err := strconv.Atoi(v.text)
 	if err != nil || n < 1 {
-		r.fail("%s %q is not a number of runs: write a whole number from 1 up", v.from, v.text)
+		r.failf("%s %q is not a number of runs: write a whole number from 1 up", v.from, v.text)
 	}
 	return n
 }
@@ -150,7 +150,7 @@ func (r *reader) number(key, unit string) float64 {
 	}
 	n, ok := positive(v.text)
 	if !ok {
-		r.fail("%s %q is not a number of %s: write one greater than 0", v.from, v.text, unit)
+		r.failf("%s %q is not a number of %s: write one greater than 0", v.from, v.text, unit)
 	}
 	return n
 }
@@ -176,7 +176,7 @@ func (r *reader) backoff(key string) (shortest, longest time.Duration) {
 	low, ok1 := positive(from)
 	high, ok2 := positive(to)
 	if !ok1 || !ok2 || low > high {
-		r.fail("%s %q is not a back-off: write the shortest and the longest pause in seconds, such as 1/10", v.from, v.text)
+		r.failf("%s %q is not a back-off: write the shortest and the longest pause in seconds, such as 1/10", v.from, v.text)
 	}
 	return seconds(low), seconds(high)
 }
@@ -193,7 +193,7 @@ func (r *reader) endpoint(key string) string {
 	}
 	u, err := url.Parse(v.text)
 	if err != nil || u.Host == "" || !slices.Contains([]string{"ws", "wss", "http", "https"}, u.Scheme) {
-		r.fail("%s is not a websocket URL: write it like wss://lightning.example.org/worker", v.from)
+		r.failf("%s is not a websocket URL: write it like wss://lightning.example.org/worker", v.from)
 	}
 	return v.text
 }
@@ -207,7 +207,7 @@ func (r *reader) authorities(key string) *tls.Config {
 	}
 	pem, err := os.ReadFile(v.text)
 	if err != nil {
-		r.fail("%s cannot be read: %v", v.from, err)
+		r.failf("%s cannot be read: %v", v.from, err)
 		return nil
 	}
 	pool, err := x509.SystemCertPool()
@@ -215,7 +215,7 @@ func (r *reader) authorities(key string) *tls.Config {
 		pool = x509.NewCertPool() // a system without any is common in containers
 	}
 	if !pool.AppendCertsFromPEM(pem) {
-		r.fail("%s %s has no certificate in it: give a PEM file with BEGIN CERTIFICATE", v.from, v.text)
+		r.failf("%s %s has no certificate in it: give a PEM file with BEGIN CERTIFICATE", v.from, v.text)
 	}
 	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 }

@@ -36,9 +36,9 @@ type Parsed interface {
 }
 
 const (
-	// The mock server's default address, and the secret it has by default.
+	// What cmd/mockserver listens at and asks for unless told otherwise.
 	mockURL    = "ws://localhost:8888/worker"
-	mockSecret = "mock-worker-secret"
+	mockSecret = "mockserver-secret" //nolint:gosec // known to everybody, and protects nothing
 )
 
 // Read returns the settings. The flags must be those of [Flags]; getenv returns
@@ -81,7 +81,7 @@ func (r *reader) settings() Settings {
 
 	if s.Worker.Secret == "" {
 		if s.Worker.URL != mockURL {
-			r.fail("no secret: set --secret or WORKER_SECRET to the secret that the server knows its workers by")
+			r.failf("no secret: set --secret or WORKER_SECRET to the secret that the server knows its workers by")
 		}
 		s.Worker.Secret = mockSecret
 	}
@@ -102,7 +102,7 @@ func (r *reader) groups() string {
 		case name == "" || (v.flag && !chosen.flag):
 			name, chosen = candidate, v
 		default:
-			r.fail("%s and %s exclude each other: keep one of them", chosen.from, v.from)
+			r.failf("%s and %s exclude each other: keep one of them", chosen.from, v.from)
 		}
 	}
 	if name == "capacity" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/pem"
 	"log/slog"
+	"maps"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -146,9 +147,7 @@ func TestReadRefuses(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			env := environment{"WORKER_SECRET": "s"}
-			for name, text := range tt.env {
-				env[name] = text
-			}
+			maps.Copy(env, tt.env)
 			_, err := Read(parse(t, tt.args...), env.get)
 			var wrong *Error
 			require.ErrorAs(t, err, &wrong)

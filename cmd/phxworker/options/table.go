@@ -15,53 +15,97 @@ const (
 // ws-worker are ws-worker's, except for the level of the log.
 func Table() []Option {
 	return []Option{
-		{Flag: "lightning", Aliases: []string{"l", "lightning-service-url"}, Env: []string{"WORKER_LIGHTNING_SERVICE_URL"}, Group: Server, Placeholder: "URL",
-			Default: "ws://localhost:4000/worker", Usage: `the server's worker endpoint, or "mock" for a mock server on this machine, ws://localhost:8888/worker`},
-		{Flag: "secret", Aliases: []string{"s"}, Env: []string{"WORKER_SECRET"}, Group: Server, Placeholder: "SECRET",
-			Usage: "what the worker proves itself with to the server; required, except with the mock server"},
-		{Flag: "lightning-public-key", Env: []string{"WORKER_LIGHTNING_PUBLIC_KEY"}, Group: Server, Placeholder: "BASE64",
-			Usage: "the server's public key, PEM in base64; with it, only runs that the server has signed are executed"},
-		{Flag: "ca-file", Env: []string{"WORKER_CA_FILE"}, Ours: true, Group: Server, Placeholder: "FILE",
-			Usage: "PEM file with certificate authorities to trust, beside those of the system"},
-		{Env: []string{"WORKER_NAME", "DEPLOYED_POD_NAME"}, Group: Server, Placeholder: "NAME",
-			Usage: "what the server shows as the one who took a run"},
-		{Flag: "message-timeout", Env: []string{"WORKER_MESSAGE_TIMEOUT_SECONDS"}, Group: Server, Placeholder: "SECONDS",
-			Default: "30", Usage: "how long a message may go unanswered before the log says so"},
-		{Flag: "socket-timeout", Env: []string{"WORKER_SOCKET_TIMEOUT_SECONDS"}, Group: Server, Placeholder: "SECONDS",
-			Usage: "deprecated, now --message-timeout"},
+		{
+			Flag: "lightning", Aliases: []string{"l", "lightning-service-url"}, Env: []string{"WORKER_LIGHTNING_SERVICE_URL"}, Group: Server, Placeholder: "URL",
+			Default: "ws://localhost:4000/worker", Usage: `the server's worker endpoint, or "mock" for a mock server on this machine, ws://localhost:8888/worker`,
+		},
+		{
+			Flag: "secret", Aliases: []string{"s"}, Env: []string{"WORKER_SECRET"}, Group: Server, Placeholder: "SECRET",
+			Usage: "what the worker proves itself with to the server; required, except with the mock server",
+		},
+		{
+			Flag: "lightning-public-key", Env: []string{"WORKER_LIGHTNING_PUBLIC_KEY"}, Group: Server, Placeholder: "BASE64",
+			Usage: "the server's public key, PEM in base64; with it, only runs that the server has signed are executed",
+		},
+		{
+			Flag: "ca-file", Env: []string{"WORKER_CA_FILE"}, Ours: true, Group: Server, Placeholder: "FILE",
+			Usage: "PEM file with certificate authorities to trust, beside those of the system",
+		},
+		{
+			Env: []string{"WORKER_NAME", "DEPLOYED_POD_NAME"}, Group: Server, Placeholder: "NAME",
+			Usage: "what the server shows as the one who took a run",
+		},
+		{
+			Flag: "message-timeout", Env: []string{"WORKER_MESSAGE_TIMEOUT_SECONDS"}, Group: Server, Placeholder: "SECONDS",
+			Default: "30", Usage: "how long a message may go unanswered before the log says so",
+		},
+		{
+			Flag: "socket-timeout", Env: []string{"WORKER_SOCKET_TIMEOUT_SECONDS"}, Group: Server, Placeholder: "SECONDS",
+			Usage: "deprecated, now --message-timeout",
+		},
 
-		{Flag: "capacity", Env: []string{"WORKER_CAPACITY"}, Group: Claims, Placeholder: "N",
-			Default: "5", Usage: "how many runs to execute at once, from any queue; excludes --workloops"},
-		{Flag: "workloops", Env: []string{"WORKER_WORKLOOPS"}, Group: Claims, Placeholder: "GROUPS",
-			Usage: `slot groups, such as "fast_lane:1 manual>*:4": queues by preference, "*" for the rest, then the number of slots`},
-		{Flag: "queues", Env: []string{"WORKER_QUEUES"}, Ours: true, Group: Claims, Placeholder: "GROUPS",
-			Usage: `the same as --workloops; the older comma is good in both, "manual,*:4"`},
-		{Flag: "backoff", Env: []string{"WORKER_BACKOFF"}, Group: Claims, Placeholder: "MIN/MAX",
-			Default: "1/10", Usage: "the shortest and the longest pause between claims that bring nothing, in seconds"},
-		{Flag: "claim-timeout", Env: []string{"WORKER_CLAIM_TIMEOUT_SECONDS"}, Group: Claims, Placeholder: "SECONDS",
-			Default: "3600", Usage: "how long to wait for the answer to a claim"},
-		{Flag: "claim-all", Env: []string{"WORKER_CLAIM_ALL"}, Ours: true, Kind: Toggle, Group: Claims,
-			Default: "off", Usage: "claim as many runs at once as there are free slots, instead of one"},
+		{
+			Flag: "capacity", Env: []string{"WORKER_CAPACITY"}, Group: Claims, Placeholder: "N",
+			Default: "5", Usage: "how many runs to execute at once, from any queue; excludes --workloops",
+		},
+		{
+			Flag: "workloops", Env: []string{"WORKER_WORKLOOPS"}, Group: Claims, Placeholder: "GROUPS",
+			Usage: `slot groups, such as "fast_lane:1 manual>*:4": queues by preference, "*" for the rest, then the number of slots`,
+		},
+		{
+			Flag: "queues", Env: []string{"WORKER_QUEUES"}, Ours: true, Group: Claims, Placeholder: "GROUPS",
+			Usage: `the same as --workloops; the older comma is good in both, "manual,*:4"`,
+		},
+		{
+			Flag: "backoff", Env: []string{"WORKER_BACKOFF"}, Group: Claims, Placeholder: "MIN/MAX",
+			Default: "1/10", Usage: "the shortest and the longest pause between claims that bring nothing, in seconds",
+		},
+		{
+			Flag: "claim-timeout", Env: []string{"WORKER_CLAIM_TIMEOUT_SECONDS"}, Group: Claims, Placeholder: "SECONDS",
+			Default: "3600", Usage: "how long to wait for the answer to a claim",
+		},
+		{
+			Flag: "claim-all", Env: []string{"WORKER_CLAIM_ALL"}, Ours: true, Kind: Toggle, Group: Claims,
+			Default: "off", Usage: "claim as many runs at once as there are free slots, instead of one",
+		},
 
-		{Flag: "engine", Env: []string{"WORKER_ENGINE"}, Ours: true, Group: Runs, Placeholder: "NAME",
-			Default: "js", Usage: `what executes the runs; "js" is the embedded JavaScript engine, the only one so far`},
-		{Flag: "mock", Kind: Toggle, Group: Runs,
-			Default: "off", Usage: "the same as --engine js"},
-		{Flag: "max-run-duration-seconds", Aliases: []string{"t"}, Env: []string{"WORKER_MAX_RUN_DURATION_SECONDS"}, Group: Runs, Placeholder: "SECONDS",
-			Default: "300", Usage: "how long a run may take, unless its plan says otherwise"},
-		{Flag: "run-memory", Env: []string{"WORKER_MAX_RUN_MEMORY_MB"}, Group: Runs, Placeholder: "MB",
-			Default: "500", Usage: "how much memory a run may use, unless its plan says otherwise"},
-		{Flag: "payload-memory", Env: []string{"WORKER_MAX_PAYLOAD_MB"}, Group: Runs, Placeholder: "MB",
-			Default: "10", Usage: "the largest dataclip or final state that is sent"},
-		{Flag: "log-payload-memory", Env: []string{"WORKER_MAX_LOG_PAYLOAD_MB"}, Group: Runs, Placeholder: "MB",
-			Default: "1", Usage: "the largest log line of a run that is sent"},
-		{Flag: "state-props-to-remove", Env: []string{"WORKER_STATE_PROPS_TO_REMOVE"}, Kind: List, Group: Runs, Placeholder: "KEY,KEY",
-			Default: "configuration,response", Usage: "what to take out of the state that a step returns"},
+		{
+			Flag: "engine", Env: []string{"WORKER_ENGINE"}, Ours: true, Group: Runs, Placeholder: "NAME",
+			Default: "js", Usage: `what executes the runs; "js" is the embedded JavaScript engine, the only one so far`,
+		},
+		{
+			Flag: "mock", Kind: Toggle, Group: Runs,
+			Default: "off", Usage: "the same as --engine js",
+		},
+		{
+			Flag: "max-run-duration-seconds", Aliases: []string{"t"}, Env: []string{"WORKER_MAX_RUN_DURATION_SECONDS"}, Group: Runs, Placeholder: "SECONDS",
+			Default: "300", Usage: "how long a run may take, unless its plan says otherwise",
+		},
+		{
+			Flag: "run-memory", Env: []string{"WORKER_MAX_RUN_MEMORY_MB"}, Group: Runs, Placeholder: "MB",
+			Default: "500", Usage: "how much memory a run may use, unless its plan says otherwise",
+		},
+		{
+			Flag: "payload-memory", Env: []string{"WORKER_MAX_PAYLOAD_MB"}, Group: Runs, Placeholder: "MB",
+			Default: "10", Usage: "the largest dataclip or final state that is sent",
+		},
+		{
+			Flag: "log-payload-memory", Env: []string{"WORKER_MAX_LOG_PAYLOAD_MB"}, Group: Runs, Placeholder: "MB",
+			Default: "1", Usage: "the largest log line of a run that is sent",
+		},
+		{
+			Flag: "state-props-to-remove", Env: []string{"WORKER_STATE_PROPS_TO_REMOVE"}, Kind: List, Group: Runs, Placeholder: "KEY,KEY",
+			Default: "configuration,response", Usage: "what to take out of the state that a step returns",
+		},
 
-		{Flag: "log", Env: []string{"WORKER_LOG_LEVEL"}, Group: Logs, Placeholder: "LEVEL",
-			Default: "info", Usage: "the least severe level to log: debug, info, warn, error or none"},
-		{Flag: "log-format", Env: []string{"WORKER_LOG_FORMAT"}, Ours: true, Group: Logs, Placeholder: "FORMAT",
-			Default: "text", Usage: "text or json"},
+		{
+			Flag: "log", Env: []string{"WORKER_LOG_LEVEL"}, Group: Logs, Placeholder: "LEVEL",
+			Default: "info", Usage: "the least severe level to log: debug, info, warn, error or none",
+		},
+		{
+			Flag: "log-format", Env: []string{"WORKER_LOG_FORMAT"}, Ours: true, Group: Logs, Placeholder: "FORMAT",
+			Default: "text", Usage: "text or json",
+		},
 
 		{Flag: "port", Aliases: []string{"p"}, Env: []string{"WORKER_PORT"}, Group: other, Default: "2222", Usage: "HTTP port of the worker", NoEffect: noServer},
 		{Flag: "loop", Kind: Toggle, Group: other, Default: "on", Usage: "off: claim only on POST /claim", NoEffect: noServer + ": claims are always made in a loop"},

@@ -1,0 +1,107 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/examples"
+	"github.com/phxworker/phxworker/mockserver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// playedBy is an engine that ends each run as the table says, by name; the
+// others succeed.
+func playedBy(ends map[string]error) phxworker.Engine {
+	return phxworker.Func(func(_ context.Context, run *phxworker.Run) (any, error) {
+		return map[string]any{}, ends[run.ID]
+	})
+}
+
+func plan(name, queue, reason, errorType string) examples.Example {
+	return examples.Example{
+		Name: name, Queue: queue, Plan: json.RawMessage(`{"id":"` + name + `","jobs":[{"id":"a"}]}`),
+		Expect: examples.Expectation{Reason: reason, ErrorType: errorType},
+	}
+}
+
+// anyTime masks times, which no test may depend on.
+var anyTime = regexp.MustCompile(` *\d+(\.\d+)? m?s\b`)
+
+func TestRunShowsWhatBecameOfEachRun(t *testing.T) {
+	var out bytes.Buffer
+	err := Run(t.Context(), Config{
+		Out: &out,
+		Engine: playedBy(map[string]error{
+			"bad":  errors.New("no stock"),
+			"late": &phxworker.Failure{Reason: "kill", Type: "TimeoutError", Message: "took\ntoo long"},
+		}),
+		Examples: []examples.Example{
+			plan("good", "manual", "success", ""), plan("quick", "fast_lane", "success", ""),
+			plan("bad", "default", "fail", "JobError"), plan("late", "manual", "kill", "TimeoutError"),
+		},
+	})
+	require.NoError(t, err)
+
+	parts := strings.Split(anyTime.ReplaceAllString(out.String(), " <t>"), "\n\n")
+	require.Len(t, parts, 4)
+	require.ElementsMatch(t, []string{
+		"start  good, queue manual", "end    good: success",
+		"start  quick, queue fast_lane", "end    quick: success",
+		"start  bad, queue default", "end    bad: fail, JobError: no stock",
+		"start  late, queue manual", "end    late: kill, TimeoutError: took too long",
+	}, strings.Split(parts[0], "\n"))
+	require.Equal(t, []string{
+		"good   manual     manual>*   success <t> <t>",
+		"quick  fast_lane  fast_lane  success <t> <t>", //nolint:dupword // queue and group
+		"bad    default    manual>*   fail <t> <t>",
+		"late   manual     manual>*   kill <t> <t>",
+	}, strings.Split(parts[1], "\n")[2:])
+	require.Contains(t, parts[2], "late  TimeoutError: took too long")
+	require.Equal(t, "4 runs in <t>. All ended as they should.\n", parts[3])
+}
+
+func TestRunSaysWhichRunsEndedOtherwise(t *testing.T) {
+	var out bytes.Buffer
+	err := Run(t.Context(), Config{
+		Out: &out, Engine: playedBy(map[string]error{"b": errors.New("no stock")}),
+		Examples: []examples.Example{plan("a", "manual", "crash", "CompileError"), plan("b", "manual", "success", ""), plan("c", "manual", "success", "")},
+	})
+	var wrong *OutcomeError
+	require.ErrorAs(t, err, &wrong)
+	require.EqualError(t, err, "2 of 3 runs did not end as they should: a (success instead of crash, CompileError); b (fail, JobError instead of success)")
+	require.NotContains(t, out.String(), "All ended")
+}
+
+func TestRunNamesThePlanTheServerRefuses(t *testing.T) {
+	broken := plan("broken", "manual", "success", "")
+	broken.Plan = json.RawMessage(`{"id":"broken","jobs":7}`)
+	err := Run(t.Context(), Config{Out: new(bytes.Buffer), Engine: playedBy(nil), Examples: []examples.Example{broken}})
+	var invalid *mockserver.InvalidError
+	require.ErrorAs(t, err, &invalid)
+	require.ErrorContains(t, err, "example broken.json")
+	require.ErrorContains(t, err, "jobs")
+}
+
+func TestRunIsInterrupted(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	var out bytes.Buffer
+	engine := phxworker.Func(func(ctx context.Context, _ *phxworker.Run) (any, error) {
+		interrupt()
+		return map[string]any{}, nil
+	})
+	err := Run(ctx, Config{Out: &out, Engine: engine, Examples: []examples.Example{
+		plan("a", "fast_lane", "success", ""), plan("b", "fast_lane", "success", ""),
+	}})
+	require.ErrorIs(t, err, errInterrupted)
+	require.Contains(t, out.String(), "available", "a run that was never claimed is shown as such")
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/mockserver/lightning"
+)
+
+const (
+	secret  = "start-test-secret"
+	patient = 30 * time.Second // for what should take milliseconds
+)
+
+func startServer(t *testing.T, addr string) *mockserver.Server {
+	t.Helper()
+	server, err := mockserver.Start(mockserver.Config{Addr: addr, Secret: secret, WakeDebounce: -1})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = server.Close() })
+	return server
+}
+
+// log is a writer whose lines a test can wait for.
+type log struct {
+	lines chan string
+	rest  []byte
+}
+
+func newLog() *log { return &log{lines: make(chan string, 10_000)} }
+
+func (l *log) Write(p []byte) (int, error) {
+	l.rest = append(l.rest, p...)
+	for {
+		line, rest, found := bytes.Cut(l.rest, []byte("\n"))
+		if !found {
+			return len(p), nil
+		}
+		l.lines <- string(line)
+		l.rest = rest
+	}
+}
+
+// await returns the first line from now on that has the text in it.
+func (l *log) await(t *testing.T, text string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patient)
+	defer cancel()
+	for {
+		select {
+		case line := <-l.lines:
+			if strings.Contains(line, text) {
+				return line
+			}
+		case <-ctx.Done():
+			require.FailNow(t, "no line of the log has "+text)
+		}
+	}
+}
+
+// start runs the worker in the background. Its stop returns the exit code.
+func start(t *testing.T, env map[string]string, args ...string) (stderr *log, stop func() int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	stderr = newLog()
+	p := &program{getenv: func(name string) string { return env[name] }, stdout: io.Discard, stderr: stderr}
+	code := make(chan int, 1)
+	go func() { code <- p.run(ctx, append([]string{"phxworker"}, args...)) }()
+	return stderr, func() int {
+		cancel()
+		return <-code
+	}
+}
+
+// wait returns how a run ended at the server.
+func wait(t *testing.T, server *mockserver.Server, id string) mockserver.Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patient)
+	defer cancel()
+	result, err := server.Wait(ctx, id)
+	require.NoError(t, err)
+	return result
+}
+
+func enqueue(t *testing.T, server *mockserver.Server, id, body string) {
+	t.Helper()
+	plan, err := json.Marshal(map[string]any{"id": id, "jobs": []any{map[string]string{"id": "a", "body": body}}})
+	require.NoError(t, err)
+	require.NoError(t, server.Enqueue(mockserver.Run{Plan: plan, Queue: "manual"}))
+}
+
+// sent returns the text frames from clients that have the words in them.
+func sent(server *mockserver.Server, words ...string) (frames []string) {
+	for _, e := range server.Transcript() {
+		text, all := string(e.Data), e.Direction.String() == "from client"
+		for _, word := range words {
+			all = all && strings.Contains(text, word)
+		}
+		if all {
+			frames = append(frames, text)
+		}
+	}
+	return frames
+}
+
+func TestStartExecutesRunsAndStopsInGoodOrder(t *testing.T) {
+	server := startServer(t, "")
+	stderr, stop := start(t, map[string]string{"WORKER_SECRET": secret, "DEPLOYED_POD_NAME": "pod-7", "WORKER_LIGHTNING_PUBLIC_KEY": server.PublicKey()},
+		"--lightning", server.URL(), "--workloops", "fast_lane:1 manual>*:2", "--state-props-to-remove", "token")
+	stderr.await(t, "joined the queue")
+	enqueue(t, server, "r", "fn(s => ({ ...s, data: 42, token: 'x', response: 'kept' }))")
+	result := wait(t, server, "r")
+	require.Equal(t, 0, stop())
+
+	require.Equal(t, lightning.Success, result.State, result.ErrorMessage)
+	require.JSONEq(t, `{"data":42,"response":"kept"}`, string(result.FinalState))
+	record, _ := server.Inspect("r")
+	require.Equal(t, "pod-7", record.WorkerName)
+	require.NotEmpty(t, sent(server, "worker:queue", "phx_join", `"fast_lane":1`, `"manual>*":2`))
+	require.NotEmpty(t, sent(server, "worker:queue", "phx_leave"))
+	require.Zero(t, server.Stats().Workers)
+}
+
+func TestStartSaysOnceThatAnOptionHasNoEffect(t *testing.T) {
+	server := startServer(t, "")
+	stderr, stop := start(t, map[string]string{"WORKER_PORT": "3000"}, "-l", server.URL(), "-s", secret, "--no-loop", "--log-format", "json")
+	line := stderr.await(t, "has no effect")
+	require.Contains(t, line, `"level":"WARN","msg":"option has no effect","option":"WORKER_PORT","reason":"this worker has no HTTP server"`)
+	require.Contains(t, stderr.await(t, "has no effect"), `"option":"--loop"`)
+	stderr.await(t, "joined the queue")
+	require.Equal(t, 0, stop())
+	require.Empty(t, sent(server, secret), "the secret itself is never sent")
+}
+
+func TestStartTellsWhyTheServerRefusesTheToken(t *testing.T) {
+	server := startServer(t, "")
+	stderr, stop := start(t, nil, "-l", server.URL(), "-s", "another secret")
+	line := stderr.await(t, "not connected")
+	require.Contains(t, line, "401 Unauthorized")
+	require.Contains(t, line, "check the token, the secret it is made with, and the clock")
+	require.NotContains(t, line, "another secret")
+	require.NotContains(t, line, "token=")
+	require.Equal(t, 0, stop(), "a worker that is not connected stops as well")
+}
+
+func TestStartKeepsTryingUntilTheServerIsThere(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := listener.Addr().String()
+	require.NoError(t, listener.Close())
+
+	stderr, stop := start(t, nil, "-l", "ws://"+addr+"/worker", "-s", secret)
+	require.Contains(t, stderr.await(t, "not connected, trying again"), "connection refused")
+	startServer(t, addr)
+	stderr.await(t, "joined the queue")
+	require.Equal(t, 0, stop())
+}
+
+// The binary as it is shipped: its signals and its exit code.
+func TestBinaryFinishesItsRunOnSIGTERM(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "phxworker")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".")
+	output, err := build.CombinedOutput()
+	require.NoError(t, err, string(output))
+
+	server := startServer(t, "")
+	stderr := newLog()
+	worker := exec.CommandContext(t.Context(), binary, "--lightning", server.URL())
+	worker.Env = append(os.Environ(), "WORKER_SECRET="+secret)
+	worker.Stderr = stderr
+	require.NoError(t, worker.Start())
+	stderr.await(t, "joined the queue")
+	enqueue(t, server, "slow", "fn(async s => { console.log('under way'); await new Promise(done => setTimeout(done, 500)); return { data: 1 }; })")
+	require.Eventually(t, func() bool { return len(sent(server, "run:log", "under way")) > 0 }, patient, time.Millisecond)
+	require.NoError(t, worker.Process.Signal(syscall.SIGTERM))
+	stderr.await(t, "stopping")
+	enqueue(t, server, "too-late", "fn(s => s)")
+	require.NoError(t, worker.Wait(), "exit code 0")
+
+	record, _ := server.Inspect("slow")
+	require.Equal(t, lightning.Success, record.State, record.ErrorMessage)
+	late, _ := server.Inspect("too-late")
+	require.Equal(t, lightning.Available, late.State, "nothing is claimed after the signal")
+	require.NotEmpty(t, sent(server, "worker:queue", "phx_leave"))
+}

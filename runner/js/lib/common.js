@@ -233,9 +233,17 @@ function elsewhere(name) {
   });
 }
 
-// defer is what the compiler makes of a chain: op(…).then(f).catch(g).
-const defer = (operation, complete = promise => promise, recover = error => { throw error; }) => state =>
-  complete((async () => operation(state))().catch(error => recover(error, state)));
+// defer is what the compiler makes of a chain: op(…).then(f).catch(g). Where the
+// operation throws before it has returned a promise, there is no chain.
+const defer = (operation, complete = promise => promise, recover = error => { throw error; }) => state => {
+  let promise;
+  try {
+    promise = Promise.resolve(operation(state));
+  } catch (error) {
+    return recover(error, state);
+  }
+  return complete(promise.catch(error => recover(error, state)));
+};
 
 // adaptor returns the exports of @openfn/language-common.
 const adaptor = () => ({

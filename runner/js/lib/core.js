@@ -1,7 +1,7 @@
 // core.js opens the prelude: the code that every VM runs before any code of a
 // job. The files of the prelude are put together, in the order of prelude.go,
-// into the body of one strict function whose parameter is `host`, so they share
-// a scope that no job can reach.
+// into the body of one strict function, so they share a scope that no job can
+// reach. Before them stand `host` and `native`, through which they reach Go.
 //
 // A job may redefine whatever is global. So what the prelude needs later it
 // takes here, and it does not call methods of values that a job has touched.
@@ -91,6 +91,6 @@ const loaded = { __proto__: null };
 
 // load returns what a group of the prelude makes.
 function load(group) {
-  if (!loaded[group]) loaded[group] = host('load', group)(host, from);
+  if (!loaded[group]) loaded[group] = native(group)(host, from);
   return loaded[group];
 }

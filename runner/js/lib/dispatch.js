@@ -1,4 +1,8 @@
 // dispatch.js ends the prelude: the one function that Go calls.
 
-const entries = { __proto__: null, begin, fire, finish, conditions, evaluate, changed, uncaught };
+const entries = {
+  __proto__: null,
+  receive, begin, fire, finish, unhandled, conditions, evaluate, changed,
+  exports: () => stringify(keysOf(adaptor())),
+};
 return (name, a, b, c, d) => entries[name](a, b, c, d);

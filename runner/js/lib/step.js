@@ -6,8 +6,13 @@
 let input;
 // result is what the last operation returned, of a step that did not fail.
 let result;
-// position is the operation under way, -1 before the first.
+// position is the operation under way, -1 before the first; phase is "globals",
+// "load" or "operation".
 let position = -1;
+let phase = 'load';
+// endedBy is the error that the operations ended with, once they have ended so.
+let ended = false;
+let endedBy;
 
 // assemble makes the state of a step: the job's defaults, what the step before
 // came to, and the credential. Nothing but an object, or an array, which gives
@@ -27,42 +32,50 @@ function assemble(previous, defaults, credential) {
 const asObject = value => (value !== null && typeof value === 'object' ? value : {});
 const isPlain = value => value !== null && typeof value === 'object' && !isArray(value);
 
-function begin(job, previous, defaults, credential) {
+function receive(previous, defaults, credential) {
   input = assemble(parse(previous), parse(defaults), parse(credential));
+}
+
+function begin(job) {
   installTimers();
   lazily('node', ['Buffer', 'TextEncoder', 'TextDecoder', 'atob', 'btoa', 'structuredClone', 'crypto']);
   lazily('url', ['URL', 'URLSearchParams']);
   installLocale();
   globalThis.console = makeConsole('JOB');
   globalThis.state = input;
-  execute(parse(job));
+  runJob(parse(job));
 }
 
-// execute reports the end of the operations as "settled".
-async function execute(job) {
+// runJob reports the end of the operations as "settled".
+async function runJob(job) {
   let value;
   try {
     value = await operations(job);
   } catch (error) {
-    host('settled', facts(error), position);
+    ended = true;
+    endedBy = error;
+    host('settled', facts(error), position, phase);
     return;
   }
   result = value;
-  host('settled', '', position);
+  host('settled', '', position, phase);
 }
 
 async function operations(job) {
   if (job.adaptor) {
-    // The module reads the adaptor from a global, once, before any code of the
-    // job runs.
-    hide(globalThis, job.handover, adaptor());
-    await import(job.adaptor);
+    // The modules read what they export from a global, once, before any code
+    // of the job runs.
+    hide(globalThis, job.handover, { ...adaptor(), defer });
+    await import('@openfn/language-common');
+    await import('@openfn/runtime');
     delete globalThis[job.handover];
   }
   if (job.globals) {
+    phase = 'globals';
     const shared = await import(job.globals);
     const names = keysOf(shared);
     for (let i = 0; i < names.length; i++) globalThis[names[i]] = shared[names[i]];
+    phase = 'load';
   }
   const module = await import(job.module);
   const list = module.default;
@@ -85,6 +98,7 @@ async function operations(job) {
 function operation(implementation, index) {
   return state => {
     position = index;
+    phase = 'operation';
     if (!state) {
       host('stateless', index + 1);
       state = {};

@@ -1,0 +1,33 @@
+// Package js executes plans in QuickJS, inside the worker's own process: no Node
+// and no adaptors from npm. Jobs have the basic operations, those of
+// @openfn/language-common; a job that needs another adaptor ends its run, before
+// run:start, with an error that names the OpenFn engine.
+//
+// # Order
+//
+// Steps of a run execute one at a time, breadth first; runs execute
+// concurrently. All jobs and conditions of a plan are compiled before the first
+// step starts. Where branches join, the joined job is one step for each of them.
+//
+// # Isolation
+//
+// Each step has a VM of its own, and so have the conditions of a run. A state
+// goes from one VM to the next as JSON. Whatever a job does to its globals ends
+// with its step, and no job reaches the functions that stand behind its globals.
+//
+// # Limits
+//
+// [runner.Limits] bound a run. One that exhausts the memory of a VM is killed,
+// even if its job catches the error that QuickJS throws first; so is one whose
+// state, as JSON, is over a quarter of that. When the context ends, the job
+// stops at its next loop or call. A timer still pending when a step's last
+// operation has returned is dropped. An exception that nobody catches, in a
+// timer or as a rejected promise, ends the run as a crash.
+//
+// # What is not promised
+//
+// A single call of one of QuickJS's own functions cannot be interrupted. Those
+// that could go on for minutes, on arrays of absurd length, are refused.
+//
+// What differs from OpenFn's own engine is listed in docs/compatibility.md.
+package js

@@ -1,0 +1,191 @@
+package js
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/compile"
+)
+
+// execution is one run under way. One goroutine executes it.
+type execution struct {
+	engine  *Engine
+	prelude *prelude
+	run     *runner.Run
+
+	conditions *conditions // nil until the first is met
+	queue      []visit
+	leafs      []leaf
+}
+
+// visit is a node whose turn will come, and what it goes on from.
+type visit struct {
+	node  *node
+	from  *runner.Step
+	state json.RawMessage
+}
+
+// leaf is what a step without a following one came to.
+type leaf struct {
+	id    string
+	state json.RawMessage
+}
+
+func (x *execution) execute(ctx context.Context) (runner.Result, error) {
+	defer func() {
+		if x.conditions != nil {
+			x.conditions.close()
+		}
+	}()
+	x.log("info", "Compiling all workflow steps...")
+	begin := time.Now()
+	graph, err := newGraph(x.run.Plan, compile.Adaptor{Name: commonAdaptor, Exports: x.prelude.exports})
+	if err != nil {
+		var failure *runner.Failure
+		if errors.As(err, &failure) && failure.Type != "CompileError" {
+			x.log("error", "Error validating execution plan")
+		}
+		return runner.Result{}, err
+	}
+	x.log("success", "Workflow compilation complete in "+formatDuration(time.Since(begin)))
+	x.log("info", "Executing "+x.run.ID)
+
+	x.queue = []visit{{node: graph.start, state: x.run.Input}}
+	for len(x.queue) > 0 {
+		next := x.queue[0]
+		x.queue = x.queue[1:]
+		if ctx.Err() != nil {
+			return runner.Result{}, context.Cause(ctx)
+		}
+		if err := x.visit(ctx, next); err != nil {
+			return runner.Result{}, err
+		}
+	}
+	return runner.Result{State: x.finalState()}, nil
+}
+
+// visit executes a node and queues what follows it.
+func (x *execution) visit(ctx context.Context, v visit) error {
+	if v.node.module == nil {
+		next, state, err := x.follow(ctx, v.node, v.from, v.state, false)
+		if err != nil {
+			return err
+		}
+		x.enqueue(next, v.from, state)
+		return nil
+	}
+
+	label := v.node.job.Label()
+	x.log("info", "Starting step "+label)
+	report := x.run.StartStep(v.node.id, v.from)
+	begin := time.Now()
+	s := &step{execution: x, node: v.node, report: report, input: v.state}
+	outcome, err := s.execute(ctx)
+	if err != nil {
+		return err // the runner completes the step
+	}
+	took := time.Since(begin)
+	logOutcome(report, v.node.job, outcome, took)
+
+	result := runner.StepResult{
+		Reason: outcome.reason, ErrorType: outcome.stepType, ErrorMessage: outcome.message,
+		State: outcome.state, WebhookResponse: outcome.webhookResponse,
+		Duration: took, ThreadID: x.engine.threadID(), Leaf: true,
+	}
+	if outcome.failure != nil {
+		report.Complete(result)
+		return outcome.failure
+	}
+	next, state, err := x.follow(ctx, v.node, report, outcome.state, outcome.failed)
+	if err != nil {
+		return err
+	}
+	if outcome.reason == runner.Success {
+		result.Memory = outcome.memory
+	}
+	result.State, result.Leaf = state, len(next) == 0
+	report.Complete(result)
+	x.enqueue(next, report, state)
+	if result.Leaf {
+		x.leafs = append(x.leafs, leaf{id: x.leafID(v.node.id), state: state})
+	}
+	return nil
+}
+
+func (x *execution) enqueue(nodes []*node, from *runner.Step, state json.RawMessage) {
+	for _, n := range nodes {
+		x.queue = append(x.queue, visit{node: n, from: from, state: state})
+	}
+}
+
+// leafID names a leaf in the final state. A job that was executed more than
+// once gets a number from the second time on.
+func (x *execution) leafID(id string) string {
+	count := 0
+	for _, l := range x.leafs {
+		if l.id == id || (len(l.id) > len(id) && l.id[:len(id)+1] == id+"-") {
+			count++
+		}
+	}
+	if count == 0 {
+		return id
+	}
+	return fmt.Sprintf("%s-%d", id, count)
+}
+
+// finalState is the state of the only leaf that left one, else an object of
+// those of all leafs.
+func (x *execution) finalState() json.RawMessage {
+	var states []leaf
+	for _, l := range x.leafs {
+		if l.state != nil {
+			states = append(states, l)
+		}
+	}
+	switch {
+	case len(x.leafs) == 0:
+		return json.RawMessage("{}")
+	case len(states) == 0:
+		return nil
+	case len(states) == 1 && len(x.leafs) == 1:
+		return states[0].state
+	case len(states) == 1:
+		return withoutEmpty(states[0].state)
+	}
+	var out bytes.Buffer
+	for i, l := range states {
+		name, _ := json.Marshal(l.id) // a string cannot fail to marshal
+		out.WriteByte("{,"[min(i, 1)])
+		out.Write(name)
+		out.WriteByte(':')
+		out.Write(l.state)
+	}
+	out.WriteByte('}')
+	return out.Bytes()
+}
+
+// withoutEmpty leaves out the empty objects at the top of a state, as OpenFn's
+// engine does where a step that returned nothing stands beside one that did.
+func withoutEmpty(state json.RawMessage) json.RawMessage {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(state, &fields) != nil {
+		return state
+	}
+	for name, value := range fields {
+		if string(value) == "{}" {
+			delete(fields, name)
+		}
+	}
+	smaller, err := json.Marshal(fields)
+	if err != nil {
+		return state
+	}
+	return smaller
+}
+
+func (x *execution) log(level, text string) { x.run.Log(runner.TextLine(level, "R/T", text)) }

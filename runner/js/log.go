@@ -1,0 +1,82 @@
+package js
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/phxworker/phxworker/runner"
+)
+
+// logLine sends a line of the step's console, if the plan wants lines of its
+// level. The level is that of a job's own lines only.
+func (s *step) logLine(source, level string, message []any) {
+	if source == "JOB" && severity(level) < severity(s.run.Limits.JobLogLevel) {
+		return
+	}
+	s.report.Log(lineOf(source, level, message))
+}
+
+// severity orders the levels. Errors are sent whatever the plan says.
+func severity(level string) int {
+	switch level {
+	case "", "debug":
+		return 0
+	case "warn":
+		return 2
+	case "error", "none", "always":
+		return 3
+	}
+	return 1
+}
+
+func lineOf(source, level string, message []any) runner.Line {
+	line := runner.Line{Source: source, Level: level, Message: make([]json.RawMessage, len(message))}
+	for i := range message {
+		line.Message[i] = json.RawMessage(stringAt(message, i))
+	}
+	return line
+}
+
+func noStateLine(operation int) runner.Line {
+	return runner.TextLine("warn", "R/T", fmt.Sprintf(
+		"WARNING: No state was passed into operation %d. Did the previous operation return state?", operation))
+}
+
+// logOutcome writes what OpenFn's engine writes when a step ends, except for
+// its lines of level debug.
+func logOutcome(report *runner.Step, job *runner.Job, out outcome, took time.Duration) {
+	say := func(level, text string) { report.Log(runner.TextLine(level, "R/T", text)) }
+	label := job.Label()
+	v := out.verdict
+	if out.failure == nil && v.entry == nil {
+		say("success", label+" completed in "+formatDuration(took))
+		return
+	}
+	say("error", label+" aborted with error ("+formatDuration(took)+")")
+	switch {
+	case out.reason == runner.Crash:
+		say("error", "CRITICAL ERROR! Aborting execution")
+		say("error", out.message)
+	case v.operation != "":
+		say("error", fmt.Sprintf("Error reported by %q operation line %d:", v.operation+"()", v.line))
+		say("error", out.message)
+	default:
+		say("error", out.message)
+	}
+	if out.stepType == "InvalidOperationError" {
+		say("error", "Ensure all top-level function or method calls are wrapped in an operation, like fn()")
+	}
+	if out.reason == runner.Fail {
+		say("error", "Check state.errors."+job.ID+" for details")
+	}
+}
+
+// formatDuration writes a duration as 12ms or 3.4s.
+func formatDuration(d time.Duration) string {
+	if d < time.Second {
+		return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
+	}
+	return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + "s"
+}

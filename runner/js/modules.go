@@ -1,0 +1,78 @@
+package js
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"modernc.org/quickjs"
+)
+
+// The names of a step's own modules, as stack traces have them.
+const (
+	jobModule     = "job"
+	globalsModule = "globals"
+)
+
+// jobFacts tells the prelude what to load.
+func (s *step) jobFacts() string {
+	facts := struct {
+		Module   string `json:"module"`
+		Adaptor  bool   `json:"adaptor"`
+		Globals  string `json:"globals,omitempty"`
+		Handover string `json:"handover"`
+	}{Module: jobModule, Handover: handoverName}
+	for _, i := range s.node.module.Imports {
+		facts.Adaptor = facts.Adaptor || i.Module == commonAdaptor || i.Module == runtimeModule
+	}
+	if s.globals() != "" {
+		facts.Globals = globalsModule
+	}
+	text, _ := json.Marshal(facts) // cannot fail
+	return string(text)
+}
+
+// globals returns the code whose exports every job sees, if the plan has any.
+// What is no string is ignored.
+func (s *step) globals() string {
+	var code string
+	_ = json.Unmarshal(s.run.Plan.Globals, &code)
+	return code
+}
+
+// refuseImports returns why the step cannot begin, if its job or its adaptor
+// is none that may be loaded.
+func (s *step) refuseImports() *verdict {
+	if spec := s.node.job.Adaptor; spec != "" {
+		if name, version, err := checkAdaptor(spec); err == nil && version == "" {
+			return refusal("module blacklisted: " + name)
+		}
+	}
+	return checkImports(s.node.module)
+}
+
+var errNoDynamicImport = errors.New("A dynamic import callback was not specified.") //nolint:staticcheck // as Node words it
+
+// resolveModule refuses what a job imports besides its adaptor; what it imports
+// by declaration has been checked before.
+func (s *step) resolveModule(_ *quickjs.VM, _, name string) (string, error) {
+	switch name {
+	case jobModule, globalsModule, commonAdaptor, runtimeModule:
+		return name, nil
+	}
+	return "", errNoDynamicImport
+}
+
+func (s *step) loadModule(_ *quickjs.VM, name string) (string, error) {
+	switch name {
+	case jobModule:
+		return s.node.module.Code, nil
+	case globalsModule:
+		return s.globals(), nil
+	case commonAdaptor:
+		return s.prelude.adaptorCode(), nil
+	case runtimeModule:
+		return runtimeCode, nil
+	}
+	return "", fmt.Errorf("there is no module %q", name)
+}

@@ -1,0 +1,142 @@
+package js
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"modernc.org/quickjs"
+	"modernc.org/quickjs/intl"
+)
+
+// sandbox is a VM that has run the prelude. It is used by one goroutine.
+type sandbox struct {
+	vm      *quickjs.VM
+	watch   *watch
+	prelude *prelude
+	entry   quickjs.Value // the prelude's function for Go to call
+	host    hostFunc
+}
+
+// hostFunc is what the prelude can ask Go for: an operation and its arguments,
+// which are strings, numbers or quickjs.Undefined.
+type hostFunc func(operation string, args []any) (any, error)
+
+const (
+	// hostName and rejectionName are globals for a moment only, and never
+	// while code of a job runs.
+	hostName      = "__host"
+	nativeName    = "__native"
+	rejectionName = "__rejection"
+	// overhead is the memory that an empty VM with its prelude may take on top
+	// of a job's limit.
+	overhead = 4 << 20
+)
+
+// newSandbox returns a VM whose code may allocate memory bytes, no matter how
+// many when 0.
+func newSandbox(p *prelude, memory uint64, host hostFunc) (*sandbox, error) {
+	vm, err := quickjs.NewVM()
+	if err != nil {
+		return nil, fmt.Errorf("cannot start a JavaScript VM: %w", err)
+	}
+	box := &sandbox{vm: vm, prelude: p, host: host}
+	if err := box.start(memory); err != nil {
+		box.close()
+		return nil, fmt.Errorf("cannot start a JavaScript VM: %w", err)
+	}
+	return box, nil
+}
+
+func (b *sandbox) start(memory uint64) (err error) {
+	if b.watch, err = newWatch(b.vm); err != nil {
+		return err
+	}
+	b.limitMemory(memory)
+	// The prelude is the only code that runs before much is allocated.
+	b.vm.SetGCThreshold(overhead)
+	if err := b.vm.RegisterHostFunc(hostName, b.serve); err != nil {
+		return err
+	}
+	if err := b.vm.RegisterFunc(nativeName, b.load, false); err != nil {
+		return err
+	}
+	b.entry, err = b.vm.EvalBytecodeValue(b.prelude.core)
+	return err
+}
+
+func (b *sandbox) limitMemory(bytes uint64) {
+	if bytes > 0 {
+		b.vm.SetMemoryLimit(uintptr(bytes + overhead))
+	}
+}
+
+// call calls one of the prelude's entries.
+func (b *sandbox) call(entry string, args ...any) (any, error) {
+	return b.entry.Call(quickjs.UndefinedValue, append([]any{entry}, args...)...)
+}
+
+// drain runs the jobs that promises have queued, at most the million or so
+// that the VM does at a time. more reports whether that was not all.
+func (b *sandbox) drain() (more bool, err error) {
+	ran, err := b.vm.ExecutePendingJobs()
+	if ran >= 1<<20 {
+		return true, nil
+	}
+	return false, err
+}
+
+// serve answers the prelude.
+func (b *sandbox) serve(args []any) (any, error) {
+	operation, _ := args[0].(string)
+	switch operation {
+	case "intl":
+		return nil, intl.Register(b.vm, intl.TimeZone("UTC"))
+	}
+	return b.host(operation, args[1:])
+}
+
+// load runs a group of the prelude and returns what it came to.
+func (b *sandbox) load(group string) quickjs.Value {
+	made, err := b.vm.EvalBytecodeValue(b.prelude.groups[group])
+	if err != nil {
+		return quickjs.UndefinedValue
+	}
+	return made
+}
+
+// guard stops the VM when ctx ends, until the function it returns is called.
+func (b *sandbox) guard(ctx context.Context) (release func()) {
+	released, stopped := make(chan struct{}), make(chan struct{})
+	cancel := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		// An interrupt that comes between two calls into the VM is lost.
+		again := time.NewTicker(time.Millisecond)
+		defer again.Stop()
+		for {
+			b.vm.Interrupt()
+			select {
+			case <-again.C:
+			case <-released:
+				return
+			}
+		}
+	})
+	return func() {
+		close(released)
+		if !cancel() {
+			<-stopped
+		}
+	}
+}
+
+func (b *sandbox) close() {
+	if b.watch != nil {
+		b.watch.close()
+	}
+	if b.entry.VM() != nil {
+		b.entry.Free()
+	}
+	// Nothing can be done about a VM that does not close.
+	_ = b.vm.Close()
+}

@@ -1,0 +1,225 @@
+package js
+
+import (
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/compile"
+)
+
+// thrown is something that a job threw, as the prelude describes it.
+type thrown struct {
+	// Kind is what typeof says, or "null".
+	Kind string `json:"kind"`
+	// Error tells whether it is an Error, and Origin which part of the
+	// engine made it, if one did.
+	Error  bool   `json:"error"`
+	Origin string `json:"origin"`
+	// Class is the name of its constructor; Name and Text are its name and
+	// message. Of what is no object, Text is the value as a string.
+	Class    string          `json:"class"`
+	Name     string          `json:"name"`
+	Text     string          `json:"text"`
+	Stack    string          `json:"stack"`
+	Severity string          `json:"severity"`
+	Details  json.RawMessage `json:"details"`
+}
+
+func readThrown(facts string) *thrown {
+	t := &thrown{}
+	if err := json.Unmarshal([]byte(facts), t); err != nil {
+		t.Kind, t.Text = "undefined", "an error that cannot be described"
+	}
+	// QuickJS words two errors in its own way that scripts for Node look for.
+	if t.Class == "InternalError" && t.Text == "stack overflow" {
+		t.Class, t.Name, t.Text = "RangeError", "RangeError", "Maximum call stack size exceeded"
+	}
+	t.Text = strings.TrimPrefix(t.Text, "module normalization failed: ")
+	return t
+}
+
+// text is the message of something thrown, or of a string the string itself;
+// other values have none.
+func (t *thrown) text() string {
+	if t.Kind == "object" || t.Kind == "function" || t.Kind == "string" {
+		return t.Text
+	}
+	return ""
+}
+
+// verdict is what an ending means for the step and for the run.
+type verdict struct {
+	reason            runner.Reason
+	stepType, message string
+	// failure is set when the run ends with the step.
+	failure *runner.Failure
+	// entry is what state.errors gets, "null" for nothing.
+	entry json.RawMessage
+	// operation and line name the operation that an adaptor's error came from.
+	operation string
+	line      int
+	stack     string // worth a log line; may be empty
+}
+
+var nothing = json.RawMessage("null")
+
+// place is a line and column of the job as its user wrote it.
+type place struct {
+	Line   *int `json:"line"`
+	Column *int `json:"column"`
+}
+
+// judge says what it means that the operations ended this way.
+func (s *step) judge(end ending) verdict {
+	t := end.thrown
+	if t == nil {
+		return verdict{reason: runner.Success}
+	}
+	text := t.text()
+	if end.phase == "globals" {
+		text = "[globals] " + text
+	}
+	named := t.Class + ": " + text
+	frames := readFrames(t.Stack)
+	switch {
+	case t.Origin == "eval":
+		return killed("SecurityError", "Illegal eval statement detected")
+	case t.Origin == "exports":
+		return crashed("InvalidExportsError", "InvalidExportsError: "+text)
+	case t.Origin == "operation":
+		return crashed("InvalidOperationError", "InvalidOperationError: "+text)
+	case t.Kind == "null" || t.Kind == "undefined":
+		// What OpenFn's engine comes to when it looks at such an error.
+		return s.runtimeError("TypeError", "TypeError: Cannot read properties of "+t.Kind+" (reading 'stack')", nil, "")
+	case t.Name == "AdaptorError" && t.Severity == "kill":
+		return killed("AdaptorError", text)
+	case t.Severity == "crash":
+		return crashed(t.Class, named)
+	case t.Error && end.phase == "operation" && (t.Origin == "host" || frames.inAdaptor()):
+		return s.adaptorError(t, end, frames)
+	case t.Class == "TypeError" || t.Class == "RangeError":
+		return s.runtimeError(t.Class, named, s.placeOf(frames), t.Stack)
+	case t.Class == "ReferenceError" || t.Class == "SyntaxError":
+		return crashed(t.Class, named)
+	}
+	return failed("JobError", text, struct {
+		Source   string `json:"source"`
+		Name     string `json:"name"`
+		Severity string `json:"severity"`
+		Message  string `json:"message"`
+	}{"runtime", "JobError", "fail", text})
+}
+
+func killed(kind, message string) verdict {
+	return verdict{
+		reason: runner.Kill, stepType: kind, message: message, entry: nothing,
+		failure: &runner.Failure{Reason: runner.Kill, Type: kind, Message: message},
+	}
+}
+
+func crashed(kind, message string) verdict {
+	return verdict{
+		reason: runner.Crash, stepType: kind, message: message, entry: nothing,
+		failure: &runner.Failure{Reason: runner.Crash, Type: "RuntimeCrash", Message: message},
+	}
+}
+
+func failed(kind, message string, entry any) verdict {
+	text, err := json.Marshal(entry)
+	if err != nil {
+		text = nothing
+	}
+	return verdict{reason: runner.Fail, stepType: kind, message: message, entry: text}
+}
+
+func (s *step) runtimeError(subtype, message string, at *place, stack string) verdict {
+	if at == nil {
+		at = &place{}
+	}
+	v := failed("RuntimeError", message, struct {
+		Source   string `json:"source"`
+		Name     string `json:"name"`
+		Pos      *place `json:"pos"`
+		Step     string `json:"step"`
+		Severity string `json:"severity"`
+		Subtype  string `json:"subtype"`
+		Message  string `json:"message"`
+	}{"runtime", "RuntimeError", at, s.node.id, "fail", subtype, message})
+	v.stack = stack
+	return v
+}
+
+// adaptorError is an error of an operation itself, not of the code that a job
+// gave to it.
+func (s *step) adaptorError(t *thrown, end ending, frames frames) verdict {
+	entry := struct {
+		Source        string          `json:"source"`
+		Name          string          `json:"name"`
+		Pos           *place          `json:"pos,omitempty"`
+		Step          string          `json:"step,omitempty"`
+		Details       json.RawMessage `json:"details"`
+		Severity      string          `json:"severity"`
+		Message       string          `json:"message"`
+		Line          int             `json:"line,omitempty"`
+		OperationName string          `json:"operationName,omitempty"`
+	}{Source: "runtime", Name: "AdaptorError", Details: t.Details, Severity: "fail", Message: t.Text}
+	operations := s.node.module.Operations
+	switch {
+	case t.Origin == "host":
+		entry.Pos, entry.Step = s.placeOf(frames), s.node.id
+	case end.position >= 0 && end.position < len(operations):
+		entry.Line, entry.OperationName = operations[end.position].Position.Line, operations[end.position].Name
+	}
+	v := failed("AdaptorError", t.Text, entry)
+	v.operation, v.line, v.stack = entry.OperationName, entry.Line, t.Stack
+	return v
+}
+
+// frames are those of a stack trace that tell whose code it was, innermost
+// first. QuickJS's own functions are left out, and the place in a text that
+// JSON.parse was given.
+type frames []frame
+
+type frame struct {
+	file         string
+	line, column int
+}
+
+var frameText = regexp.MustCompile(`(?m)^\s*at .*\(([^()]*?)(?::(\d+))?(?::(\d+))?\)$`)
+
+func readFrames(stack string) frames {
+	var all frames
+	for _, m := range frameText.FindAllStringSubmatch(stack, -1) {
+		if m[1] == "native" {
+			continue
+		}
+		f := frame{file: m[1]}
+		f.line, _ = strconv.Atoi(m[2])
+		f.column, _ = strconv.Atoi(m[3])
+		all = append(all, f)
+	}
+	return all
+}
+
+// inAdaptor reports whether the innermost code is an adaptor's.
+func (f frames) inAdaptor() bool {
+	return len(f) > 0 && f[0].file != jobModule && f[0].file != globalsModule
+}
+
+// placeOf returns where the job was, nil if it was not in the job.
+func (s *step) placeOf(all frames) *place {
+	for _, f := range all {
+		if f.file != jobModule {
+			continue
+		}
+		at, ok := s.node.module.Original(f.line, f.column, compile.QuickJS)
+		if !ok {
+			return nil
+		}
+		return &place{&at.Line, &at.Column}
+	}
+	return nil
+}

@@ -30,9 +30,10 @@ type conn struct {
 	done chan struct{}
 	// token is held by who writes; it is a channel, not a mutex, so that waiting
 	// for it can be given up.
-	token chan struct{}
-	refs  atomic.Uint64 // the last ref given out
-	inbox inbox         // used by the reader only
+	token    chan struct{}
+	deadline time.Time     // of writes; used by the token's holder only
+	refs     atomic.Uint64 // the last ref given out
+	inbox    inbox         // used by the reader only
 	// keeper is the goroutine that runs keep.
 	keeper sync.WaitGroup
 

@@ -79,14 +79,10 @@ func (c *conn) send(ctx context.Context, w *waiter, f *frame.Frame, payload any)
 	if err != nil {
 		return err
 	}
-	select {
-	case c.token <- struct{}{}:
-	case <-ctx.Done():
-		return notSent(context.Cause(ctx))
-	case <-c.ctx.Done():
-		return notSent(context.Cause(c.ctx))
+	if err := c.acquire(ctx); err != nil {
+		return notSent(err)
 	}
-	defer func() { <-c.token }()
+	defer c.release()
 	if err := c.register(f.Ref, w); err != nil {
 		return notSent(err)
 	}
@@ -100,13 +96,32 @@ func (c *conn) send(ctx context.Context, w *waiter, f *frame.Frame, payload any)
 	return nil
 }
 
+// acquire waits for the token, which release gives back.
+func (c *conn) acquire(ctx context.Context) error {
+	select {
+	case c.token <- struct{}{}: // most often nobody else is writing
+		return nil
+	default:
+	}
+	select {
+	case c.token <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-c.ctx.Done():
+		return context.Cause(c.ctx)
+	}
+}
+
+func (c *conn) release() { <-c.token }
+
 // write needs the token. Its failure ends the connection.
 func (c *conn) write(message []byte, binary bool) error {
 	kind := websocket.TextMessage
 	if binary {
 		kind = websocket.BinaryMessage
 	}
-	_ = c.ws.SetWriteDeadline(time.Now().Add(c.cfg.WriteTimeout))
+	c.extendDeadline()
 	c.ws.EnableWriteCompression(len(message) > compressAbove)
 	err := c.ws.WriteMessage(kind, message)
 	if err == nil {
@@ -119,6 +134,17 @@ func (c *conn) write(message []byte, binary bool) error {
 		c.fail(err)
 	}
 	return err
+}
+
+// extendDeadline gives a write at most the WriteTimeout and at least 7/8 of it:
+// to move the deadline for each message would add a tenth to a round trip. It
+// needs the token.
+func (c *conn) extendDeadline() {
+	deadline := time.Now().Add(c.cfg.WriteTimeout)
+	if deadline.Sub(c.deadline) > c.cfg.WriteTimeout/8 {
+		c.deadline = deadline
+		_ = c.ws.SetWriteDeadline(deadline)
+	}
 }
 
 // register puts w into the table, before its message is written: the reply may

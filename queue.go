@@ -66,12 +66,9 @@ func (q *queue) run(ctx context.Context) {
 func (q *queue) listen(ctx context.Context, topic *channel.Topic) error {
 	for {
 		select {
-		case message, ok := <-topic.Messages():
-			if ok && message.Event == workAvailable {
+		case message := <-topic.Messages():
+			if message.Event == workAvailable {
 				q.wake()
-			}
-			if !ok {
-				return topic.Err()
 			}
 		case <-topic.Done():
 			return topic.Err()

@@ -1,12 +1,17 @@
 package examples_test
 
 import (
+	"bytes"
+	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/examples"
+	"github.com/phxworker/phxworker/mockserver"
 )
 
 func TestAll(t *testing.T) {
@@ -24,6 +29,24 @@ func TestAll(t *testing.T) {
 	}
 	for _, reason := range []string{"success", "fail", "crash", "kill", "exception"} {
 		require.Positive(t, reasons[reason], "no example that ends as %s", reason)
+	}
+}
+
+// What the README promises: curl --data @examples/hello.json, again and again.
+func TestFilesCanBePostedToTheMockServerAsTheyAre(t *testing.T) {
+	server, err := mockserver.Start(mockserver.Config{})
+	require.NoError(t, err)
+	defer server.Close()
+	files, err := filepath.Glob("*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range append(files, files[0]) {
+		body, err := os.ReadFile(file)
+		require.NoError(t, err)
+		res, err := http.Post(server.HTTPURL()+"/run", "application/json", bytes.NewReader(body))
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		require.Equal(t, http.StatusCreated, res.StatusCode, file)
 	}
 }
 

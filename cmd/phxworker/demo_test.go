@@ -1,7 +1,6 @@
 package main
 
 import (
-	"regexp"
 	"strings"
 	"testing"
 
@@ -21,14 +20,16 @@ func TestDemoEndsEveryExampleAsItShould(t *testing.T) {
 	_, closing, found := strings.Cut(stdout, "\n\n")
 	require.True(t, found)
 	rows := strings.Split(closing, "\n")
+	// The wildcard takes runs of the fast lane as well, when its slot is busy.
+	groupsOf := map[string][]string{
+		"fast_lane": {"fast_lane", "manual>*"}, "manual": {"manual>*"}, "default": {"manual>*"},
+	}
 	for i, plan := range plans {
-		group := map[string]string{"fast_lane": "fast_lane"}[plan.Queue]
-		if group == "" {
-			group = "manual>*"
-		}
-		want := []string{plan.Name, plan.Queue, group, plan.Expect.Reason}
-		require.Equal(t, want, strings.Fields(rows[2+i])[:4])
+		cells := strings.Fields(rows[2+i])
+		require.Equal(t, []string{plan.Name, plan.Queue}, cells[:2])
+		require.Contains(t, groupsOf[plan.Queue], cells[2])
+		require.Equal(t, plan.Expect.Reason, cells[3])
 		require.LessOrEqual(t, len([]rune(rows[2+i])), 80)
 	}
-	require.Regexp(t, regexp.MustCompile(`All ended as they should\.\n$`), stdout)
+	require.Regexp(t, `All ended as they should\.\n$`, stdout)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -76,7 +75,7 @@ func TestHelpAndVersion(t *testing.T) {
 }
 
 func TestOptionsPageIsUpToDate(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("OPTIONS.md"))
+	page, err := os.ReadFile("OPTIONS.md")
 	require.NoError(t, err)
 	require.Equal(t, options.Markdown(), string(page), `run "go generate ./cmd/phxworker"`)
 }

@@ -97,7 +97,7 @@ func wait(t *testing.T, server *mockserver.Server, id string) mockserver.Result 
 
 func enqueue(t *testing.T, server *mockserver.Server, id, body string) {
 	t.Helper()
-	plan, err := json.Marshal(map[string]any{"id": id, "jobs": []any{map[string]string{"id": "a", "body": body}}})
+	plan, err := json.Marshal(map[string]any{"id": id, "jobs": []any{map[string]string{"id": "a", "adaptor": "@openfn/language-common@latest", "body": body}}})
 	require.NoError(t, err)
 	require.NoError(t, server.Enqueue(mockserver.Run{Plan: plan, Queue: "manual"}))
 }
@@ -119,7 +119,7 @@ func sent(server *mockserver.Server, words ...string) (frames []string) {
 func TestStartExecutesRunsAndStopsInGoodOrder(t *testing.T) {
 	server := startServer(t, "")
 	stderr, stop := start(t, map[string]string{"WORKER_SECRET": secret, "DEPLOYED_POD_NAME": "pod-7", "WORKER_LIGHTNING_PUBLIC_KEY": server.PublicKey()},
-		"--lightning", server.URL(), "--workloops", "fast_lane:1 manual>*:2", "--state-props-to-remove", "token")
+		"--lightning", server.URL(), "--workloops", "fast_lane:1 manual>*:2", "--state-props-to-remove", "configuration", "token")
 	stderr.await(t, "joined the queue")
 	enqueue(t, server, "r", "fn(s => ({ ...s, data: 42, token: 'x', response: 'kept' }))")
 	result := wait(t, server, "r")
@@ -182,6 +182,7 @@ func TestBinaryFinishesItsRunOnSIGTERM(t *testing.T) {
 	worker.Env = append(os.Environ(), "WORKER_SECRET="+secret)
 	worker.Stderr = stderr
 	require.NoError(t, worker.Start())
+	t.Cleanup(func() { _ = worker.Process.Kill() }) // if the test fails before the signal
 	stderr.await(t, "joined the queue")
 	enqueue(t, server, "slow", "fn(async s => { console.log('under way'); await new Promise(done => setTimeout(done, 500)); return { data: 1 }; })")
 	require.Eventually(t, func() bool { return len(sent(server, "run:log", "under way")) > 0 }, patient, time.Millisecond)

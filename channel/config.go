@@ -42,8 +42,8 @@ type Config struct {
 	// JoinTimeout bounds the wait for the reply to one join, or to a leave.
 	// Defaults to 10 s.
 	JoinTimeout time.Duration
-	// WriteTimeout bounds the writing of one message; exceeding it ends the
-	// connection. Defaults to 30 s.
+	// WriteTimeout bounds the writing of one message; exceeding it, or seven
+	// eighths of it, ends the connection. Defaults to 30 s.
 	WriteTimeout time.Duration
 
 	// ReadLimit is the size in bytes, after decompression, of the largest

@@ -65,6 +65,40 @@ func phoenixSteps(t *testing.T, path string) (steps []step) {
 	return steps
 }
 
+// TestRecordedFramesOfOthersDoNoHarm plays what the server sent to clients that
+// broke the rules with raw frames. To ours they are replies to nobody and
+// topics it has not joined.
+func TestRecordedFramesOfOthersDoNoHarm(t *testing.T) {
+	for _, name := range []string{"cowboy", "bandit"} {
+		t.Run(name, func(t *testing.T) {
+			data, err := os.ReadFile("frame/testdata/phoenix-1.7.24-" + name + ".txt")
+			require.NoError(t, err)
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t)
+				socket, topic, p, _ := joined(t, s, s.config())
+				played := 0
+				for line := range strings.Lines(string(data)) {
+					m := textStep.FindStringSubmatch(strings.TrimRight(line, "\n"))
+					// Section 13 speaks version 1 of the serializer, in objects.
+					if m == nil || m[2] != "S->C" || m[3] != "TXT" || !strings.HasPrefix(m[4], "[") {
+						continue
+					}
+					p.send("%s", m[4])
+					played++
+				}
+				require.Greater(t, played, 60)
+				pushing := asyncPush(topic, "claim", nil)
+				p.ok(p.expect("room:1", "claim"), `{}`)
+				require.NoError(t, (<-pushing).err)
+				require.Empty(t, topic.Messages())
+				status, _ := socket.Status()
+				require.Equal(t, 1, status.Connections)
+				require.Greater(t, socket.Stats().Unknown, uint64(50))
+			})
+		})
+	}
+}
+
 func workerSteps(t *testing.T, path string) (steps []step) {
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)

@@ -16,9 +16,10 @@ import (
 	"github.com/phxworker/phxworker/mockserver"
 )
 
-// defaultSecret lets server and worker be started without thinking of one. It
+// defaultSecret lets server and worker be started without thinking of one: it is
+// what phxworker takes for the endpoint "mock" as well. It
 // protects nothing.
-const defaultSecret = "mockserver-secret"
+const defaultSecret = "mock-worker-secret"
 
 // usageError is a fault of the command line.
 type usageError struct{ error }

@@ -105,7 +105,7 @@ func (x *execution) visit(ctx context.Context, v visit) error {
 	if err != nil {
 		return err
 	}
-	if outcome.reason == runner.Success {
+	if outcome.verdict.reason == runner.Success {
 		result.Memory = outcome.memory
 	}
 	result.State, result.Leaf = state, len(next) == 0

@@ -19,7 +19,7 @@ var core = []string{
 }
 
 // groups are the parts of the prelude that a VM loads when a job asks for them.
-var groups = []string{"node", "url", "csv", "schema"}
+var groups = []string{"node", "url", "csv", "schema", "intl"}
 
 // prelude is the prelude in QuickJS's bytecode, which loads ten times as fast as
 // its source.

@@ -267,7 +267,8 @@ var wordings = []struct {
 	{"no such export", `The requested module '([^']*)' does not provide an export named '(\w+)'|Could not find export '(\w+)' in module '([^']*)'`},
 	{"syntax", `Unexpected token ';'|unexpected token in expression: ';'`},
 	{"adaptor", `(?s)(Error installing [^:]*): .*`},
-	{"where", `\(\d+:\d+\)`},
+	{"token", `Line \d+: Unexpected token ILLEGAL|Unexpected token \(\d+:\d+\)`},
+	{"where", ` ?\(\d+:\d+\)`},
 }
 
 var wordingPatterns = func() (patterns []*regexp.Regexp) {

@@ -2,9 +2,12 @@ package js
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"modernc.org/quickjs"
 	"modernc.org/quickjs/intl"
 )
@@ -92,6 +95,14 @@ func (b *sandbox) serve(args []any) (any, error) {
 	switch operation {
 	case "intl":
 		return nil, intl.Register(b.vm, intl.TimeZone("UTC"))
+	case "uuid":
+		return uuid.NewString(), nil
+	case "random":
+		bytes := make([]byte, min(max(numberAt(args, 1), 0), 1<<16))
+		_, err := rand.Read(bytes)
+		return base64.StdEncoding.EncodeToString(bytes), err
+	case "url":
+		return parseURL(stringAt(args, 1), stringAt(args, 2)), nil
 	}
 	return b.host(operation, args[1:])
 }

@@ -6,7 +6,8 @@
 // A job may redefine whatever is global. So what the prelude needs later it
 // takes here, and it does not call methods of values that a job has touched.
 
-const { apply, defineProperty, getPrototypeOf } = Reflect;
+const { apply, defineProperty: define, deleteProperty, getPrototypeOf } = Reflect;
+const { defineProperty } = Object;
 const { getOwnPropertyDescriptor, keys: keysOf } = Object;
 const { stringify, parse } = JSON;
 const { isArray } = Array;

@@ -1,7 +1,7 @@
 // csv.js reads CSV (RFC 4180), with the options of parseCsv(): delimiter,
 // quote, escape, columns, trim, skip_empty_lines, bom, relax_column_count.
 
-(() => {
+() => {
   'use strict';
 
   // records splits a text into rows of fields.
@@ -73,5 +73,5 @@
     });
   }
 
-  return () => ({ parse });
-})();
+  return { parse };
+};

@@ -5,6 +5,7 @@ function installLocale() {
   const lazyMethods = [
     [Date.prototype, ['toLocaleString', 'toLocaleDateString', 'toLocaleTimeString']],
     [Number.prototype, ['toLocaleString']],
+    [String.prototype, ['localeCompare']],
   ];
   let ready = false;
   const register = () => {
@@ -12,8 +13,7 @@ function installLocale() {
     ready = true;
     delete globalThis.Intl;
     host('intl');
-    const made = globalThis.Intl;
-    hide(globalThis, 'Intl', made);
+    hide(globalThis, 'Intl', native('intl')(globalThis.Intl));
   };
   defineProperty(globalThis, 'Intl', {
     configurable: true,

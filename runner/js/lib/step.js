@@ -122,20 +122,31 @@ function finish(failed, job, removed) {
   if (failed !== '') {
     state = input;
     const error = parse(failed);
-    if (error !== null) state = { ...state, errors: { ...state.errors, [job]: error } };
+    if (error !== null) state = withProperty(state, 'errors', { ...state.errors, [job]: error });
   }
   if (!state) return host('state');
   const remove = parse(removed);
-  if (isPlain(state)) {
-    for (let i = 0; i < remove.length; i++) {
-      if (!hasOwn(state, remove[i])) continue;
-      state = { ...state };
-      delete state[remove[i]];
-    }
+  for (let i = 0; i < remove.length; i++) {
+    if (isPlain(state) && hasOwn(state, remove[i])) state = withoutProperty(state, remove[i]);
   }
   const json = toJSON(state);
   if (json === undefined) return host('state', undefined, 'unserialisable');
   const own = isPlain(state) && isPlain(state.errors) ? state.errors[job] : undefined;
   const response = isPlain(state) ? state.webhookResponse : undefined;
   host('state', json, own ? facts(own) : undefined, response ? toJSON(response) : undefined);
+}
+
+// The state is changed in place where it lets itself be: a copy would not be
+// what the state itself may refer to.
+
+function withProperty(state, name, value) {
+  const property = { value, writable: true, enumerable: true, configurable: true };
+  return define(state, name, property) ? state : { ...state, [name]: value };
+}
+
+function withoutProperty(state, name) {
+  if (deleteProperty(state, name)) return state;
+  const copy = { ...state };
+  delete copy[name];
+  return copy;
 }

@@ -97,34 +97,35 @@ func (b *builder) promiseChain(c chain, names *chainNames) {
 		return
 	}
 
-	// The catch comes before the rest of the chain in the text, and after it among the arguments of defer.
 	open := b.tokens.starting(offset(direct.LeftParenthesis))
-	dot, method := b.tokens.list[open-2], b.tokens.list[open-1]
-	before, after := ", undefined, ", ")"
-	name := names.deferred
-	if direct != c.whole() {
-		if names.recovered == "" {
-			names.recovered = b.unique("_recover")
-			b.declare("const " + names.recovered + " = (operation, caught, chain) => " + names.deferred + "(operation, chain, ...caught)")
-		}
-		name, before, after = names.recovered, ", [", "]"+then
-	}
-	b.edits.wrap(start, end, name+"(", ")")
-	b.edits.replace(dot.start, dot.end, before)
-	b.edits.replace(method.start, method.end, "")
-	b.edits.replace(b.tokens.list[open].start, b.tokens.list[open].end, "")
+	dot := b.tokens.list[open-2]
+	b.remove(open - 1) // the name
+	b.remove(open)
 	if direct == c.whole() {
-		after = ""
+		b.edits.wrap(start, end, names.deferred+"(", "")
+		b.edits.replace(dot.start, dot.end, ", undefined, ")
+		return
 	}
+	// The catch comes before the rest of the chain in the text, and after it among the arguments of defer.
+	if names.recovered == "" {
+		names.recovered = b.unique("_recover")
+		b.declare("const " + names.recovered + " = (operation, caught, chain) => " + names.deferred + "(operation, chain, ...caught)")
+	}
+	b.edits.wrap(start, end, names.recovered+"(", ")")
+	b.edits.replace(dot.start, dot.end, ", [")
 	closing := offset(direct.RightParenthesis)
-	b.edits.replace(closing, closing+1, after)
+	b.edits.replace(closing, closing+1, "]"+then)
 }
 
 // unparenthesise removes the parentheses around a link of a chain, where they change nothing.
 func (b *builder) unparenthesise(link *ast.CallExpression) {
 	for i := b.tokens.starting(offset(link.RightParenthesis)) + 1; b.tokens.kind(i) == ')'; i++ {
-		for _, t := range []token{b.tokens.list[i], b.tokens.list[b.tokens.list[i].match]} {
-			b.edits.replace(t.start, t.end, "")
-		}
+		b.remove(i)
+		b.remove(b.tokens.list[i].match)
 	}
+}
+
+// remove takes a token out of the text.
+func (b *builder) remove(i int) {
+	b.edits.replace(b.tokens.list[i].start, b.tokens.list[i].end, "")
 }

@@ -100,6 +100,7 @@ func TestErrors(t *testing.T) {
 		{"no UTF-8", "fn('\xff')", "a: Invalid UTF-8 character (1:4)"},
 		{"return outside a function", "return 1", "a: Illegal return statement (1:0)"},
 		{"for await without of", "for await (const x in y) z(x)", "a: Unexpected token (1:4)"},
+		{"for await in a plain loop behind others", "for (;;) break; for await (;;) break", "a: Unexpected token (1:20)"},
 		{"an error behind a for await", "async () => { for await (const x of y) z(x) };\nconst", "a: Unexpected token (2:5)"},
 		{"await that is not behind for", "await await", "a: Unexpected token (1:11)"},
 		{"lazy state in a constant", "const x = $.data.x;", "a: Lazy State Error: Must be inside an operation (1:10)"},
@@ -131,6 +132,15 @@ func TestErrorWithoutNameOrPosition(t *testing.T) {
 	require.EqualError(t, &compile.Error{Message: "no", Position: compile.Position{Line: 2, Column: 1}}, "no (2:0)")
 }
 
+// The parser panics on some code that is wrong; that must not reach the worker.
+func TestParserPanicIsAnError(t *testing.T) {
+	_, err := compile.Compile(compile.Job{Name: "a", Body: "x => import"})
+	require.EqualError(t, err, "a: This code cannot be parsed")
+	var e *compile.Error
+	require.ErrorAs(t, err, &e)
+	require.Contains(t, string(e.Stack), "parser")
+}
+
 // A stack overflow in Go ends the process, and nested parameter lists cost the parser twice the time each.
 func TestDeepNestingIsRefused(t *testing.T) {
 	const n = 1_000_000
@@ -154,6 +164,22 @@ func TestDeepNestingIsRefused(t *testing.T) {
 			_, err := compile.Compile(compile.Job{Body: tt.body})
 			require.ErrorContains(t, err, "Nested too deeply")
 		})
+	}
+}
+
+// What is not refused must not exhaust the stack.
+func TestNestingBelowTheBoundCompiles(t *testing.T) {
+	const n = 12_000
+	for _, body := range []string{
+		strings.Repeat("(", n) + "fn()" + strings.Repeat(")", n),
+		"x = " + strings.Repeat("[", n) + strings.Repeat("]", n),
+		strings.Repeat("a=", n) + "1",
+		"f" + strings.Repeat("()", n),
+		"x" + strings.Repeat("+x", n),
+		strings.Repeat("x=>{", n) + strings.Repeat("}", n),
+	} {
+		_, err := compile.Compile(compile.Job{Body: body})
+		require.NoError(t, err)
 	}
 }
 

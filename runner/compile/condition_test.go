@@ -1,6 +1,7 @@
 package compile_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,6 +51,7 @@ func TestConditionErrors(t *testing.T) {
 		{"nothing", " ", "Unexpected end of input (1:1)"},
 		{"closes the function around it", "1 }, function () {", "Unexpected token } (1:0)"},
 		{"closes it and opens another", "1 }); (function () { 2", "Unexpected token } (1:0)"},
+		{"nested too deeply", strings.Repeat("(", 60_000), "Nested too deeply (1:50000)"},
 		{"a module's import", "import.meta", "import not supported in script (1:0)"},
 	}
 	for _, tt := range tests {

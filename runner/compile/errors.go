@@ -14,8 +14,7 @@ type Error struct {
 	Message string
 	// Position is where; zero if it is not known.
 	Position Position
-	// Stack is the Go stack where the parser itself failed on odd input; nil for every ordinary error. Worth a log
-	// line, for it is a defect, and not one of the job.
+	// Stack is where the parser panicked; nil for every ordinary error. It is for a log and not for the job's author.
 	Stack []byte
 }
 
@@ -47,6 +46,6 @@ func forJob(err error, name string) error {
 // contain turns a panic into an error: the parser is not ours, and one job's odd code must not end the process.
 func contain(err *error, name string) {
 	if r := recover(); r != nil {
-		*err = &Error{Name: name, Message: fmt.Sprintf("the parser failed on this code: %v", r), Stack: debug.Stack()}
+		*err = &Error{Name: name, Message: "This code cannot be parsed", Stack: fmt.Appendf(nil, "%v\n%s", r, debug.Stack())}
 	}
 }

@@ -133,6 +133,28 @@ func TestCompiledJobRuns(t *testing.T) {
 			want: `{"logged":[1,2,3,4,5,6,7,8],"executed":8}`,
 		},
 		{
+			name: "callees that begin with other expressions",
+			body: "let lib = { log }, n = 0;\n(lib?.log)(1);\n(lib = log)(2);\n(1 && log)(3);\n(true ? log : 0)(4);\n" +
+				"(x => () => log(x))`t`(5);\n(await log)(6);\n(n++, -n, log)(7);\nnew (class { log = log })().log(n)",
+			want: `{"logged":[1,2,3,4,["t"],6,7,1],"executed":8}`,
+		},
+		{
+			name:  "a chain within lazy state is the job's own",
+			body:  "log(({ of: x => Promise.resolve(x) })[$.k](1).then(x => x) instanceof Promise);",
+			state: `{"k":"of"}`,
+			want:  `{"k":"of","logged":[true],"executed":1}`,
+		},
+		{
+			name: "a chain that no call begins is the job's own",
+			body: "const promise = Promise['resolve'](1), seen = [];\npromise.then(x => seen.push(x)).catch(() => 0).toString;\nlog(seen);",
+			want: `{"logged":[[1]],"executed":1}`,
+		},
+		{
+			name: "templates in templates",
+			body: "log(`\\`\\${ ${ `{${ `}` }` } $`);",
+			want: `{"logged":["` + "`" + `${ {} $"],"executed":1}`,
+		},
+		{
 			name: "statements that are no operations stay",
 			body: "let n = 0;\nif (true) { log('ignored'); }\nn += 1;\nlog(n);\nfor (const k of [1, 2]) n += k;",
 			want: `{"logged":[4],"executed":1}`,

@@ -43,6 +43,7 @@ func TestDanglingNames(t *testing.T) {
 		{"var in a function is its own", "function f() { var a; { a } } a", "a"},
 		{"catch", "try { a } catch ({ message: b, ...c }) { b; c; message } finally { d } try {} catch { b }", "a, message, d, b"},
 		{"loops", "for (let a = b; a < c; a++) a; for (const [d] of e) d; for (f of g) f; a; d", "b, c, e, f, g, a, d"},
+		{"more loops", "for (a in b) c; for (var d = 0, e = f; d < g; d++); for (h = 1;;) break; while (i) j; do k; while (l); for (var [m] of n) m; d; e", "a, b, c, f, g, h, i, j, k, l, n"},
 		{"switch", "switch (a) { case b: let c = 1; default: c } c", "a, b, c"},
 		{"imports", "import a, { b, c as d } from 'x'; import * as e from 'y'; a; b; c; d; e", "c"},
 		{"exports", "export { a, b as c }; const a = 1; export const { d } = 1; export function e() {} export class f {} d; e; f", "b"},

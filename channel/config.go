@@ -110,8 +110,7 @@ func (c *Config) endpoint() (*url.URL, error) {
 	u, err := url.Parse(c.URL)
 	if err != nil {
 		// The error of url.Parse quotes the whole URL, and that may hold a token.
-		var parse *url.Error
-		if errors.As(err, &parse) {
+		if parse, ok := errors.AsType[*url.Error](err); ok {
 			err = parse.Err
 		}
 		return nil, fmt.Errorf("channel: the URL cannot be read: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -58,7 +59,7 @@ func (d *dialer) dial(ctx context.Context) (*websocket.Conn, error) {
 		WriteBufferSize:   writeBuffer,
 		EnableCompression: !d.cfg.DisableCompression && !d.plain.Load(),
 	}
-	conn, res, err := ws.DialContext(ctx, target, d.cfg.Header)
+	conn, res, err := ws.DialContext(ctx, target, d.cfg.Header) //nolint:bodyclose // gorilla needs no closing of it
 	released := guard.release()
 	if err != nil {
 		if res != nil && res.StatusCode == http.StatusSwitchingProtocols && !errors.Is(err, websocket.ErrBadHandshake) {
@@ -81,9 +82,7 @@ func (d *dialer) target(ctx context.Context) (string, error) {
 	}
 	u := *d.endpoint
 	query := u.Query()
-	for key, values := range params {
-		query[key] = values
-	}
+	maps.Copy(query, params)
 	query.Set("vsn", version)
 	u.RawQuery = query.Encode()
 	return u.String(), nil

@@ -147,8 +147,7 @@ func ExampleSocket_Connected() {
 	defer socket.Close()
 	for {
 		status, changed := socket.Status()
-		var dial *channel.DialError
-		if errors.As(status.Err, &dial) {
+		if dial, ok := errors.AsType[*channel.DialError](status.Err); ok {
 			fmt.Println(status.State, dial.Status, dial.Refused())
 			return
 		}

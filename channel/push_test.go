@@ -234,7 +234,7 @@ func TestPushIsNotSentUnderALaterJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		_, topic, p, join := joined(t, s, s.config())
-		j, _, _, _ := topic.current()
+		j := topic.current().join
 		j.conn.token <- struct{}{} // someone is writing
 		pushing := asyncPush(topic, "claim", nil)
 		synctest.Wait()

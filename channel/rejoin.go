@@ -89,25 +89,17 @@ func (t *Topic) moveTo(j *join, trouble, end error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if j != nil {
-		t.epoch++
+		t.state.epoch++
 	}
-	t.join, t.trouble, t.err = j, trouble, end
-	close(t.changed)
-	t.changed = make(chan struct{})
+	t.state.join, t.state.trouble, t.state.err = j, trouble, end
+	close(t.state.changed)
+	t.state.changed = make(chan struct{})
 }
 
-// current returns the state, and a channel that is closed when it changes.
-func (t *Topic) current() (j *join, epoch int, err error, changed <-chan struct{}) {
+func (t *Topic) current() membership {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.join, t.epoch, t.err, t.changed
-}
-
-// reason returns why the topic is not joined, as far as it knows.
-func (t *Topic) reason() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.trouble
+	return t.state
 }
 
 // forget frees the topic's name.

@@ -27,12 +27,17 @@ type Topic struct {
 	missed   int // since the last message delivered; used by the reader only
 	done     chan struct{}
 
-	mu      sync.Mutex // a leaf; guards what follows
-	join    *join      // the join that pushes go out under; nil unless joined
-	epoch   int        // how often the topic was joined
-	trouble error      // why the last join failed or was lost; nil while joined
-	err     error      // why the topic has ended; nil before
-	changed chan struct{}
+	mu    sync.Mutex // a leaf; guards what follows
+	state membership
+}
+
+// membership is how a topic stands with the server.
+type membership struct {
+	join    *join         // the join that pushes go out under; nil unless joined
+	epoch   int           // how often the topic was joined
+	trouble error         // why the last join failed or was lost; nil while joined
+	err     error         // why the topic has ended; nil before
+	changed chan struct{} // closed when this is out of date
 }
 
 // Join joins a topic: it waits for a connection and for the server's ok. The
@@ -52,19 +57,19 @@ func (s *Socket) Join(ctx context.Context, name string, payload any) (*Topic, er
 		return nil, s.explain(doing, err, nil)
 	}
 	for {
-		j, _, err, changed := t.current()
-		if err != nil {
+		now := t.current()
+		switch {
+		case now.err != nil:
 			<-t.done
-			return nil, described(doing, err)
-		}
-		if j != nil {
+			return nil, described(doing, now.err)
+		case now.join != nil:
 			return t, nil
 		}
 		select {
-		case <-changed:
+		case <-now.changed:
 		case <-ctx.Done():
 			t.cancel(context.Cause(ctx))
-			return nil, s.explain(doing, context.Cause(ctx), t.reason())
+			return nil, s.explain(doing, context.Cause(ctx), now.trouble)
 		}
 	}
 }
@@ -101,7 +106,7 @@ func (s *Socket) tryOpen(name string, payload any) (t, previous *Topic, err erro
 		socket: s, name: name, payload: payload,
 		messages: make(chan Message, s.cfg.PushBuffer),
 		done:     make(chan struct{}),
-		changed:  make(chan struct{}),
+		state:    membership{changed: make(chan struct{})},
 	}
 	t.ctx, t.cancel = context.WithCancelCause(s.ctx)
 	s.topics[name] = t
@@ -128,10 +133,11 @@ func (t *Topic) Push(ctx context.Context, event string, payload any) (Reply, err
 }
 
 func (t *Topic) push(ctx context.Context, event string, payload any) (Reply, error) {
-	j, _, err, _ := t.current()
+	now := t.current()
+	j := now.join
 	switch {
-	case err != nil:
-		return Reply{}, notSent(err)
+	case now.err != nil:
+		return Reply{}, notSent(now.err)
 	case j == nil:
 		return Reply{}, notSent(errNotJoined)
 	}
@@ -160,17 +166,17 @@ func (t *Topic) push(ctx context.Context, event string, payload any) (Reply, err
 func (t *Topic) Ready(ctx context.Context) (epoch int, err error) {
 	doing := fmt.Sprintf("channel: wait for %q to be joined", t.name)
 	for {
-		j, epoch, err, changed := t.current()
+		now := t.current()
 		switch {
-		case err != nil:
-			return 0, fmt.Errorf("%s: %w", doing, err)
-		case j != nil && j.live():
-			return epoch, nil
+		case now.err != nil:
+			return 0, fmt.Errorf("%s: %w", doing, now.err)
+		case now.join != nil && now.join.live():
+			return now.epoch, nil
 		}
 		select {
-		case <-changed:
+		case <-now.changed:
 		case <-ctx.Done():
-			return 0, t.socket.explain(doing, context.Cause(ctx), t.reason())
+			return 0, t.socket.explain(doing, context.Cause(ctx), now.trouble)
 		}
 	}
 }
@@ -187,11 +193,7 @@ func (t *Topic) Done() <-chan struct{} { return t.done }
 // Err returns why the topic has ended, nil before: [ErrLeft], [ErrEnded] when
 // the server closed it, a [*RefusedError] when the server refused to let it
 // join again, or [ErrClosed] when the socket was closed.
-func (t *Topic) Err() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.err
-}
+func (t *Topic) Err() error { return t.current().err }
 
 // Leave ends the topic: no push goes out any more, and those waiting for a reply
 // end as the server answers the leave, whatever it answers. It may be called

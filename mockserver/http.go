@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"unicode/utf8"
 )
 
 // maxBody is the largest body taken, in bytes: more than any worker could
@@ -61,6 +62,11 @@ func readJSON(w http.ResponseWriter, r *http.Request) (json.RawMessage, bool) {
 	var raw json.RawMessage
 	if err := json.Unmarshal(body, &raw); err != nil {
 		writeJSON(w, http.StatusBadRequest, errorBody("the body is not JSON: "+err.Error()))
+		return nil, false
+	}
+	if !utf8.Valid(body) {
+		// Go's decoder lets it pass, but a text frame must not hold it.
+		writeJSON(w, http.StatusBadRequest, errorBody("the body is not UTF-8"))
 		return nil, false
 	}
 	return body, true

@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 )
 
 const blank = "can't be blank"
+
+// maxID keeps a run's topic below the 255 bytes that a binary frame can carry.
+const maxID = 200
 
 // parsePlan checks a plan and makes the run of it. Only what this server itself
 // needs, or what no worker could make sense of, is checked: plans with
@@ -18,6 +22,9 @@ func parsePlan(r Run, defaultTimeout time.Duration) (*run, error) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(r.Plan, &fields) != nil || fields == nil {
 		return nil, &InvalidError{Field: "plan", Reason: "must be a JSON object"}
+	}
+	if !utf8.Valid(r.Plan) {
+		return nil, &InvalidError{Field: "plan", Reason: "must be UTF-8"}
 	}
 	p := planFields{raw: fields}
 	out := &run{
@@ -28,6 +35,9 @@ func parsePlan(r Run, defaultTimeout time.Duration) (*run, error) {
 	var err error
 	if out.id, err = p.str("id", true); err != nil {
 		return nil, err
+	}
+	if len(out.id) > maxID {
+		return nil, &InvalidError{Field: "id", Reason: "must be at most 200 bytes long"}
 	}
 	if out.input, err = p.str("dataclip_id", false); err != nil {
 		return nil, err

@@ -191,7 +191,7 @@ func TestRunTokens(t *testing.T) {
 func TestLostRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newInMemory(t, mockserver.Config{
-			JanitorInterval: time.Minute, RunTimeout: 90 * time.Second, IdleTimeout: time.Hour,
+			JanitorInterval: time.Second, RunTimeout: 90 * time.Second, IdleTimeout: time.Hour,
 			WakeDebounce: time.Hour, // nobody reads meanwhile
 		})
 		for _, id := range []string{"claimed", "started", "waiting"} {
@@ -207,11 +207,13 @@ func TestLostRuns(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, mockserver.Result{ID: "claimed", State: "lost", Reason: "lost", ErrorType: "LostAfterClaim"}, lost)
 		record, _ := m.Inspect("claimed")
-		require.Equal(t, 2*time.Minute, record.FinishedAt.Sub(record.ClaimedAt))
+		require.Equal(t, 101*time.Second, record.FinishedAt.Sub(record.ClaimedAt), "the limit, the grace, the interval")
 
 		lost, err = m.Wait(t.Context(), "started")
 		require.NoError(t, err)
 		require.Equal(t, mockserver.Result{ID: "started", State: "lost", Reason: "lost", ErrorType: "LostAfterStart"}, lost)
+		record, _ = m.Inspect("started")
+		require.Equal(t, 101*time.Second, record.FinishedAt.Sub(record.StartedAt))
 
 		// Too late for the worker, and for any other.
 		got := c.exchange("run:started", "run:complete", `{"reason":"success"}`)
@@ -245,6 +247,7 @@ func TestWorkAvailable(t *testing.T) {
 				got, _ := next(c)
 				require.Equal(t, wake, got)
 			}
+			time.Sleep(2 * time.Second)
 			require.EqualValues(t, 1, m.Stats().Wakes)
 			require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("later")}))
 			got, after := next(a)

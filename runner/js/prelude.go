@@ -1,9 +1,11 @@
 package js
 
 import (
+	"bytes"
 	"embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"modernc.org/quickjs"
@@ -15,11 +17,14 @@ var lib embed.FS
 // core are the files of the prelude that every VM runs, in order; they share
 // one function scope.
 var core = []string{
-	"core", "values", "console", "timers", "locale", "step", "condition", "jsonpath", "common", "dispatch",
+	"core", "values", "console", "bounds", "timers", "locale", "step", "condition", "jsonpath", "common", "dispatch",
 }
 
 // groups are the parts of the prelude that a VM loads when a job asks for them.
 var groups = []string{"node", "url", "csv", "schema", "intl"}
+
+// adaptorFiles are the files of the prelude that an adaptor would consist of.
+var adaptorFiles = []string{"jsonpath", "common", "csv", "schema"}
 
 // prelude is the prelude in QuickJS's bytecode, which loads ten times as fast as
 // its source.
@@ -27,7 +32,12 @@ type prelude struct {
 	core    []byte
 	groups  map[string][]byte
 	exports []string // the names of the basic operations
+	// adaptor has the lines of the adaptor's code, of which no two files have
+	// the same.
+	adaptor []lineRange
 }
+
+type lineRange struct{ first, last int }
 
 func compilePrelude() (*prelude, error) {
 	vm, err := quickjs.NewVM()
@@ -35,37 +45,55 @@ func compilePrelude() (*prelude, error) {
 		return nil, err
 	}
 	defer func() { _ = vm.Close() }()
-
 	w, err := newWatch(vm)
 	if err != nil {
 		return nil, err
 	}
 	w.stripSource()
 
+	p := &prelude{groups: make(map[string][]byte)}
 	var text strings.Builder
 	fmt.Fprintf(&text, "(() => {'use strict'; const host = %[1]s, native = %[2]s; delete globalThis.%[1]s; delete globalThis.%[2]s;\n", hostName, nativeName)
+	line := 2
+	read := func(name string) (source []byte, err error) {
+		if source, err = lib.ReadFile("lib/" + name + ".js"); err != nil {
+			return nil, err
+		}
+		first := line
+		line += bytes.Count(source, []byte("\n"))
+		if slices.Contains(adaptorFiles, name) {
+			p.adaptor = append(p.adaptor, lineRange{first, line})
+		}
+		return source, nil
+	}
 	for _, name := range core {
-		source, err := lib.ReadFile("lib/" + name + ".js")
+		source, err := read(name)
 		if err != nil {
 			return nil, err
 		}
 		text.Write(source)
 	}
 	text.WriteString("})()")
-	p := &prelude{groups: make(map[string][]byte)}
 	if p.core, err = vm.Compile(text.String(), quickjs.EvalGlobal); err != nil {
 		return nil, fmt.Errorf("the prelude does not compile: %w", err)
 	}
 	for _, name := range groups {
-		source, err := lib.ReadFile("lib/" + name + ".js")
+		line++
+		before := strings.Repeat("\n", line-1)
+		source, err := read(name)
 		if err != nil {
 			return nil, err
 		}
-		if p.groups[name], err = vm.Compile(string(source), quickjs.EvalGlobal); err != nil {
+		if p.groups[name], err = vm.Compile(before+string(source), quickjs.EvalGlobal); err != nil {
 			return nil, fmt.Errorf("%s.js of the prelude does not compile: %w", name, err)
 		}
 	}
 	return p, p.readExports()
+}
+
+// isAdaptor reports whether a line of the prelude is the adaptor's.
+func (p *prelude) isAdaptor(line int) bool {
+	return slices.ContainsFunc(p.adaptor, func(r lineRange) bool { return r.first <= line && line <= r.last })
 }
 
 func (p *prelude) readExports() error {

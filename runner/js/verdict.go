@@ -98,7 +98,7 @@ func (s *step) judge(end ending) verdict {
 		return killed("AdaptorError", text)
 	case t.Severity == "crash":
 		return crashed(t.Class, named)
-	case t.Error && end.phase == "operation" && (t.Origin == "host" || frames.inAdaptor()):
+	case t.Error && end.phase == "operation" && (t.Origin == "sandbox" || s.inAdaptor(frames)):
 		return s.adaptorError(t, end, frames)
 	case t.Class == "TypeError" || t.Class == "RangeError":
 		return s.runtimeError(t.Class, named, s.placeOf(frames), t.Stack)
@@ -168,7 +168,7 @@ func (s *step) adaptorError(t *thrown, end ending, frames frames) verdict {
 	}{Source: "runtime", Name: "AdaptorError", Details: t.Details, Severity: "fail", Message: t.Text}
 	operations := s.node.module.Operations
 	switch {
-	case t.Origin == "host":
+	case t.Origin == "sandbox":
 		entry.Pos, entry.Step = s.placeOf(frames), s.node.id
 	case end.position >= 0 && end.position < len(operations):
 		entry.Line, entry.OperationName = operations[end.position].Position.Line, operations[end.position].Name
@@ -204,9 +204,18 @@ func readFrames(stack string) frames {
 	return all
 }
 
-// inAdaptor reports whether the innermost code is an adaptor's.
-func (f frames) inAdaptor() bool {
-	return len(f) > 0 && f[0].file != jobModule && f[0].file != globalsModule
+// inAdaptor reports whether the innermost code is an adaptor's, and not a job's.
+func (s *step) inAdaptor(all frames) bool {
+	for _, f := range all {
+		switch {
+		case f.file == jobModule || f.file == globalsModule:
+			return false
+		case s.prelude.isAdaptor(f.line):
+			return true
+		}
+		// What stands in for Node's functions acts for its caller.
+	}
+	return false
 }
 
 // placeOf returns where the job was, nil if it was not in the job.

@@ -37,7 +37,7 @@ const combine = (...operations) => state =>
   operations.reduce((result, operation) => after(result, operation), state);
 
 const execute = (...operations) => async state => {
-  for (const operation of operations) state = await operation(state);
+  for (let i = 0; i < operations.length; i++) state = await operations[i](state);
   return state;
 };
 

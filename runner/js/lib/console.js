@@ -12,7 +12,7 @@ function logged(value) {
 
 function presentable(value) {
   if (value === null || typeof value !== 'object') return value;
-  if (value instanceof NativeError) return describeError(value);
+  if (isError(value)) return describeError(value);
   const configuration = value.configuration;
   if (configuration === null || typeof configuration !== 'object') return value;
   // A state is logged often, and its credentials must not be.
@@ -30,9 +30,9 @@ function describeError(error) {
 function write(source, level, args) {
   // Nothing, or null alone, is no line.
   if (args.length === 0 || (args.length === 1 && args[0] === null)) return;
-  const message = [];
-  for (let i = 0; i < args.length; i++) message[i] = logged(args[i]);
-  apply(host, undefined, ['log', source, level, ...message]);
+  const call = ['log', source, level];
+  for (let i = 0; i < args.length; i++) define(call, i + 3, { __proto__: null, value: logged(args[i]) });
+  apply(host, undefined, call);
 }
 
 function makeConsole(source) {

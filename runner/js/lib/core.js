@@ -28,12 +28,14 @@ const hasOwn = uncurried(Object.prototype.hasOwnProperty);
 
 // hide defines a global that does not show up in Object.keys.
 function hide(object, name, value) {
-  defineProperty(object, name, { value, writable: true, configurable: true, enumerable: false });
+  // A descriptor must not inherit from an Object.prototype that a job changed.
+  defineProperty(object, name, { __proto__: null, value, writable: true, configurable: true, enumerable: false });
 }
 
-// origins tells apart the errors that this engine throws on purpose from those
-// of a job: "eval" for a refused eval, "host" for one of a function that stands
-// in for Node's, which is the caller's mistake.
+// origins knows the errors that this engine throws on purpose and means
+// something by: "eval" for a refused eval, "exports" and "operation" for a job
+// that is not made as it must be, "sandbox" for what the sandbox refuses. "host"
+// is for the mistakes of those who call what stands in for Node's functions.
 const origins = new NativeWeakMap();
 
 function from(origin, error) {
@@ -69,6 +71,7 @@ function lazily(group, names) {
   for (let i = 0; i < names.length; i++) {
     const name = names[i];
     defineProperty(globalThis, name, {
+      __proto__: null,
       configurable: true,
       enumerable: false,
       get() {

@@ -16,6 +16,7 @@ function installLocale() {
     hide(globalThis, 'Intl', native('intl')(globalThis.Intl));
   };
   defineProperty(globalThis, 'Intl', {
+    __proto__: null,
     configurable: true,
     get() { register(); return globalThis.Intl; },
     set(value) { hide(globalThis, 'Intl', value); },

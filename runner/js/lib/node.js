@@ -163,13 +163,13 @@
   }
 
   // Only the functions below may construct one: `new Buffer` is refused, as it
-  // is in OpenFn's engine.
+  // is in OpenFn's engine, which takes that for an error of an adaptor.
   const permit = {};
 
   class Buffer extends Uint8Array {
     constructor(...args) {
       if (args[0] !== permit) {
-        throw from('host', new Error('Do not call Buffer() constructor directly. Use Buffer.from() instead.'));
+        throw from('sandbox', new Error('Do not call Buffer() constructor directly. Use Buffer.from() instead.'));
       }
       super(...args.slice(1));
     }

@@ -37,6 +37,7 @@ function receive(previous, defaults, credential) {
 }
 
 function begin(job) {
+  installBounds();
   installTimers();
   lazily('node', ['Buffer', 'TextEncoder', 'TextDecoder', 'atob', 'btoa', 'structuredClone', 'crypto']);
   lazily('url', ['URL', 'URLSearchParams']);
@@ -140,7 +141,7 @@ function finish(failed, job, removed) {
 // what the state itself may refer to.
 
 function withProperty(state, name, value) {
-  const property = { value, writable: true, enumerable: true, configurable: true };
+  const property = { __proto__: null, value, writable: true, enumerable: true, configurable: true };
   return define(state, name, property) ? state : { ...state, [name]: value };
 }
 

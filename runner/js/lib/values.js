@@ -47,6 +47,14 @@ function read(object, name) {
   }
 }
 
+function isError(value) {
+  try {
+    return value instanceof NativeError;
+  } catch {
+    return false; // a proxy that does not want to be looked at
+  }
+}
+
 // facts describes something that was thrown, as JSON. What it means is decided
 // in Go.
 function facts(thrown) {
@@ -56,7 +64,7 @@ function facts(thrown) {
   const constructor = read(thrown, 'constructor');
   return stringify({
     kind: 'object',
-    error: thrown instanceof NativeError,
+    error: isError(thrown),
     origin: weakGet(origins, thrown),
     class: text(constructor && read(constructor, 'name')),
     name: text(read(thrown, 'name')),

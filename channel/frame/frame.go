@@ -52,7 +52,7 @@ func NewRef(n uint64) Ref {
 
 // text returns the ref without its quotes, as binary messages carry it.
 func (r Ref) text() string {
-	if s, ok := decodeString([]byte(r)); ok {
+	if s, ok := decodeString(string(r)); ok {
 		return s
 	}
 	return string(r) // a number, or null

@@ -18,13 +18,16 @@ func decodeText(data []byte) (Frame, error) {
 	}
 	rest = rest[1 : len(rest)-1]
 
-	var tokens [4][]byte
+	end := endOfElements(rest, 4)
+	if end < 0 {
+		return Frame{}, syntaxError(data, "the array must have five elements: join_ref, ref, topic, event, payload")
+	}
+	// The four strings of the envelope are parts of one.
+	head := string(rest[:end])
+	var tokens [4]string
 	for i := range tokens {
-		token, after, ok := cutElement(rest)
-		if !ok {
-			return Frame{}, syntaxError(data, "the array must have five elements: join_ref, ref, topic, event, payload")
-		}
-		tokens[i], rest = token, after
+		comma := endOfElements(head, 1)
+		tokens[i], head = strings.Trim(head[:comma-1], space), head[comma:]
 	}
 	joinRef, ok := decodeRef(tokens[0])
 	if !ok {
@@ -42,7 +45,7 @@ func decodeText(data []byte) (Frame, error) {
 	if !ok {
 		return Frame{}, syntaxError(data, "the event must be a string")
 	}
-	payload := bytes.TrimSpace(rest)
+	payload := bytes.TrimSpace(rest[end:])
 	if len(payload) == 0 {
 		return Frame{}, syntaxError(data, "the payload is missing")
 	}
@@ -96,25 +99,29 @@ func cutReply(payload []byte) (status string, response []byte, ok bool) {
 	return "", nil, false
 }
 
-// cutElement returns the first element of the inside of an array, which must
-// be a string, a number or null, and what follows its comma.
-func cutElement(in []byte) (element, rest []byte, ok bool) {
-	in = bytes.TrimLeft(in, " \t\r\n")
-	end := 0
-	if len(in) > 0 && in[0] == '"' {
-		end = endOfString(in)
+// space is the white space of JSON.
+const space = " \t\r\n"
+
+// endOfElements returns the offset after the comma that ends the n-th element
+// of the inside of an array, -1 if there are fewer. The elements must be strings,
+// numbers or null.
+func endOfElements[S ~string | ~[]byte](in S, n int) int {
+	for i := 0; i < len(in); i++ {
+		switch in[i] {
+		case '"':
+			i += endOfString(in[i:]) - 1
+		case ',':
+			if n--; n == 0 {
+				return i + 1
+			}
+		}
 	}
-	comma := bytes.IndexByte(in[end:], ',')
-	if comma < 0 {
-		return nil, nil, false
-	}
-	comma += end
-	return bytes.TrimRight(in[:comma], " \t\r\n"), in[comma+1:], true
+	return -1
 }
 
 // endOfString returns the offset after the closing quote of the string that in
 // begins with, or its length if the string does not end.
-func endOfString(in []byte) int {
+func endOfString[S ~string | ~[]byte](in S) int {
 	for i := 1; i < len(in); i++ {
 		switch in[i] {
 		case '\\':
@@ -126,24 +133,24 @@ func endOfString(in []byte) int {
 	return len(in)
 }
 
-func decodeRef(token []byte) (Ref, bool) {
+func decodeRef(token string) (Ref, bool) {
 	switch {
-	case string(token) == "null":
+	case token == "null":
 		return "", true
 	case len(token) == 0:
 		return "", false
 	case token[0] == '"', token[0] == '-', token[0] >= '0' && token[0] <= '9':
-		return Ref(token), isPlainString(token) || json.Valid(token)
+		return Ref(token), isPlainString(token) || json.Valid([]byte(token))
 	}
 	return "", false
 }
 
-func decodeString(token []byte) (string, bool) {
+func decodeString(token string) (string, bool) {
 	if isPlainString(token) {
-		return string(token[1 : len(token)-1]), true
+		return token[1 : len(token)-1], true
 	}
 	var s string
-	if len(token) == 0 || token[0] != '"' || json.Unmarshal(token, &s) != nil {
+	if token == "" || token[0] != '"' || json.Unmarshal([]byte(token), &s) != nil {
 		return "", false
 	}
 	return s, true
@@ -151,14 +158,14 @@ func decodeString(token []byte) (string, bool) {
 
 // isPlainString reports whether token is a JSON string without escapes, which
 // is its own value.
-func isPlainString(token []byte) bool {
+func isPlainString(token string) bool {
 	if len(token) < 2 || token[0] != '"' || token[len(token)-1] != '"' {
 		return false
 	}
 	return isPlain(token[1 : len(token)-1])
 }
 
-func isPlain[S ~string | ~[]byte](s S) bool {
+func isPlain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c >= utf8.RuneSelf || c == '"' || c == '\\' {
 			return false

@@ -2,14 +2,13 @@ package mockserver_test
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"crypto/x509"
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/gorilla/websocket"
@@ -25,9 +24,13 @@ func TestClaimOrder(t *testing.T) {
 		priority  mockserver.Priority
 	}
 	all := []queued{
-		{id: "default-1"}, {id: "fast-1", queue: "fast_lane"}, {id: "manual-1", queue: "manual"},
-		{id: "default-now", priority: mockserver.Immediate}, {id: "manual-2", queue: "manual"},
-		{id: "other-1", queue: "other"}, {id: "fast-now", queue: "fast_lane", priority: mockserver.Immediate},
+		{id: "default-1"},
+		{id: "fast-1", queue: "fast_lane"},
+		{id: "manual-1", queue: "manual"},
+		{id: "default-now", priority: mockserver.Immediate},
+		{id: "manual-2", queue: "manual"},
+		{id: "other-1", queue: "other"},
+		{id: "fast-now", queue: "fast_lane", priority: mockserver.Immediate},
 	}
 	tests := []struct {
 		name   string

@@ -66,7 +66,7 @@ func Start(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.listener, err = net.Listen("tcp", s.cfg.Addr)
+	s.listener, err = new(net.ListenConfig).Listen(context.Background(), "tcp", s.cfg.Addr)
 	if err != nil {
 		_ = s.Close()
 		return nil, fmt.Errorf("start the mock server: %w", err)

@@ -19,7 +19,7 @@ import (
 // defaultSecret lets server and worker be started without thinking of one: it is
 // what phxworker takes for the endpoint "mock" as well. It
 // protects nothing.
-const defaultSecret = "mock-worker-secret"
+const defaultSecret = "mock-worker-secret" //nolint:gosec // no secret at all
 
 // usageError is a fault of the command line.
 type usageError struct{ error }

@@ -28,14 +28,13 @@ func TestServesUntilStopped(t *testing.T) {
 	}()
 
 	var greeting bytes.Buffer
-	url := ""
 	buf := make([]byte, 4096)
 	for !strings.Contains(greeting.String(), "/run/run-1\n") {
 		n, err := out.Read(buf)
 		require.NoError(t, err)
 		greeting.Write(buf[:n])
 	}
-	url = regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(greeting.String())
+	url := regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(greeting.String())
 	require.Contains(t, greeting.String(), strings.Replace(url, "http", "ws", 1)+"/worker\n")
 	require.NotContains(t, greeting.String(), "very secret")
 	body := regexp.MustCompile(`-d '(.*)'`).FindStringSubmatch(greeting.String())[1]

@@ -80,8 +80,10 @@ func (c *changeset) uuid(field string) string {
 	return s
 }
 
-// timestamp casts a time in microseconds, an integer or a decimal string.
-func (c *changeset) timestamp(field string) {
+// timestamp casts the field of that name, a time in microseconds as an integer
+// or a decimal string.
+func (c *changeset) timestamp() {
+	const field = "timestamp"
 	if c.absent(field) {
 		return
 	}

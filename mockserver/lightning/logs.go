@@ -49,7 +49,7 @@ func (r *run) checkLine(c *changeset) bool {
 		c.fail("message", msgBlank)
 	}
 	c.require("timestamp")
-	c.timestamp("timestamp")
+	c.timestamp()
 	c.oneOf("level", logLevels)
 	if utf8.RuneCountInString(c.str("source")) > maxSource {
 		c.fail("source", "should be at most 8 character(s)")

@@ -11,7 +11,7 @@ import (
 // startLocked takes run:start, also a second time: then the run's time begins
 // anew, as it does in Lightning.
 func (s *Service) startLocked(r *run, c *changeset) phoenix.Reply {
-	c.timestamp("timestamp")
+	c.timestamp()
 	if r.state.Final() {
 		c.fail("state", msgCompleted)
 	}
@@ -33,7 +33,7 @@ func (s *Service) completeLocked(r *run, c *changeset) phoenix.Reply {
 		Reason: c.str("reason"), ErrorType: c.str("error_type"), ErrorMessage: c.str("error_message"),
 		FinalDataclipID: c.str("final_dataclip_id"),
 	}
-	c.timestamp("timestamp")
+	c.timestamp()
 	state, ok := stateOf[res.Reason]
 	switch {
 	case c.absent("reason"):

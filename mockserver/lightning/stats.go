@@ -1,5 +1,7 @@
 package lightning
 
+import "maps"
+
 // Stats counts what happened since the start, except where it says now.
 type Stats struct {
 	Workers   int             `json:"workers"`   // now: joins of worker:queue
@@ -37,9 +39,6 @@ func (s *Service) Stats() Stats {
 			out.Queues[name] = n
 		}
 	}
-	out.Ended = make(map[State]int64, len(s.stats.Ended))
-	for state, n := range s.stats.Ended {
-		out.Ended[state] = n
-	}
+	out.Ended = maps.Clone(s.stats.Ended)
 	return out
 }

@@ -9,7 +9,7 @@ import (
 func (s *Service) startStepLocked(r *run, c *changeset) phoenix.Reply {
 	c.require("step_id", "job_id")
 	step, job, input := c.uuid("step_id"), c.str("job_id"), c.str("input_dataclip_id")
-	c.timestamp("timestamp")
+	c.timestamp()
 	if c.valid() && !r.jobs[job] {
 		c.fail("job_id", msgNotExist)
 	}
@@ -37,7 +37,7 @@ func (r *run) completeStep(c *changeset) phoenix.Reply {
 	c.str("reason")
 	c.str("error_type")
 	c.str("error_message")
-	c.timestamp("timestamp")
+	c.timestamp()
 	if !r.erase && c.absent("output_dataclip") != c.absent("output_dataclip_id") {
 		c.require("output_dataclip", "output_dataclip_id")
 	}

@@ -31,14 +31,15 @@ func TestRefusedUpgrades(t *testing.T) {
 		{name: "unknown serializer", query: "token=good&vsn=9.0.0", upgrade: upgrade, status: 403, body: ""},
 		{name: "serializer before token", query: "token=bad&vsn=9.0.0", upgrade: upgrade, status: 403, body: ""},
 		{name: "no serializer", query: "token=good", upgrade: upgrade, status: 403, body: "vsn=2.0.0"},
-		{name: "no upgrade", query: "token=good&vsn=2.0.0", status: 400, body: "'connection' header must contain 'upgrade', got ["},
-		{name: "neither parameters nor upgrade", query: "", status: 400, body: "'connection' header must contain 'upgrade', got ["},
+		{name: "no upgrade", query: "token=good&vsn=2.0.0", status: 400, body: "'connection' header must contain 'upgrade', got [\"keep-alive\"]"},
+		{name: "neither parameters nor upgrade", query: "", status: 400, body: "'connection' header must contain 'upgrade', got [\"keep-alive\"]"},
 	}
 	endpoint, err := NewEndpoint(Config{App: &recorderApp{}})
 	require.NoError(t, err)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := httptest.NewRequest(http.MethodGet, "/worker/websocket?"+tt.query, nil)
+			r.Header.Set("Connection", "keep-alive")
 			if tt.upgrade {
 				r.Header.Set("Connection", "Upgrade")
 				r.Header.Set("Upgrade", "websocket")

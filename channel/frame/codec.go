@@ -10,11 +10,12 @@ func Decode(data []byte, binary bool) (Frame, error) {
 	if binary {
 		return decodeBinaryFromServer(data)
 	}
-	return decodeText(data)
+	return decodeTextFromServer(data)
 }
 
-// DecodePush is [Decode] for what a client sent. Text messages are alike both
-// ways, but a client's binary push has a ref and a server's has none.
+// DecodePush is [Decode] for what a client sent. A client's binary push has a
+// ref where a server's has none, and a client sends no replies: an event that
+// is called like one is an event like any other.
 func DecodePush(data []byte, binary bool) (Frame, error) {
 	if binary {
 		return decodeBinaryFromClient(data)

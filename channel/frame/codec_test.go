@@ -105,6 +105,12 @@ func TestDecodeRefusesWhatIsNoFrame(t *testing.T) {
 	}
 }
 
+func TestAClientSendsNoReplies(t *testing.T) {
+	f, err := DecodePush([]byte(`["1","2","t","phx_reply",{"a":1}]`), false)
+	require.NoError(t, err)
+	require.Equal(t, Frame{JoinRef: `"1"`, Ref: `"2"`, Topic: "t", Event: Reply, Payload: []byte(`{"a":1}`)}, f)
+}
+
 func TestSyntaxErrorKeepsPayloadsToItself(t *testing.T) {
 	_, err := Decode([]byte(`["1","1",7,"phx_join",{"token":"secret"}]`), false)
 	require.ErrorContains(t, err, "topic must be")

@@ -25,6 +25,9 @@ func FuzzDecode(f *testing.F) {
 			if binary && data[0] == kindPush && first.Ref == "" {
 				continue // a push without a ref encodes as what a server sends
 			}
+			if first.IsReply() && first.Status == "" {
+				continue // a client's event that is called like a reply
+			}
 			encoded, err := Append(nil, &first)
 			if err != nil {
 				t.Fatalf("cannot encode what was decoded: %v", err)

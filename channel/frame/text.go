@@ -9,8 +9,7 @@ import (
 
 // decodeText reads [join_ref, ref, topic, event, payload]. The envelope is
 // scanned by hand, for it is read for every message; the payload is only
-// delimited, not validated, except in a reply, whose status and response are
-// taken apart. Whoever decodes the payload finds out if it is broken.
+// delimited, not validated. Whoever decodes the payload finds out if it is broken.
 func decodeText(data []byte) (Frame, error) {
 	rest := bytes.TrimSpace(data)
 	if len(rest) < 2 || rest[0] != '[' || rest[len(rest)-1] != ']' {
@@ -50,11 +49,17 @@ func decodeText(data []byte) (Frame, error) {
 		return Frame{}, syntaxError(data, "the payload is missing")
 	}
 
-	f := Frame{JoinRef: joinRef, Ref: ref, Topic: topic, Event: event, Payload: payload}
-	if event == Reply || strings.HasPrefix(event, mockReply) {
-		if err := f.openReply(); err != nil {
-			return Frame{}, syntaxError(data, "the payload of a reply must be an object with a status")
-		}
+	return Frame{JoinRef: joinRef, Ref: ref, Topic: topic, Event: event, Payload: payload}, nil
+}
+
+// decodeTextFromServer is decodeText that takes replies apart.
+func decodeTextFromServer(data []byte) (Frame, error) {
+	f, err := decodeText(data)
+	if err != nil || (f.Event != Reply && !strings.HasPrefix(f.Event, mockReply)) {
+		return f, err
+	}
+	if err := f.openReply(); err != nil {
+		return Frame{}, syntaxError(data, "the payload of a reply must be an object with a status")
 	}
 	return f, nil
 }

@@ -143,7 +143,7 @@ func recordedAnswers(t *testing.T, lines []string) (answers, claims map[string]R
 			}
 			continue
 		}
-		f, err := frame.DecodePush([]byte(text), false)
+		f, err := frame.Decode([]byte(text), false)
 		if err != nil || f.Ref == "" {
 			continue
 		}

@@ -105,3 +105,29 @@ func TestRunIsInterrupted(t *testing.T) {
 	require.ErrorIs(t, err, errInterrupted)
 	require.Contains(t, out.String(), "available", "a run that was never claimed is shown as such")
 }
+
+// interruptOn ends a context when the text is written.
+type interruptOn struct {
+	bytes.Buffer
+
+	text      string
+	interrupt context.CancelFunc
+}
+
+func (w *interruptOn) Write(p []byte) (int, error) {
+	defer func() {
+		if strings.Contains(w.String(), w.text) {
+			w.interrupt()
+		}
+	}()
+	return w.Buffer.Write(p)
+}
+
+func TestRunStaysUpUntilItIsInterrupted(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	out := &interruptOn{text: "For another worker", interrupt: interrupt}
+	err := Run(ctx, Config{Out: out, Keep: true, Engine: playedBy(nil), Examples: []examples.Example{plan("a", "manual", "success", "")}})
+	require.NoError(t, err)
+	require.Regexp(t, `curl 'http://127\.0\.0\.1:\d+/run\?queue=manual' -d '\{"jobs":`, out.String())
+	require.Regexp(t, `--lightning ws://127\.0\.0\.1:\d+/worker --secret \w+`, out.String())
+}

@@ -30,12 +30,12 @@ type wire struct {
 	server *mockserver.Server
 	socket *channel.Socket
 	queue  *channel.Topic
-	engine *Engine
+	engine runner.Engine
 }
 
 func newWire(t testing.TB) *wire {
 	t.Helper()
-	server, err := mockserver.New(mockserver.Config{OpaqueTokens: true, WakeDebounce: 24 * time.Hour, TranscriptLimit: -1})
+	server, err := mockserver.New(mockserver.Config{OpaqueTokens: true, WakeDebounce: 24 * time.Hour, KeepRuns: 10, TranscriptLimit: -1})
 	require.NoError(t, err)
 	listener := wstest.NewListener()
 	front := &http.Server{Handler: server, ReadHeaderTimeout: time.Minute}

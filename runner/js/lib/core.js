@@ -26,10 +26,11 @@ const weakGet = uncurried(WeakMap.prototype.get);
 const weakSet = uncurried(WeakMap.prototype.set);
 const hasOwn = uncurried(Object.prototype.hasOwnProperty);
 
-// hide defines a global that does not show up in Object.keys.
+// hide defines a property that does not show up in Object.keys, where the
+// object lets it.
 function hide(object, name, value) {
   // A descriptor must not inherit from an Object.prototype that a job changed.
-  defineProperty(object, name, { __proto__: null, value, writable: true, configurable: true, enumerable: false });
+  define(object, name, { __proto__: null, value, writable: true, configurable: true, enumerable: false });
 }
 
 // origins knows the errors that this engine throws on purpose and means

@@ -1,0 +1,67 @@
+package js
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestConsole(t *testing.T) {
+	tests := []struct {
+		name, call string
+		want       []string
+	}{
+		{name: "values", call: `console.log('a', 1, true, null, undefined, [1], { b: { c: 2 } })`, want: []string{`"a" 1 true null null [1] {"b":{"c":2}}`}},
+		{name: "what is no JSON", call: `console.log(NaN, Symbol('x'), () => 1, class K {}, function f() {}, 5n, { n: 5n })`, want: []string{`null null null null null "5" {"n":"5"}`}},
+		{name: "nothing", call: `console.log(); console.log(null); console.log(undefined)`, want: []string{`null`}},
+		{name: "errors", call: `console.log(new RangeError('x'), Object.assign(new Error('y'), { code: 1 }))`, want: []string{`{"name":"RangeError","message":"x"} {"name":"Error","message":"y","code":1}`}},
+		{name: "circular", call: `const o = { a: 1 }; o.o = o; console.log(o, [o])`, want: []string{`{"a":1,"o":"[Circular]"} [{"a":1,"o":"[Circular]"}]`}},
+		{name: "a configuration", call: `console.log({ configuration: { a: 1, b: { c: 2 } }, d: 3 })`, want: []string{`{"configuration":{"a":"****","b":"****"},"d":3}`}},
+		{name: "a value that throws", call: `console.log({ toJSON() { throw new Error('no'); } })`, want: []string{`"[cannot be logged: no]"`}},
+		{name: "no formats", call: `console.log('%s', 1)`, want: []string{`"%s" 1`}},
+		{name: "detached", call: `const { log } = console; log('x'); [1].forEach(console.log)`, want: []string{`"x"`, `1 0 [1]`}},
+	}
+	w := newWire(t)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			record := w.job(`fn(s => { ` + tt.call + `; return s; })`)
+			require.Equal(t, "success", record.Reason, record.ErrorMessage)
+			require.Equal(t, tt.want, lines(t, record, "JOB"))
+		})
+	}
+}
+
+func TestTheLevelOfAJobsLines(t *testing.T) {
+	const all = `fn(s => { for (const l of ['debug', 'log', 'info', 'success', 'warn', 'error', 'always']) console[l](l); return s; }); log('adaptor')`
+	tests := []struct {
+		level string
+		want  []string
+	}{
+		{level: "debug", want: []string{`"debug"`, `"log"`, `"info"`, `"success"`, `"warn"`, `"error"`, `"always"`}},
+		{level: "info", want: []string{`"log"`, `"info"`, `"success"`, `"warn"`, `"error"`, `"always"`}},
+		{level: "warn", want: []string{`"warn"`, `"error"`, `"always"`}},
+		{level: "error", want: []string{`"error"`, `"always"`}},
+		{level: "none", want: []string{`"error"`, `"always"`}},
+	}
+	w := newWire(t)
+	for _, tt := range tests {
+		t.Run(tt.level, func(t *testing.T) {
+			record := w.job(all, `"options":{"job_log_level":"`+tt.level+`"}`)
+			require.Equal(t, tt.want, lines(t, record, "JOB"))
+			require.Equal(t, []string{`"adaptor"`}, lines(t, record, "ADA"))
+		})
+	}
+}
+
+// The engine's lines are worded as OpenFn's, for people who know those.
+func TestTheEnginesOwnLines(t *testing.T) {
+	record := newWire(t).job(`assert(false, 'no')`)
+	engine := lines(t, record, "R/T")
+	require.Equal(t, []string{`"Memory limit: 500mb"`, `"Timeout: 300s"`, `"Payload limit: 10mb"`}, lines(t, record, "RTE"))
+	for _, want := range []string{
+		`"Compiling all workflow steps..."`, `"Starting step a"`, `"Error reported by \"assert()\" operation line 1:"`,
+		`"Check state.errors.a for details"`, `"Run complete with status: fail"`,
+	} {
+		require.Contains(t, engine, want)
+	}
+}

@@ -1,0 +1,166 @@
+package js
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/runner"
+)
+
+// workflow returns a run whose jobs note their own id in state.path; edges are
+// "a>b", with a condition after a space. A job whose id begins with "fail" throws.
+func workflow(edges []string, members ...string) mockserver.Run {
+	var jobs, links []string
+	seen := make(map[string]bool)
+	add := func(id string) {
+		if seen[id] || id == "trigger" || strings.HasPrefix(id, "missing") {
+			return
+		}
+		seen[id] = true
+		body := fmt.Sprintf("fn(s => ({ ...s, path: (s.path ?? '') + '%s ' }))", id)
+		if strings.HasPrefix(id, "fail") {
+			body = "fn(() => { throw new Error('failed'); })"
+		}
+		jobs = append(jobs, fmt.Sprintf(`{"id":%q,"adaptor":"@openfn/language-common@latest","body":%q}`, id, body))
+	}
+	for i, edge := range edges {
+		path, condition, _ := strings.Cut(edge, " ")
+		from, to, linked := strings.Cut(path, ">")
+		add(from)
+		if !linked {
+			continue
+		}
+		add(to)
+		source := "source_job_id"
+		if from == "trigger" {
+			source = "source_trigger_id"
+		}
+		links = append(links, fmt.Sprintf(`{"id":"e%d",%q:%q,"target_job_id":%q,"condition":%q}`, i, source, from, to, condition))
+	}
+	plan := fmt.Sprintf(`{"id":%q,"jobs":[%s],"edges":[%s]`, newRunID(), strings.Join(jobs, ","), strings.Join(links, ","))
+	for _, member := range members {
+		plan += "," + member
+	}
+	return mockserver.Run{Plan: json.RawMessage(plan + "}")}
+}
+
+func started(t *testing.T, record mockserver.RunRecord) string {
+	t.Helper()
+	var ids []string
+	for _, e := range record.Events {
+		if e.Event == "step:start" {
+			var start struct {
+				JobID string `json:"job_id"`
+			}
+			require.NoError(t, json.Unmarshal(e.Payload, &start))
+			ids = append(ids, start.JobID)
+		}
+	}
+	return strings.Join(ids, " ")
+}
+
+func TestTheGraphIsFollowed(t *testing.T) {
+	trigger := `"triggers":[{"id":"trigger"}]`
+	tests := []struct {
+		name    string
+		edges   []string
+		members []string
+		steps   string
+		want    string // the final state
+	}{
+		{name: "chain", edges: []string{"a>b", "b>c always"}, steps: "a b c", want: `{"data":{},"path":"a b c "}`},
+		{name: "breadth first", edges: []string{"a>b", "b>b2", "a>c", "c>c2"}, steps: "a b c b2 c2", want: `{"b2":{"data":{},"path":"a b b2 "},"c2":{"data":{},"path":"a c c2 "}}`},
+		{name: "joined three times", edges: []string{"a>b", "a>c", "a>d", "b>e", "c>e", "d>e"}, steps: "a b c d e e e", want: `{"e":{"data":{},"path":"a b e "},"e-1":{"data":{},"path":"a c e "},"e-2":{"data":{},"path":"a d e "}}`},
+		{name: "from a trigger", edges: []string{"a", "trigger>b"}, members: []string{trigger}, steps: "b", want: `{"data":{},"path":"b "}`},
+		{name: "from the named node", edges: []string{"a>b", "b>c"}, members: []string{`"starting_node_id":"b"`}, steps: "b c", want: `{"data":{},"path":"b c "}`},
+		{name: "success and failure", edges: []string{"a>b on_job_success", "a>c on_job_failure"}, steps: "a b", want: `{"data":{},"path":"a b "}`},
+		{name: "expressions", edges: []string{"a>b state.path === 'a '", "a>c !state.path;", "a>d upstreamStepId == 'a'"}, steps: "a b d", want: `{"b":{"data":{},"path":"a b "},"d":{"data":{},"path":"a d "}}`},
+		{name: "an expression that changes the state", edges: []string{"a>b state.path += 'edge '"}, steps: "a b", want: `{"data":{},"path":"a edge b "}`},
+		{name: "an expression on a trigger", edges: []string{"trigger>a state?.data", "trigger>b !state"}, members: []string{trigger}, steps: "b", want: `{"data":{},"path":"b "}`},
+		{name: "nothing follows the trigger", edges: []string{"trigger>a false"}, members: []string{trigger}, steps: "", want: `{}`},
+	}
+	w := newWire(t)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			record := w.run(t.Context(), runner.Limits{}, workflow(tt.edges, tt.members...))
+			require.Equal(t, "success", record.Reason, record.ErrorMessage)
+			require.Equal(t, tt.steps, started(t, record))
+			require.JSONEq(t, tt.want, string(record.FinalState))
+		})
+	}
+}
+
+func TestAPlanThatCannotBeFollowed(t *testing.T) {
+	tests := []struct {
+		name    string
+		edges   []string
+		members []string
+		kind    string
+		message string
+		steps   string
+	}{
+		{name: "unknown start", edges: []string{"a"}, members: []string{`"starting_node_id":"zzz"`}, kind: "ValidationError", message: "Could not find start job: zzz"},
+		{name: "unknown target", edges: []string{"a>missing"}, kind: "ValidationError", message: "Cannot find job: missing"},
+		{name: "cycle", edges: []string{"a>b", "b>a"}, kind: "ValidationError", message: "Circular dependency: b <-> a"},
+		{name: "cycle of one", edges: []string{"a", "b>b"}, kind: "ValidationError", message: "Circular dependency: b <-> b"},
+		{name: "condition that does not parse", edges: []string{"a>b state.data ==="}, kind: "Error", message: "Failed to compile edge condition a->b (Unexpected end of input)"},
+		{name: "condition that throws", edges: []string{"a>b state.x.y"}, kind: "EdgeConditionError", message: "cannot read property 'y' of undefined", steps: "a"},
+		{name: "condition that throws a string", edges: []string{"a>b (() => { throw 'text'; })()"}, kind: "EdgeConditionError", message: "text", steps: "a"},
+	}
+	w := newWire(t)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			record := w.run(t.Context(), runner.Limits{}, workflow(tt.edges, tt.members...))
+			require.Equal(t, []string{"crash", tt.kind, tt.message}, []string{record.Reason, record.ErrorType, record.ErrorMessage})
+			require.Equal(t, tt.steps, started(t, record))
+		})
+	}
+}
+
+// What a job leaves behind in its VM is no part of the state.
+func TestStepsShareTheStateOnly(t *testing.T) {
+	jobs := `[
+		{"id":"a","body":"export default [s => { globalThis.leak = 1; Array.prototype.leak = 2; s.when = new Date(0); return s; }]"},
+		{"id":"b","body":"export default [s => ({ leak: typeof leak, array: [].leak, when: s.when })]"}]`
+	run := mockserver.Run{Plan: json.RawMessage(`{"id":"` + newRunID() + `","jobs":` + jobs + `,"edges":[{"id":"e","source_job_id":"a","target_job_id":"b","condition":"Array.prototype.leak === undefined"}]}`)}
+	record := newWire(t).run(t.Context(), runner.Limits{}, run)
+	require.JSONEq(t, `{"leak":"undefined","when":"1970-01-01T00:00:00.000Z"}`, string(record.FinalState), record.ErrorMessage)
+}
+
+func TestTheInputOfAStep(t *testing.T) {
+	tests := []struct{ name, input, defaults, credential, want string }{
+		{name: "nothing", want: `{"configuration":{},"data":{}}`},
+		{name: "a dataclip", input: `{"data":{"a":1},"x":2}`, want: `{"configuration":{},"data":{"a":1},"x":2}`},
+		{name: "defaults below a dataclip", input: `{"data":{"a":1}}`, defaults: `{"data":{"a":0,"b":2},"x":3}`, want: `{"configuration":{},"data":{"a":1,"b":2},"x":3}`},
+		{name: "defaults alone", defaults: `{"data":{"b":2}}`, want: `{"configuration":{},"data":{"b":2}}`},
+		{name: "a credential", input: `{"configuration":{"a":1,"b":1}}`, credential: `{"b":2}`, want: `{"configuration":{"a":1,"b":2},"data":{}}`},
+		{name: "a credential that is no object", credential: `"text"`, want: `{"configuration":{},"data":{}}`},
+	}
+	w := newWire(t)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			job := `{"id":"a","body":"export default [s => ({ seen: JSON.stringify(s) })]"`
+			if tt.defaults != "" {
+				job += `,"state":` + tt.defaults
+			}
+			run := mockserver.Run{}
+			if tt.credential != "" {
+				job += `,"credential":"c"`
+				run.Credentials = map[string]json.RawMessage{"c": json.RawMessage(tt.credential)}
+			}
+			run.Plan = json.RawMessage(`{"id":"` + newRunID() + `","jobs":[` + job + `}]}`)
+			if tt.input != "" {
+				run.Dataclip = json.RawMessage(tt.input)
+			}
+			record := w.run(t.Context(), runner.Limits{}, run)
+			var state struct{ Seen string }
+			require.NoError(t, json.Unmarshal(record.FinalState, &state), record.ErrorMessage)
+			require.JSONEq(t, tt.want, state.Seen)
+		})
+	}
+}

@@ -1,0 +1,66 @@
+package js
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/runner"
+)
+
+func TestTimers(t *testing.T) {
+	tests := []struct {
+		name, body, want string
+		took             time.Duration
+	}{
+		{name: "in order of time, then of start", body: `fn(() => new Promise(r => { const l = []; for (const [n, ms] of [['c', 9], ['a', 3], ['b', 3]]) setTimeout(x => { l.push(x); if (l.length === 3) r({ l }); }, ms, n); }))`, want: `{"l":["a","b","c"]}`, took: 9 * time.Millisecond},
+		{name: "long", body: `fn(() => new Promise(r => setTimeout(r, 2e5, { ok: 1 })))`, want: `{"ok":1}`, took: 200 * time.Second},
+		{name: "cleared", body: `fn(() => new Promise(r => { const t = setTimeout(r, 5, { no: 1 }); clearTimeout(t); clearTimeout(t); clearTimeout(undefined); clearTimeout({}); setTimeout(r, 50, { ok: 1 }); }))`, want: `{"ok":1}`, took: 50 * time.Millisecond},
+		{name: "cleared by its number", body: `fn(() => new Promise(r => { clearTimeout(+setTimeout(r, 5, { no: 1 })); setTimeout(r, 6, { ok: 1 }); }))`, want: `{"ok":1}`, took: 6 * time.Millisecond},
+		{name: "interval", body: `fn(() => new Promise(r => { let n = 0; const t = setInterval(() => { if (++n === 3) { clearInterval(t); setTimeout(r, 100, { n }); } }, 10); }))`, want: `{"n":3}`, took: 130 * time.Millisecond},
+		{name: "microtasks before timers", body: `fn(() => new Promise(r => { const l = []; setTimeout(() => { l.push('timer'); queueMicrotask(() => l.push('its microtask')); }); setTimeout(() => { l.push('next'); r({ l }); }); Promise.resolve().then(() => l.push('promise')); queueMicrotask(() => l.push('microtask')); }))`, want: `{"l":["promise","microtask","timer","its microtask","next"]}`, took: time.Millisecond},
+		{name: "pending at the end", body: `fn(s => { setTimeout(() => console.log('late'), 1e6); setInterval(() => {}, 1); return { ok: 1 }; })`, want: `{"ok":1}`},
+		{name: "immediate", body: `fn(() => new Promise(r => setImmediate(r, { ok: 1 })))`, want: `{"ok":1}`, took: time.Millisecond},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWire(t)
+				begin := time.Now()
+				record := w.run(t.Context(), runner.Limits{}, oneJob(tt.body))
+				require.Equal(t, "success", record.Reason, record.ErrorMessage)
+				require.JSONEq(t, tt.want, string(record.FinalState))
+				require.Equal(t, tt.took, time.Since(begin))
+				require.Empty(t, lines(t, record, "JOB"))
+			})
+		})
+	}
+}
+
+func TestTheTimeLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		record := newWire(t).run(t.Context(), runner.Limits{RunTimeout: 90 * time.Second}, oneJob(`fn(() => { console.log('waiting'); return new Promise(() => {}); })`))
+		require.Equal(t, []string{"kill", "TimeoutError", "Workflow failed to return within 90000ms"}, []string{record.Reason, record.ErrorType, record.ErrorMessage})
+		require.Equal(t, []string{`"waiting"`}, lines(t, record, "JOB"))
+	})
+}
+
+// A worker that stops ends its runs; that is no fault of theirs.
+func TestCancellation(t *testing.T) {
+	for _, body := range []string{
+		`fn(() => new Promise(r => setTimeout(r, 1e6)))`,
+		`fn(() => new Promise(() => {}))`,
+	} {
+		t.Run(body, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				record := newWire(t).run(ctx, runner.Limits{}, oneJob(body))
+				require.Equal(t, "cancel", record.Reason, record.ErrorMessage)
+			})
+		})
+	}
+}

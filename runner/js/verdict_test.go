@@ -1,0 +1,73 @@
+package js
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// An error is reported with its place in the job as its user wrote it, however
+// the compiler changed the text.
+func TestErrorsHaveTheirPlace(t *testing.T) {
+	tests := []struct {
+		name, body   string
+		line, column int
+	}{
+		{name: "in an operation", body: "fn(s => s);\nfn(s =>\n  s.data.a.b);", line: 3, column: 11},
+		{name: "in a function", body: "\n\nfunction helper(o) {\n  return o.a.b;\n}\nfn(s => helper(s.data));", line: 4, column: 13},
+		{name: "after characters outside the BMP", body: "fn(s => '😀' + s.a.b);", line: 1, column: 20},
+		{name: "in a lazy argument", body: "log($.a.b.c);", line: 1, column: 9},
+		{name: "behind a function that is bounded", body: "fn(s => [1].map(x =>\n  s.a.b));", line: 2, column: 6},
+	}
+	w := newWire(t)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			record := w.job(tt.body)
+			require.Equal(t, "RuntimeError", record.ErrorType, record.ErrorMessage)
+			var state struct {
+				Errors map[string]struct {
+					Pos           struct{ Line, Column int }
+					Step, Subtype string
+				}
+			}
+			require.NoError(t, json.Unmarshal(record.FinalState, &state))
+			got := state.Errors["a"]
+			require.Equal(t, "a TypeError", got.Step+" "+got.Subtype)
+			require.Equal(t, tt.line, got.Pos.Line)
+			require.InDelta(t, tt.column, got.Pos.Column, 2)
+		})
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	tests := []struct{ name, body, reason, kind, message string }{
+		{name: "an error class of the job", body: `class E extends TypeError {} fn(() => { throw new E('x'); })`, reason: "fail", kind: "JobError", message: "x"},
+		{name: "severity crash", body: `fn(() => { throw Object.assign(new Error('x'), { severity: 'crash' }); })`, reason: "crash", kind: "RuntimeCrash", message: "Error: x"},
+		{name: "severity kill of another name", body: `fn(() => { throw Object.assign(new Error('x'), { severity: 'kill' }); })`, reason: "fail", kind: "JobError", message: "x"},
+		{name: "a symbol", body: `fn(() => { throw Symbol('x'); })`, reason: "fail", kind: "JobError", message: ""},
+		{name: "eval that is caught", body: `fn(() => { try { eval('1'); } catch (e) { throw e; } })`, reason: "kill", kind: "SecurityError", message: "Illegal eval statement detected"},
+		{name: "the constructor of functions", body: `fn(() => (() => {}).constructor('return 1')())`, reason: "kill", kind: "SecurityError", message: "Illegal eval statement detected"},
+		{name: "the constructor of async generators", body: `fn(() => Object.getPrototypeOf(async function* () {}).constructor('yield 1'))`, reason: "kill", kind: "SecurityError", message: "Illegal eval statement detected"},
+		{name: "a timer of text", body: `fn(() => setTimeout('1', 1))`, reason: "fail", kind: "RuntimeError", message: `TypeError: The "callback" argument must be of type function.`},
+		{name: "import of a file", body: `fn(async () => import('./x.js'))`, reason: "fail", kind: "RuntimeError", message: "TypeError: A dynamic import callback was not specified."},
+		{name: "uncaught in a microtask", body: `fn(() => new Promise(() => queueMicrotask(() => { throw new Error('x'); })))`, reason: "crash", kind: "ExecutionError", message: "x"},
+		{name: "rejected in an async function that nobody waits for", body: `fn(s => { (async () => { await null; throw new Error('x'); })(); return s; })`, reason: "crash", kind: "ExecutionError", message: "x"},
+		{name: "rejected, and handled in time", body: `fn(async s => { const p = Promise.reject(new Error('x')); await null; await p.catch(() => {}); return s; })`, reason: "success"},
+		{name: "rejected, and handled too late", body: `fn(async s => { const p = Promise.reject(new Error('x')); await new Promise(r => setTimeout(r, 5)); await p.catch(() => {}); return s; })`, reason: "crash", kind: "ExecutionError", message: "x"},
+		{name: "an export that is no list", body: `export default {}`, reason: "crash", kind: "RuntimeCrash", message: "InvalidExportsError: Invalid exports in job expression: exports must be an array"},
+		{name: "BigInt", body: `fn(() => ({ n: 2n ** 64n, d: { list: [1n] } }))`, reason: "success"},
+	}
+	w := newWire(t)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			record := w.job(tt.body)
+			require.Equal(t, []string{tt.reason, tt.kind, tt.message}, []string{record.Reason, record.ErrorType, record.ErrorMessage})
+		})
+	}
+}
+
+func TestAStateThatIsNotFitForJSON(t *testing.T) {
+	record := newWire(t).job(`fn(s => { s.n = 2n ** 64n; s.d = { list: [1n, s.data] }; s.self = s; return s; })`)
+	require.JSONEq(t, `{"data":{},"n":"18446744073709551616","d":{"list":["1",{}]},"self":"[Circular]"}`, string(record.FinalState))
+}

@@ -1,5 +1,15 @@
 package js
 
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
 // differences are the recorded runs that come to something else here, and why.
 // docs/compatibility.md lists the same.
 var differences = map[string]string{
@@ -30,3 +40,19 @@ const (
 	wrapped       = `a final state that is no object is sent as {"value": …}; Lightning loses a run that ends with anything else`
 	laterSyntax   = "syntax that OpenFn's compiler refuses is accepted"
 )
+
+// docs/compatibility.md has a row for each difference, and no other.
+func TestTheDocumentedDifferences(t *testing.T) {
+	page, err := os.ReadFile("../../docs/compatibility.md")
+	require.NoError(t, err)
+	documented := make(map[string]string)
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (.+) \\|$").FindAllStringSubmatch(string(page), -1) {
+		documented[row[1]] = row[2]
+	}
+	require.Equal(t, differences, documented)
+
+	files, err := filepath.Glob("testdata/runs/*.json")
+	require.NoError(t, err)
+	require.Contains(t, string(page), fmt.Sprintf("%d runs of OpenFn", len(files)))
+	require.Contains(t, string(page), fmt.Sprintf("**%d come to the same**", len(files)-len(differences)))
+}

@@ -65,5 +65,5 @@ func ExampleNew() {
 	record, _ := server.Inspect(outcome.RunID)
 	fmt.Println(outcome.Reason, string(record.FinalState))
 	// Output:
-	// success {"data":{},"total":42}
+	// success {"total":42}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/phxworker/phxworker/runner"
@@ -32,7 +33,7 @@ type visit struct {
 
 // leaf is what a step without a following one came to.
 type leaf struct {
-	id    string
+	name  string
 	state json.RawMessage
 }
 
@@ -112,7 +113,7 @@ func (x *execution) visit(ctx context.Context, v visit) error {
 	report.Complete(result)
 	x.enqueue(next, report, state)
 	if result.Leaf {
-		x.leafs = append(x.leafs, leaf{id: x.leafID(v.node.id), state: state})
+		x.leafs = append(x.leafs, leaf{name: x.leafName(v.node.id), state: state})
 	}
 	return nil
 }
@@ -123,19 +124,14 @@ func (x *execution) enqueue(nodes []*node, from *runner.Step, state json.RawMess
 	}
 }
 
-// leafID names a leaf in the final state. A job that was executed more than
+// leafName names a leaf in the final state. A job that was executed more than
 // once gets a number from the second time on.
-func (x *execution) leafID(id string) string {
-	count := 0
-	for _, l := range x.leafs {
-		if l.id == id || (len(l.id) > len(id) && l.id[:len(id)+1] == id+"-") {
-			count++
-		}
+func (x *execution) leafName(job string) string {
+	name := job
+	for n := 1; slices.ContainsFunc(x.leafs, func(l leaf) bool { return l.name == name }); n++ {
+		name = fmt.Sprintf("%s-%d", job, n)
 	}
-	if count == 0 {
-		return id
-	}
-	return fmt.Sprintf("%s-%d", id, count)
+	return name
 }
 
 // finalState is the state of the only leaf that left one, else an object of
@@ -159,7 +155,7 @@ func (x *execution) finalState() json.RawMessage {
 	}
 	var out bytes.Buffer
 	for i, l := range states {
-		name, _ := json.Marshal(l.id) // a string cannot fail to marshal
+		name, _ := json.Marshal(l.name) // a string cannot fail to marshal
 		out.WriteByte("{,"[min(i, 1)])
 		out.Write(name)
 		out.WriteByte(':')

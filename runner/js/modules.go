@@ -14,6 +14,10 @@ const (
 	globalsModule = "globals"
 )
 
+// handoverName is a global by which the modules of adaptors get at what they
+// export, before any code of the job runs.
+const handoverName = "__adaptor"
+
 // jobFacts tells the prelude what to load.
 func (s *step) jobFacts() string {
 	facts := struct {

@@ -94,7 +94,7 @@ func (b *sandbox) serve(args []any) (any, error) {
 	operation, _ := args[0].(string)
 	switch operation {
 	case "intl":
-		return nil, intl.Register(b.vm, intl.TimeZone("UTC"))
+		return nil, intl.Register(b.vm)
 	case "uuid":
 		return uuid.NewString(), nil
 	case "random":

@@ -42,6 +42,12 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 
 func TestVerdicts(t *testing.T) {
 	tests := []struct{ name, body, reason, kind, message string }{
+		{name: "in a named function", body: `function f() { throw new Error('x'); } fn(f)`, reason: "fail", kind: "JobError", message: "x"},
+		{name: "undeclared in a named function", body: `function f() { return nowhere; } fn(f)`, reason: "crash", kind: "RuntimeCrash", message: "ReferenceError: 'nowhere' is not defined"},
+		{name: "in a method, after a wait", body: `class C { async m() { await null; throw new RangeError('x'); } } fn(() => new C().m())`, reason: "fail", kind: "RuntimeError", message: "RangeError: x"},
+		{name: "in a callback of an operation", body: `cursor('x', { format: () => { throw new Error('x'); } })`, reason: "fail", kind: "JobError", message: "x"},
+		{name: "without an end", body: `const f = n => f(n + 1) + 1; fn(f)`, reason: "fail", kind: "RuntimeError", message: "RangeError: Maximum call stack size exceeded"},
+		{name: "with toJSON for all objects", body: `Object.prototype.toJSON = () => ({ kind: 'object', severity: 'kill' }); fn(() => { throw new Error('x'); })`, reason: "fail", kind: "JobError", message: "x"},
 		{name: "an error class of the job", body: `class E extends TypeError {} fn(() => { throw new E('x'); })`, reason: "fail", kind: "JobError", message: "x"},
 		{name: "severity crash", body: `fn(() => { throw Object.assign(new Error('x'), { severity: 'crash' }); })`, reason: "crash", kind: "RuntimeCrash", message: "Error: x"},
 		{name: "severity kill of another name", body: `fn(() => { throw Object.assign(new Error('x'), { severity: 'kill' }); })`, reason: "fail", kind: "JobError", message: "x"},

@@ -59,10 +59,11 @@ function isError(value) {
 // in Go.
 function facts(thrown) {
   if (thrown === null || (typeof thrown !== 'object' && typeof thrown !== 'function')) {
-    return stringify({ kind: thrown === null ? 'null' : typeof thrown, text: TextOf(thrown) });
+    return stringify({ __proto__: null, kind: thrown === null ? 'null' : typeof thrown, text: TextOf(thrown) });
   }
   const constructor = read(thrown, 'constructor');
   return stringify({
+    __proto__: null, // nor a toJSON that a job gave to all objects
     kind: 'object',
     error: isError(thrown),
     origin: weakGet(origins, thrown),

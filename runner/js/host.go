@@ -1,0 +1,94 @@
+package js
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/phxworker/phxworker/runner"
+)
+
+// serve answers the prelude.
+func (s *step) serve(operation string, args []any) (any, error) {
+	switch operation {
+	case "log":
+		s.logLine(stringAt(args, 0), stringAt(args, 1), args[2:])
+	case "timer":
+		s.timers.add(numberAt(args, 0), time.Duration(numberAt(args, 1))*time.Millisecond)
+	case "clear":
+		s.timers.remove(numberAt(args, 0))
+	case "uncaught":
+		s.uncaught(readThrown(stringAt(args, 0)), json.RawMessage(stringAt(args, 1)))
+	case "stateless":
+		s.report.Log(noStateLine(numberAt(args, 0)))
+	case "settled":
+		s.settled = true
+		s.ending = ending{position: numberAt(args, 1), phase: stringAt(args, 2)}
+		if facts := stringAt(args, 0); facts != "" {
+			s.ending.thrown = readThrown(facts)
+		}
+	case "state":
+		s.final = final{
+			state: rawAt(args, 0), webhookResponse: rawAt(args, 2),
+			unserialisable: stringAt(args, 1) == "unserialisable",
+		}
+		if own := stringAt(args, 1); own != "" && !s.final.unserialisable {
+			s.final.own = readThrown(own)
+		}
+	}
+	return nil, nil
+}
+
+// uncaught ends the run for an error that no code of the job can catch any
+// more.
+func (s *step) uncaught(t *thrown, logged json.RawMessage) {
+	if s.crash != nil || s.settled && s.final.state != nil {
+		return
+	}
+	s.report.Log(runner.TextLine("error", "ADA", "Uncaught exception in worker thread (workflow "+s.run.ID+" )"))
+	s.report.Log(runner.Line{Level: "error", Source: "ADA", Message: []json.RawMessage{logged}})
+	s.crash = &runner.Failure{Reason: runner.Crash, Type: "ExecutionError", Message: t.text()}
+	s.box.vm.Interrupt()
+}
+
+// The arguments of the prelude's calls. One that is missing or undefined is
+// empty.
+
+func stringAt(args []any, i int) string {
+	if i >= len(args) {
+		return ""
+	}
+	text, _ := args[i].(string)
+	return text
+}
+
+func rawAt(args []any, i int) json.RawMessage {
+	if text := stringAt(args, i); text != "" {
+		return json.RawMessage(text)
+	}
+	return nil
+}
+
+func numberAt(args []any, i int) int {
+	if i >= len(args) {
+		return 0
+	}
+	switch n := args[i].(type) {
+	case int:
+		return n
+	case int32:
+		return int(n)
+	case int64:
+		return int(n)
+	case float64:
+		return int(n)
+	}
+	return 0
+}
+
+// orNull makes a JSON text of one that may be missing.
+func orNull(text json.RawMessage) string {
+	if len(text) == 0 {
+		return "null"
+	}
+	return string(text)
+}

@@ -1,0 +1,78 @@
+package js
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/phxworker/phxworker/runner"
+)
+
+// ending is how a job's operations ended.
+type ending struct {
+	thrown   *thrown // nil when they all returned
+	position int     // the operation last begun, from 0; -1 before the first
+	phase    string  // "globals", "load" or "operation"
+}
+
+// final is a step's state as the prelude hands it over.
+type final struct {
+	state           json.RawMessage // nil for none
+	webhookResponse json.RawMessage
+	own             *thrown // what the state has for this job in its errors
+	unserialisable  bool
+}
+
+// outcome is how a step ended that ran to its end, well or not.
+type outcome struct {
+	reason            runner.Reason
+	stepType, message string
+	failure           *runner.Failure // when the run ends with the step
+	state             json.RawMessage
+	webhookResponse   json.RawMessage
+	failed            bool // the state has an error of this job
+	memory            runner.Memory
+	verdict           verdict
+}
+
+// stateShare is the part of the memory limit that a state may take as JSON.
+const stateShare = 0.25
+
+// conclude takes over the state that the step leaves behind.
+func (s *step) conclude(ctx context.Context, verdict verdict, limit uint64) (outcome, error) {
+	failed := ""
+	if verdict.reason != runner.Success {
+		failed = string(verdict.entry)
+	}
+	removed, err := json.Marshal(s.engine.cfg.StatePropsToRemove)
+	if err != nil {
+		return outcome{}, err
+	}
+	memory := runner.Memory{Job: s.box.watch.peak, System: s.box.watch.peak}
+
+	// Writing the state is not the job's doing and has memory of its own:
+	// more than the largest state that may come out needs while it grows.
+	s.box.limitMemory(2 * limit)
+	_, err = s.box.call("finish", failed, s.node.id, string(removed))
+	if s.box.watch.exhausted || float64(len(s.final.state)) > stateShare*float64(limit) {
+		return outcome{}, &runner.Failure{
+			Reason: runner.Kill, Type: "StateTooLargeError",
+			Message: "State exceeds the limit of " + runner.FormatMB(s.run.Limits.MemoryMB*stateShare),
+		}
+	}
+	if err := s.check(ctx, err); err != nil {
+		return outcome{}, err
+	}
+	if s.final.unserialisable {
+		return outcome{}, &runner.Failure{Reason: runner.Crash, Type: "SyntaxError", Message: `"undefined" is not valid JSON`}
+	}
+	out := outcome{
+		reason: verdict.reason, stepType: verdict.stepType, message: verdict.message, failure: verdict.failure,
+		state: s.final.state, webhookResponse: s.final.webhookResponse,
+		failed: s.final.own != nil, memory: memory, verdict: verdict,
+	}
+	if own := s.final.own; own != nil && out.reason == runner.Success {
+		// The job says so itself, or was handed such a state.
+		out.reason, out.stepType, out.message = runner.Fail, own.Name, own.Text
+	}
+	return out, nil
+}

@@ -20,7 +20,7 @@ func (c *conn) dispatch(f *frame.Frame) {
 	}
 	switch f.Event {
 	case frame.Error:
-		c.lose(j, errCrashed)
+		c.lose(j, ErrCrashed)
 	case frame.Close:
 		c.lose(j, ErrEnded)
 	default:

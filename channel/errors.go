@@ -20,6 +20,10 @@ var (
 	ErrLeft = errors.New("the topic was left")
 	// ErrEnded says that the server ended the channel (phx_close).
 	ErrEnded = errors.New("the server closed the topic")
+	// ErrCrashed says that the channel crashed on the server (phx_error), be it
+	// over a push or for a reason of its own. The pushes in flight are
+	// ErrOutcomeUnknown and wrap it; the topic joins again.
+	ErrCrashed = errors.New("the channel crashed on the server")
 	// ErrTaken says that the topic is joined on this socket already. Phoenix
 	// would close the older of the two.
 	ErrTaken = errors.New("the topic is joined on this socket already; leave it first, or use another socket")
@@ -27,7 +31,6 @@ var (
 
 // The ways a join is lost while its topic goes on.
 var (
-	errCrashed     = errors.New("the channel crashed on the server")
 	errUnmatched   = errors.New("the server does not hold the topic as joined any more")
 	errJoinTimeout = errors.New("the server did not answer the join in time")
 	errNotJoined   = errors.New("the topic is not joined just now")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strconv"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,6 +19,7 @@ func (r *Runner) execute(ctx context.Context, run *Run) (Result, *Failure) {
 		err    error
 	}
 	ended := make(chan end, 1)
+	var left atomic.Bool // the run has gone on without the engine
 	go func() {
 		// What stands if Execute neither returns nor panics but ends its
 		// goroutine.
@@ -28,6 +30,9 @@ func (r *Runner) execute(ctx context.Context, run *Run) (Result, *Failure) {
 				e = end{err: &Failure{Reason: Crash, Type: "Panic", Message: fmt.Sprintf("panic: %v", v)}}
 			}
 			ended <- e
+			if left.Load() {
+				run.log.Warn("an engine that had been left behind has returned after all")
+			}
 		}()
 		result, err := r.cfg.Engine.Execute(ctx, run)
 		e = end{result, err}
@@ -44,6 +49,7 @@ func (r *Runner) execute(ctx context.Context, run *Run) (Result, *Failure) {
 	case e := <-ended:
 		return e.result, failureOf(ctx, e.err)
 	case <-grace.C:
+		left.Store(true)
 		run.log.Error("the engine did not stop when its context ended; the run goes on without it", "grace", r.cfg.EngineGrace)
 		return Result{}, failureOf(ctx, context.Cause(ctx))
 	}

@@ -6,20 +6,40 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/phxworker/phxworker/channel"
 )
+
+// fetcher reads from a run's topic what the run needs. Reading the plan or a
+// credential twice does no harm, so such a read is repeated until it has an
+// answer; the input is another matter, see dataclip.
+type fetcher struct {
+	topic   *channel.Topic
+	timeout time.Duration // after which a read is repeated on a live join
+	log     *slog.Logger
+}
 
 type idPayload struct {
 	ID string `json:"id"`
 }
 
-// fetchPlan fetches and reads the plan of a run.
-func fetchPlan(ctx context.Context, topic *channel.Topic) (*Plan, error) {
-	reply, _, err := get(ctx, topic, "fetch:plan", struct{}{})
+// maxPlan is the largest plan that is executed, in bytes: what Lightning takes
+// in one message, and far more than a workflow has.
+const maxPlan = 11_000_000
+
+func (f *fetcher) plan(ctx context.Context) (*Plan, error) {
+	reply, err := f.get(ctx, "fetch:plan", struct{}{})
 	if err != nil {
 		return nil, fetchFailure(err, "PlanError", "Failed to load the plan: [fetch:plan] %s")
+	}
+	if len(reply.Response) > maxPlan {
+		return nil, &Failure{
+			Reason: Exception, Type: "PlanError",
+			Message: fmt.Sprintf("The plan has %d bytes, over the limit of %d", len(reply.Response), maxPlan),
+		}
 	}
 	plan, err := ParsePlan(reply.Response)
 	if err != nil {
@@ -28,28 +48,40 @@ func fetchPlan(ctx context.Context, topic *channel.Topic) (*Plan, error) {
 	return plan, nil
 }
 
-// fetchDataclip returns the JSON of the run's input, or nil.
-func fetchDataclip(ctx context.Context, topic *channel.Topic, id string) (json.RawMessage, error) {
+// dataclip returns the JSON of the run's input, or nil.
+//
+// A server that erases what was read answers a second reading with nothing. So
+// the first one is waited for while the join lives, and what comes after a join
+// was lost is not taken when it is empty: a run must not go ahead on that.
+func (f *fetcher) dataclip(ctx context.Context, id string) (json.RawMessage, error) {
 	if id == "" {
 		return nil, nil
 	}
-	reply, again, err := get(ctx, topic, "fetch:dataclip", idPayload{id})
-	if err != nil {
-		return nil, fetchFailure(err, "DataClipError", "Failed to load dataclip "+id+": [fetch:dataclip] %s")
+	failed := func(why string) error {
+		return &Failure{Reason: Exception, Type: "DataClipError", Message: "Failed to load dataclip " + id + ": " + why}
 	}
-	body, err := dataclipBody(reply)
-	if err != nil {
-		return nil, &Failure{Reason: Exception, Type: "DataClipError", Message: fmt.Sprintf("Failed to load dataclip %s: %s", id, err)}
-	}
-	if again && string(body) == "null" {
-		// A server that erases what was read answers a second reading with
-		// nothing, and a run must not go ahead on that silently.
-		return nil, &Failure{
-			Reason: Exception, Type: "DataClipError",
-			Message: "Failed to load dataclip " + id + ": the connection was lost while it was read, and it was empty afterwards",
+	again := false
+	for {
+		reply, err := f.topic.Push(ctx, "fetch:dataclip", idPayload{id})
+		switch {
+		case err == nil:
+			body, err := dataclipBody(reply)
+			if err != nil {
+				return nil, failed(err.Error())
+			}
+			if again && (body == nil || string(body) == "null") {
+				return nil, failed("the connection was lost while it was read, and it was empty afterwards")
+			}
+			return body, nil
+		case errors.Is(err, channel.ErrOutcomeUnknown):
+			again = true
+		case !errors.Is(err, channel.ErrNotSent):
+			return nil, fetchFailure(err, "DataClipError", "Failed to load dataclip "+id+": [fetch:dataclip] %s")
+		}
+		if _, err := f.topic.Ready(ctx); err != nil {
+			return nil, err
 		}
 	}
-	return body, nil
 }
 
 // dataclipBody returns the JSON text of a dataclip: the whole of a binary reply
@@ -78,9 +110,9 @@ func dataclipBody(reply channel.Reply) (json.RawMessage, error) {
 // base64.
 type byteValue uint8
 
-// fetchCredentials returns the credential of each job that has one, by job id.
-// One that several jobs share is fetched once.
-func fetchCredentials(ctx context.Context, topic *channel.Topic, jobs []Job) (map[string]json.RawMessage, error) {
+// credentials returns the credential of each job that has one, by job id. One
+// that several jobs share is fetched once.
+func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.RawMessage, error) {
 	var credentials map[string]json.RawMessage
 	fetched := make(map[string]json.RawMessage)
 	var missing []string
@@ -89,7 +121,7 @@ func fetchCredentials(ctx context.Context, topic *channel.Topic, jobs []Job) (ma
 		if id != "" {
 			known, ok := fetched[id]
 			if !ok {
-				reply, _, err := get(ctx, topic, "fetch:credential", idPayload{id})
+				reply, err := f.get(ctx, "fetch:credential", idPayload{id})
 				var refused *channel.RefusedError
 				if err != nil && !errors.As(err, &refused) {
 					return nil, err
@@ -116,22 +148,36 @@ func fetchCredentials(ctx context.Context, topic *channel.Topic, jobs []Job) (ma
 	return credentials, nil
 }
 
-// get pushes a read, as often as it takes: reading twice does no harm, and a
-// run must not be lost for a reply that was. again reports whether it was sent
-// more than once.
-func get(ctx context.Context, topic *channel.Topic, event string, payload any) (reply channel.Reply, again bool, err error) {
+// credentialsAgain fetches the credentials for the server's sake: it scrubs their
+// secrets from the log of a run, but forgets them with each join.
+func (f *fetcher) credentialsAgain(ctx context.Context, jobs []Job) {
+	if _, err := f.credentials(ctx, jobs); err != nil {
+		f.log.Warn("the credentials could not be fetched again after a rejoin; the server will not scrub them from the log", "error", err)
+	}
+}
+
+// get pushes a read, as often as it takes. A refusal is an answer.
+func (f *fetcher) get(ctx context.Context, event string, payload any) (channel.Reply, error) {
 	for {
-		reply, err = topic.Push(ctx, event, payload)
+		reply, err := f.getOnce(ctx, event, payload)
 		switch {
-		case errors.Is(err, channel.ErrOutcomeUnknown):
-			again = true
-		case !errors.Is(err, channel.ErrNotSent):
-			return reply, again, err
+		case errors.Is(err, errOverdue):
+			f.log.Warn("the server has not answered; reading again", "event", event, "after", f.timeout)
+		case !errors.Is(err, channel.ErrOutcomeUnknown) && !errors.Is(err, channel.ErrNotSent):
+			return reply, err
 		}
-		if _, err := topic.Ready(ctx); err != nil {
-			return channel.Reply{}, again, err
+		if _, err := f.topic.Ready(ctx); err != nil {
+			return channel.Reply{}, err
 		}
 	}
+}
+
+var errOverdue = errors.New("the server has not answered in time")
+
+func (f *fetcher) getOnce(ctx context.Context, event string, payload any) (channel.Reply, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, errOverdue)
+	defer cancel()
+	return f.topic.Push(ctx, event, payload)
 }
 
 // fetchFailure makes a refusal an Exception with its response in the message;

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -10,21 +9,29 @@ import (
 	"github.com/phxworker/phxworker/channel"
 )
 
-// outbox sends the events of one run, one at a time and in order, and keeps
-// each until the server has answered it.
+// outbox holds the events of one run in order, each until the server has
+// acknowledged or refused it, and sends them one at a time. The head is the
+// one that is sent; those behind it are unsent.
 type outbox struct {
 	topic    *channel.Topic
 	log      *slog.Logger
 	limit    int           // bytes of events that may wait
 	patience time.Duration // until an unanswered event is worth a warning
+	// rejoined is called by the sender before the first event of a join that
+	// is not the first.
+	rejoined func(ctx context.Context)
 
-	mu     sync.Mutex
-	queue  []queued // the head is the one being sent
-	bytes  int
-	closed bool          // no more events will come
-	dead   bool          // nothing will be sent any more
-	work   chan struct{} // capacity one: the queue or closed changed
-	room   chan struct{} // closed and replaced when events have left
+	// epoch counts the joins of the topic; the sender's own.
+	epoch int
+
+	mu        sync.Mutex
+	queue     []queued
+	bytes     int
+	delivered int
+	closed    bool          // no more events will come
+	dead      bool          // nothing will be sent any more
+	work      chan struct{} // capacity one: the queue or closed changed
+	room      chan struct{} // closed and replaced when events have left
 }
 
 type queued struct {
@@ -39,7 +46,9 @@ const overhead = 256
 func newOutbox(topic *channel.Topic, log *slog.Logger, limit int, patience time.Duration) *outbox {
 	return &outbox{
 		topic: topic, log: log, limit: limit, patience: patience,
-		work: make(chan struct{}, 1), room: make(chan struct{}),
+		rejoined: func(context.Context) {},
+		epoch:    1,
+		work:     make(chan struct{}, 1), room: make(chan struct{}),
 	}
 }
 
@@ -49,8 +58,11 @@ func (o *outbox) put(done <-chan struct{}, e event, size int) {
 	size += overhead
 	for {
 		o.mu.Lock()
-		if o.bytes == 0 || o.bytes+size <= o.limit || o.dead {
-			o.appendLocked(e, size)
+		fits := o.bytes == 0 || o.bytes+size <= o.limit
+		if fits || o.dead {
+			if fits { // what does not fit into a dead outbox is lost with it
+				o.appendLocked(e, size)
+			}
 			o.mu.Unlock()
 			return
 		}
@@ -72,7 +84,7 @@ func (o *outbox) force(e event) {
 }
 
 func (o *outbox) appendLocked(e event, size int) {
-	if o.dead || o.closed {
+	if o.closed {
 		return
 	}
 	o.queue = append(o.queue, queued{e, size})
@@ -97,15 +109,23 @@ func (o *outbox) signalLocked() {
 }
 
 // run sends until the outbox is closed and empty. It returns an error when the
-// rest cannot be delivered: the topic has ended, or ctx.
+// rest cannot be delivered: the topic has ended, or ctx. What was not
+// acknowledged then stays, for undelivered to tell.
 func (o *outbox) run(ctx context.Context) error {
+	err := o.sendAll(ctx)
+	if err != nil {
+		o.die()
+	}
+	return err
+}
+
+func (o *outbox) sendAll(ctx context.Context) error {
 	for {
 		e, last := o.head()
 		switch {
 		case e != nil:
 			refusal, err := o.deliver(ctx, e)
 			if err != nil {
-				o.die()
 				return err
 			}
 			e.settled(refusal)
@@ -116,10 +136,8 @@ func (o *outbox) run(ctx context.Context) error {
 			select {
 			case <-o.work:
 			case <-ctx.Done():
-				o.die()
 				return context.Cause(ctx)
 			case <-o.topic.Done():
-				o.die()
 				return o.topic.Err()
 			}
 		}
@@ -143,57 +161,30 @@ func (o *outbox) pop() {
 	o.bytes -= o.queue[0].size
 	o.queue[0] = queued{} // let the event go, the array stays
 	o.queue = o.queue[1:]
-	close(o.room)
-	o.room = make(chan struct{})
+	o.delivered++
+	o.makeRoomLocked()
 }
 
+// die lets go of those who wait for room that will not come.
 func (o *outbox) die() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.dead = true
-	o.queue = nil
-	o.bytes = 0
+	o.makeRoomLocked()
+}
+
+func (o *outbox) makeRoomLocked() {
 	close(o.room)
 	o.room = make(chan struct{})
 }
 
-// deliver pushes one event until the server has answered it. A refusal is an
-// answer; err is for what ends the outbox.
-//
-// The event is pushed again only when the join was lost: on a live join, a
-// reply that is late must be waited for, because the first copy may have been
-// applied and a second one would crash the topic.
-func (o *outbox) deliver(ctx context.Context, e event) (refusal, err error) {
-	pushedBefore := false
-	for {
-		err := o.push(ctx, e)
-		var refused *channel.RefusedError
-		var tooLarge *channel.TooLargeError
-		switch {
-		case err == nil:
-			return nil, nil
-		case errors.As(err, &refused) && pushedBefore:
-			o.log.Info("event refused after it was sent again; the first copy had arrived", "event", e.name(), "error", err)
-			return nil, nil
-		case errors.As(err, &refused), errors.As(err, &tooLarge):
-			o.log.Warn("the server does not take an event of the run", "event", e.name(), "error", err)
-			return err, nil
-		case errors.Is(err, channel.ErrOutcomeUnknown):
-			pushedBefore = true
-		case !errors.Is(err, channel.ErrNotSent):
-			return nil, err
-		}
-		if _, err := o.topic.Ready(ctx); err != nil {
-			return nil, err
-		}
+// undelivered returns the events that the server has not acknowledged, oldest
+// first, and how many it has. It must not be called before run has returned.
+func (o *outbox) undelivered() (rest []event, delivered int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, q := range o.queue {
+		rest = append(rest, q.event)
 	}
-}
-
-func (o *outbox) push(ctx context.Context, e event) error {
-	overdue := time.AfterFunc(o.patience, func() {
-		o.log.Warn("the server has not answered yet; still waiting", "event", e.name(), "after", o.patience)
-	})
-	defer overdue.Stop()
-	_, err := o.topic.Push(ctx, e.name(), e.payload())
-	return err
+	return rest, o.delivered
 }

@@ -29,7 +29,11 @@ type Run struct {
 	scrub       *scrubber
 	outbox      *outbox
 	log         *slog.Logger
+	token       string          // opens the topic; for the spool
 	done        <-chan struct{} // closed when the engine's context ends
+	webhook     webhook         // the sender's own
+	// logsAtMostOnce keeps lines from being sent again.
+	logsAtMostOnce bool
 
 	mu    sync.Mutex
 	open  []*Step // started and not completed, oldest first

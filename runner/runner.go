@@ -33,6 +33,13 @@ type Config struct {
 	// ReportGrace is how long the last events may take after the context of
 	// [Runner.Run] ended. Defaults to 15 s.
 	ReportGrace time.Duration
+	// LogsAtMostOnce sends no log line again of which nobody knows whether it
+	// arrived. By default each arrives at least once, and Lightning stores one
+	// that comes twice twice.
+	LogsAtMostOnce bool
+	// Spool is the folder for what could not be reported; see [Spooled].
+	// Defaults to none: it is logged and lost.
+	Spool string
 	// Logger defaults to one that discards.
 	Logger *slog.Logger
 }
@@ -99,7 +106,10 @@ func (r *Runner) Run(ctx context.Context, id, token string) Outcome {
 	report, stop := lingering(ctx, r.cfg.ReportGrace)
 	defer stop()
 
-	failure, err := r.follow(ctx, report, topic, id, log)
+	failure, err := r.follow(ctx, report, topic, &Run{
+		ID: id, Plan: &Plan{ID: id}, Limits: r.cfg.Limits,
+		scrub: &scrubber{}, log: log, token: token, logsAtMostOnce: r.cfg.LogsAtMostOnce,
+	})
 	if err == nil {
 		// The run is over for the server; a topic that stays behind is no
 		// fault of the run.
@@ -126,70 +136,72 @@ type joinPayload struct {
 
 // follow takes a joined run to its run:complete. The failure is nil for a
 // success; the error is for what could not be reported.
-func (r *Runner) follow(ctx, report context.Context, topic *channel.Topic, id string, log *slog.Logger) (*Failure, error) {
+func (r *Runner) follow(ctx, report context.Context, topic *channel.Topic, run *Run) (*Failure, error) {
 	working, abandon := context.WithCancelCause(ctx)
 	defer abandon(nil)
 
-	box := newOutbox(topic, log, r.cfg.OutboxBytes, r.cfg.MessageTimeout)
+	run.outbox = newOutbox(topic, run.log, r.cfg.OutboxBytes, r.cfg.MessageTimeout)
+	failure := failureOf(working, r.load(working, topic, run))
+
 	sent := make(chan error, 1)
 	go func() {
-		err := box.run(report)
+		err := run.outbox.run(report)
 		abandon(err) // an engine that nobody can hear may stop
 		sent <- err
 	}()
-
-	run, result, failure := r.attempt(working, topic, box, id, log)
+	var result Result
 	if failure == nil {
-		failure = worstLeaf(run)
+		result, failure = r.carryOut(working, run)
 	}
 	logEnd(run, failure)
-	box.close()
+	complete := newRunComplete(run, result, failure)
+	run.outbox.force(complete)
+	run.outbox.close()
 	if err := <-sent; err != nil {
-		return failure, err
+		return failure, r.giveUp(run, err)
 	}
-	return failure, complete(report, box, run, result, failure)
+	return failure, complete.refusal
 }
 
-// attempt loads the run and executes it. The run is never nil.
-func (r *Runner) attempt(ctx context.Context, topic *channel.Topic, box *outbox, id string, log *slog.Logger) (*Run, Result, *Failure) {
-	run := &Run{ID: id, Plan: &Plan{ID: id}, scrub: &scrubber{}, outbox: box, log: log, Limits: r.cfg.Limits}
-	if err := r.load(ctx, topic, run); err != nil {
-		return run, Result{}, failureOf(ctx, err)
+// load fetches what the run needs before its engine can begin.
+func (r *Runner) load(ctx context.Context, topic *channel.Topic, run *Run) error {
+	fetch := fetcher{topic: topic, timeout: r.cfg.MessageTimeout, log: run.log}
+	plan, err := fetch.plan(ctx)
+	if err != nil {
+		return err
 	}
+	run.Plan = plan
+	run.Limits = r.cfg.Limits.override(plan.Options)
+	if run.Input, err = fetch.dataclip(ctx, plan.DataclipID); err != nil {
+		return err
+	}
+	if run.credentials, err = fetch.credentials(ctx, plan.Jobs); err != nil {
+		return err
+	}
+	run.scrub = newScrubber(run.credentials)
+	run.outbox.rejoined = func(ctx context.Context) { fetch.credentialsAgain(ctx, plan.Jobs) }
+	return nil
+}
 
+// carryOut lets the engine prepare and execute a run that is loaded, within
+// its time.
+func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	ctx, cancel := context.WithTimeoutCause(ctx, run.Limits.RunTimeout, timeoutFailure(run.Limits.RunTimeout))
 	defer cancel()
 	run.done = ctx.Done()
 
 	versions, err := r.prepare(ctx, run)
 	if err != nil {
-		return run, Result{}, failureOf(ctx, err)
+		return Result{}, failureOf(ctx, err)
 	}
 	run.Versions = versions
 	run.report(&runStart{versions: versions, at: time.Now()}, 0)
 	result, failure := r.execute(ctx, run)
-	if failure != nil {
-		run.closeOpen(failure)
+	if failure == nil {
+		return result, worstLeaf(run)
 	}
-	return run, result, failure
-}
-
-// load fetches what the run needs before its engine can begin.
-func (r *Runner) load(ctx context.Context, topic *channel.Topic, run *Run) error {
-	plan, err := fetchPlan(ctx, topic)
-	if err != nil {
-		return err
-	}
-	run.Plan = plan
-	run.Limits = r.cfg.Limits.override(plan.Options)
-	if run.Input, err = fetchDataclip(ctx, topic, plan.DataclipID); err != nil {
-		return err
-	}
-	if run.credentials, err = fetchCredentials(ctx, topic, plan.Jobs); err != nil {
-		return err
-	}
-	run.scrub = newScrubber(run.credentials)
-	return nil
+	run.closeOpen(failure)
+	return result, failure
 }
 
 func (r *Runner) prepare(ctx context.Context, run *Run) (Versions, error) {

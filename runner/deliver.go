@@ -1,0 +1,121 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/phxworker/phxworker/channel"
+)
+
+// deliver pushes one event until the server has answered it. A refusal is an
+// answer; err is for what ends the outbox. The rules are those of
+// docs/delivery.md:
+//
+// The event is pushed again only when the join was lost. On a live join a reply
+// that is late must be waited for: the first copy may have been applied, and a
+// second one would crash the topic.
+//
+// After such a second push, a refusal that says the event is there already, and
+// a crash of the topic, mean that the first copy had arrived.
+//
+// An event that is too large, or refused for another reason, is offered with
+// less in it, as long as there is less to offer.
+func (o *outbox) deliver(ctx context.Context, e event) (refusal, err error) {
+	pushedBefore := false
+	for {
+		if err := o.ready(ctx); err != nil {
+			return nil, err
+		}
+		err := o.push(ctx, e)
+		var refused *channel.RefusedError
+		var tooLarge *channel.TooLargeError
+		switch {
+		case err == nil:
+			return nil, nil
+		case errors.As(err, &refused) && thereAlready(refused):
+			if pushedBefore {
+				o.log.Info("an event had arrived before the connection was lost", "event", e.name())
+				return nil, nil
+			}
+			o.log.Warn("the server has an event already that was not sent before", "event", e.name(), "error", err)
+			return err, nil
+		case errors.As(err, &refused), errors.As(err, &tooLarge):
+			if e.lessen() {
+				o.log.Warn("the server does not take an event; it is offered with less", "event", e.name(), "error", err)
+				pushedBefore = false
+				continue
+			}
+			o.log.Warn("the server does not take an event of the run", "event", e.name(), "error", err)
+			return err, nil
+		case errors.Is(err, channel.ErrCrashed) && pushedBefore:
+			o.log.Warn("the topic crashed over an event that was sent again; the first copy had arrived", "event", e.name())
+			return nil, nil
+		case errors.Is(err, channel.ErrOutcomeUnknown):
+			if !e.repeatable() {
+				o.log.Warn("an event may be lost with the connection, and is not to be sent twice", "event", e.name())
+				return err, nil
+			}
+			pushedBefore = true
+		case !errors.Is(err, channel.ErrNotSent):
+			return nil, err
+		}
+	}
+}
+
+// ready waits until the topic is joined, and does what a new join needs before
+// its first event.
+func (o *outbox) ready(ctx context.Context) error {
+	epoch, err := o.topic.Ready(ctx)
+	if err != nil {
+		return err
+	}
+	if epoch != o.epoch {
+		o.epoch = epoch
+		o.rejoined(ctx)
+	}
+	return nil
+}
+
+func (o *outbox) push(ctx context.Context, e event) error {
+	overdue := time.AfterFunc(o.patience, func() {
+		o.log.Warn("the server has not answered yet; still waiting", "event", e.name(), "after", o.patience)
+	})
+	defer overdue.Stop()
+	_, err := o.topic.Push(ctx, e.name(), e.payload())
+	return err
+}
+
+// thereAlready reports whether the server refused an event because it has it:
+// {"state":["already in completed state"]}, {"id":["has already been taken"]},
+// the same under "errors", or such a sentence alone. Lightning has no code for
+// it, so the sentences are all there is.
+func thereAlready(refused *channel.RefusedError) bool {
+	var any any
+	if json.Unmarshal(refused.Response, &any) != nil {
+		return false
+	}
+	return saysAlready(any)
+}
+
+func saysAlready(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return strings.Contains(v, "already")
+	case []any:
+		for _, item := range v {
+			if saysAlready(item) {
+				return true
+			}
+		}
+	case map[string]any:
+		for _, item := range v {
+			if saysAlready(item) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,75 @@
+package runner
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+type runLog struct {
+	plain
+
+	run  *Run
+	line Line
+	step *Step
+	note bool // the line was replaced by a note
+}
+
+func newRunLog(run *Run, line Line, step *Step) *runLog {
+	line = line.withDefaults()
+	line.Message = run.scrub.messages(line.Message)
+	e := &runLog{run: run, line: line, step: step}
+	if e.size() > run.Limits.logPayloadBytes() {
+		e.leaveOut("over the limit of " + FormatMB(run.Limits.LogPayloadMB))
+	}
+	return e
+}
+
+// leaveOut replaces the line by a note about it.
+func (e *runLog) leaveOut(why string) {
+	note := fmt.Sprintf("(this line had %d bytes, %s; it was left out)", e.size(), why)
+	e.line.Message = TextLine("", "", note).Message
+	e.note = true
+}
+
+// lessen replaces a line that the server does not take.
+func (e *runLog) lessen() bool {
+	if e.note {
+		return false
+	}
+	e.leaveOut("more than the server takes")
+	return true
+}
+
+// repeatable follows the worker's policy: at least once by default, at most
+// once if so configured, for Lightning stores a line that comes twice twice.
+func (e *runLog) repeatable() bool { return !e.run.logsAtMostOnce }
+
+func (e *runLog) size() int {
+	n := 0
+	for _, m := range e.line.Message {
+		n += len(m)
+	}
+	return n
+}
+
+func (e *runLog) name() string { return "run:log" }
+func (e *runLog) payload() any {
+	p := struct {
+		RunID     string            `json:"run_id"`
+		Message   []json.RawMessage `json:"message"`
+		Source    string            `json:"source"`
+		Level     string            `json:"level"`
+		Timestamp timestamp         `json:"timestamp"`
+		StepID    string            `json:"step_id,omitempty"`
+	}{
+		RunID: e.run.ID, Message: e.line.Message, Source: e.line.Source, Level: e.line.Level,
+		Timestamp: timestamp(e.line.Time),
+	}
+	if p.Message == nil {
+		p.Message = []json.RawMessage{}
+	}
+	if e.step != nil {
+		p.StepID = e.step.id
+	}
+	return p
+}

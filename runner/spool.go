@@ -1,0 +1,144 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/phxworker/phxworker/channel"
+)
+
+// Spooled is what could not be reported of a run: the events that the server has
+// not acknowledged, oldest first. It is kept as a JSON file <run id>.json in the
+// folder [Config.Spool], readable by its owner only, for it holds the run's
+// token.
+type Spooled struct {
+	RunID string `json:"run_id"`
+	Token string `json:"token"`
+	// Cause is why the run was given up.
+	Cause string    `json:"cause"`
+	At    time.Time `json:"at"`
+	// Delivered is how many events the server had taken before.
+	Delivered int            `json:"delivered"`
+	Events    []SpooledEvent `json:"events"`
+	// Path is where it was read from.
+	Path string `json:"-"`
+}
+
+// SpooledEvent is one push that is still to be made.
+type SpooledEvent struct {
+	Event   string          `json:"event"`
+	Payload json.RawMessage `json:"payload"`
+}
+
+// giveUp says, once, what of a run could not be reported, and spools it if there
+// is a folder for that. It returns the cause.
+func (r *Runner) giveUp(run *Run, cause error) error {
+	rest, delivered := run.outbox.undelivered()
+	counts := make(map[string]int)
+	for _, e := range rest {
+		counts[e.name()]++
+	}
+	run.log.Error("the run was given up: the server cannot be told how it ended",
+		"error", cause, "delivered", delivered, "undelivered", counts)
+	if r.cfg.Spool == "" {
+		return cause
+	}
+	path, err := r.spool(run, rest, delivered, cause)
+	if err != nil {
+		run.log.Error("what was not delivered could not be spooled", "error", err)
+		return cause
+	}
+	run.log.Warn("what was not delivered was spooled", "path", path)
+	return cause
+}
+
+func (r *Runner) spool(run *Run, rest []event, delivered int, cause error) (path string, err error) {
+	spooled := Spooled{RunID: run.ID, Token: run.token, Cause: cause.Error(), At: time.Now(), Delivered: delivered}
+	for _, e := range rest {
+		payload, err := json.Marshal(e.payload())
+		if err != nil {
+			return "", fmt.Errorf("encode %s: %w", e.name(), err)
+		}
+		spooled.Events = append(spooled.Events, SpooledEvent{Event: e.name(), Payload: payload})
+	}
+	data, err := json.MarshalIndent(spooled, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(r.cfg.Spool, spoolName(run.ID))
+	return path, os.WriteFile(path, data, 0o600)
+}
+
+// spoolName makes a file name of a run's id, which the server chose.
+func spoolName(runID string) string {
+	safe := strings.Map(func(c rune) rune {
+		if c == '-' || c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
+			return c
+		}
+		return '_'
+	}, runID)
+	return safe + ".json"
+}
+
+// ReadSpool returns what lies in a spool folder, by name. A file that
+// cannot be read is an error; the others are still returned.
+func ReadSpool(dir string) ([]Spooled, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	var all []Spooled
+	var failed []error
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		var spooled Spooled
+		if err == nil {
+			err = json.Unmarshal(data, &spooled)
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s is no spooled run: %w", path, err))
+			continue
+		}
+		spooled.Path = path
+		all = append(all, spooled)
+	}
+	return all, errors.Join(failed...)
+}
+
+// Resend reports what was spooled, and removes its file when the server has
+// answered every event. The server takes it only while the run's token is good.
+func (s *Spooled) Resend(ctx context.Context, socket *channel.Socket) error {
+	topic, err := socket.Join(ctx, "run:"+s.RunID, joinPayload{Token: s.Token})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = topic.Leave(ctx) }()
+	box := newOutbox(topic, slog.New(slog.DiscardHandler), 0, time.Minute)
+	for _, e := range s.Events {
+		refusal, err := box.deliver(ctx, &spooledEvent{of: e})
+		if err != nil {
+			return err
+		}
+		var refused *channel.RefusedError
+		if refusal != nil && (!errors.As(refusal, &refused) || !thereAlready(refused)) {
+			return refusal
+		}
+	}
+	return os.Remove(s.Path)
+}
+
+type spooledEvent struct {
+	plain
+
+	of SpooledEvent
+}
+
+func (e *spooledEvent) name() string { return e.of.Event }
+func (e *spooledEvent) payload() any { return e.of.Payload }

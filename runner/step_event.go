@@ -1,0 +1,121 @@
+package runner
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// stepComplete carries a step's output under a dataclip id that the worker
+// makes. An output over the limit has neither, but says so.
+type stepComplete struct {
+	plain
+
+	step       *Step
+	result     StepResult
+	at         time.Time
+	dataclipID string
+	output     string
+	tooLarge   bool
+}
+
+func newStepComplete(step *Step, result StepResult, at time.Time) *stepComplete {
+	e := &stepComplete{step: step, result: result, at: at}
+	state := result.State
+	if state == nil {
+		state = json.RawMessage("{}")
+	}
+	if len(state) > step.run.Limits.payloadBytes() {
+		e.lessen()
+		return e
+	}
+	e.dataclipID = uuid.NewString()
+	if !step.run.Limits.WithholdDataclips {
+		e.output = string(state)
+	}
+	return e
+}
+
+func (e *stepComplete) name() string { return "step:complete" }
+
+// lessen leaves the output out. It may be over the limit of a frame though it is
+// under that of a payload: escaping makes it longer.
+func (e *stepComplete) lessen() bool {
+	if e.tooLarge {
+		return false
+	}
+	e.tooLarge, e.dataclipID, e.output = true, "", ""
+	return true
+}
+
+func (e *stepComplete) payload() any {
+	p := struct {
+		StepID              string          `json:"step_id"`
+		JobID               string          `json:"job_id"`
+		Mem                 *Memory         `json:"mem,omitempty"`
+		Duration            *int64          `json:"duration,omitempty"`
+		ThreadID            string          `json:"thread_id,omitempty"`
+		Timestamp           *timestamp      `json:"timestamp,omitempty"`
+		WebhookResponse     json.RawMessage `json:"webhook_response,omitempty"`
+		OutputDataclipID    string          `json:"output_dataclip_id,omitempty"`
+		OutputDataclip      string          `json:"output_dataclip,omitempty"`
+		OutputDataclipError string          `json:"output_dataclip_error,omitempty"`
+		Reason              Reason          `json:"reason"`
+		ErrorType           *string         `json:"error_type"`
+		ErrorMessage        *string         `json:"error_message"`
+	}{
+		StepID: e.step.id, JobID: e.step.jobID,
+		ThreadID: e.result.ThreadID, Timestamp: stamp(e.at),
+		WebhookResponse:  e.step.run.webhook.toSend(e.result.WebhookResponse, e.step.run.outbox.epoch),
+		OutputDataclipID: e.dataclipID, OutputDataclip: e.output,
+		Reason: e.result.Reason,
+	}
+	if e.tooLarge {
+		p.OutputDataclipError = "DATACLIP_TOO_LARGE"
+	}
+	if !e.at.IsZero() {
+		ms := e.result.Duration.Milliseconds()
+		p.Duration = &ms
+	}
+	if e.result.Memory != (Memory{}) {
+		p.Mem = &e.result.Memory
+	}
+	if e.result.Reason != Success {
+		p.ErrorType, p.ErrorMessage = nullable(e.result.ErrorType), errorMessage(e.result.ErrorMessage)
+	}
+	return p
+}
+
+func (e *stepComplete) settled(refusal error) {
+	if refusal == nil {
+		e.step.dataclipID = e.dataclipID
+		e.step.run.webhook.sent(e.step.run.outbox.epoch)
+	}
+}
+
+// webhook is the response that a job wants the caller of its webhook to get.
+// The server keeps it with the join, so it is told again after a rejoin. It
+// belongs to the outbox's sender.
+type webhook struct {
+	response json.RawMessage
+	epoch    int // of the join that has it; 0 for none
+}
+
+// toSend returns what a step:complete is to carry: what its own step asked for,
+// or what an earlier one did under a join that is gone.
+func (w *webhook) toSend(own json.RawMessage, epoch int) json.RawMessage {
+	if own != nil {
+		w.response, w.epoch = own, 0
+	}
+	if w.epoch == epoch {
+		return own
+	}
+	return w.response
+}
+
+func (w *webhook) sent(epoch int) {
+	if w.response != nil {
+		w.epoch = epoch
+	}
+}

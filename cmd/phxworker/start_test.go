@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/cmd/phxworker/options"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/lightning"
 )
@@ -196,4 +197,33 @@ func TestBinaryFinishesItsRunOnSIGTERM(t *testing.T) {
 	late, _ := server.Inspect("too-late")
 	require.Equal(t, lightning.Available, late.State, "nothing is claimed after the signal")
 	require.NotEmpty(t, sent(server, "worker:queue", "phx_leave"))
+}
+
+// mockEndpoint is the command line "--lightning mock".
+type mockEndpoint struct{}
+
+func (mockEndpoint) IsSet(name string) bool { return name == "lightning" }
+func (mockEndpoint) String(string) string   { return "mock" }
+func (mockEndpoint) Bool(string) bool       { return false }
+
+// The two binaries are started side by side with no secret given; guards against
+// a default that is changed in one of them only.
+func TestMockEndpointHasTheDefaultSecretOfTheMockServer(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "mockserver")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../mockserver")
+	output, err := build.CombinedOutput()
+	require.NoError(t, err, string(output))
+
+	stdout := newLog()
+	server := exec.CommandContext(t.Context(), binary, "--port", "0")
+	server.Env, server.Stdout = []string{}, stdout
+	require.NoError(t, server.Start())
+	t.Cleanup(func() { _ = server.Process.Kill() })
+	fields := strings.Fields(stdout.await(t, "WORKER_SECRET"))
+	require.NoError(t, server.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, server.Wait())
+
+	settings, err := options.Read(mockEndpoint{}, func(string) string { return "" })
+	require.NoError(t, err)
+	require.Equal(t, fields[len(fields)-1], settings.Worker.Secret)
 }

@@ -38,7 +38,7 @@ type Parsed interface {
 const (
 	// What cmd/mockserver listens at and asks for unless told otherwise.
 	mockURL    = "ws://localhost:8888/worker"
-	mockSecret = "mockserver-secret" //nolint:gosec // known to everybody, and protects nothing
+	mockSecret = "mock-worker-secret" //nolint:gosec // known to everybody, and protects nothing
 )
 
 // Read returns the settings. The flags must be those of [Flags]; getenv returns

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -54,6 +53,14 @@ type Config struct {
 	// Defaults to the run time-out of Limits.
 	Grace time.Duration
 
+	// LogsAtMostOnce sends no line of a run's log twice, at the price of one
+	// that may be lost with a connection. By default each line arrives at least
+	// once.
+	LogsAtMostOnce bool
+	// Spool is the folder for what could not be reported of a run. Defaults to
+	// none: it is lost, and the log says so.
+	Spool string
+
 	// TLS, Proxy and NetDial say how to connect; see [channel.Config].
 	TLS     *tls.Config
 	Proxy   func(*http.Request) (*url.URL, error)
@@ -65,10 +72,6 @@ type Config struct {
 	// Defaults to none.
 	Logger *slog.Logger
 }
-
-// maxSlots is how many runs one socket carries: Phoenix allows 100 topics on a
-// socket, and one of them is the queue's.
-const maxSlots = 99
 
 const (
 	defaultGroups       = "manual>*:5"
@@ -111,9 +114,6 @@ func (c Config) complete() (Config, []slots.Group, error) {
 	}
 	for _, warning := range warnings {
 		c.Logger.Warn(warning)
-	}
-	if total := slots.NewJoinPayload(groups).Capacity; total > maxSlots {
-		return c, nil, fmt.Errorf("the groups %q have %d slots; a Phoenix socket carries at most %d runs: use several workers", c.Groups, total, maxSlots)
 	}
 	return c, groups, nil
 }

@@ -188,7 +188,6 @@ func TestConfigIsRefusedWithOneClearLine(t *testing.T) {
 		{name: "no secret", cfg: Config{URL: "ws://h/worker", Engine: engine}, want: "no secret"},
 		{name: "no engine", cfg: Config{URL: "ws://h/worker", Secret: "s"}, want: "no engine"},
 		{name: "malformed group", cfg: Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Groups: "fast_lane:x"}, want: `fast_lane:x`},
-		{name: "too many slots", cfg: Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Groups: "manual>*:100"}, want: "at most 99 runs"},
 		{name: "bad key", cfg: Config{URL: "ws://h/worker", Secret: "s", Engine: engine, PublicKey: "%%%"}, want: "key"},
 	}
 	for _, tt := range tests {

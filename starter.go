@@ -13,9 +13,10 @@ import (
 // starter executes claimed runs, each in a goroutine that holds the run's slot
 // from beginning to end.
 type starter struct {
-	worker *Worker
-	work   context.Context
-	runner *runner.Runner
+	worker  *Worker
+	work    context.Context
+	runner  *runner.Runner
+	sockets *sockets
 
 	mu     sync.Mutex
 	active map[string]bool // ids of the runs under way
@@ -33,7 +34,9 @@ func (s *starter) Start(run claim.Run, slot *slots.Slot) {
 			s.pause()
 			return
 		}
-		outcome := s.runner.Run(s.work, run.ID, run.Token)
+		place := seat{sockets: s.sockets}
+		outcome := s.runner.Run(s.work, &place, run.ID, run.Token)
+		place.free()
 		s.end(run.ID)
 		s.worker.tally.add(outcome)
 		if outcome.Err != nil {

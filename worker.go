@@ -19,6 +19,7 @@ import (
 // Worker claims runs and executes them. Its methods may be called concurrently.
 type Worker struct {
 	cfg      Config
+	id       string // the worker_id of its tokens
 	groups   []slots.Group
 	verifier *claim.Verifier
 	log      *slog.Logger
@@ -37,7 +38,7 @@ func New(cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("phxworker: %w", err)
 	}
-	w := &Worker{cfg: cfg, groups: groups, log: cfg.Logger}
+	w := &Worker{cfg: cfg, id: uuid.NewString(), groups: groups, log: cfg.Logger}
 	if cfg.PublicKey != "" {
 		if w.verifier, err = claim.NewVerifier(cfg.PublicKey); err != nil {
 			return nil, fmt.Errorf("phxworker: %w", err)
@@ -70,11 +71,13 @@ func (w *Worker) Run(ctx context.Context) error {
 	var graceDone sync.WaitGroup
 	graceDone.Go(func() { w.limitGrace(intake, work, stopWork) })
 
+	further := newSockets(socket, w.dial, w.log)
+	defer further.close()
 	runs := &starter{
-		worker: w, work: work,
+		worker: w, work: work, sockets: further,
 		runner: runner.New(runner.Config{
-			Socket: socket, Engine: w.cfg.Engine, Limits: w.cfg.Limits, Version: w.cfg.Version,
-			MessageTimeout: w.cfg.MessageTimeout, Logger: w.log,
+			Engine: w.cfg.Engine, Limits: w.cfg.Limits, Version: w.cfg.Version,
+			MessageTimeout: w.cfg.MessageTimeout, LogsAtMostOnce: w.cfg.LogsAtMostOnce, Spool: w.cfg.Spool, Logger: w.log,
 		}),
 	}
 	queue := &queue{
@@ -132,17 +135,22 @@ func (w *Worker) open() (*channel.Socket, error) {
 	if w.started {
 		return nil, errors.New("phxworker: Run was called before; make a new Worker")
 	}
-	socket, err := channel.Open(channel.Config{
-		URL:    w.cfg.URL,
-		Params: socketParams(w.cfg.Secret, uuid.NewString(), w.cfg.Version),
-		TLS:    w.cfg.TLS, Proxy: w.cfg.Proxy, NetDial: w.cfg.NetDial,
-		Logger: w.log,
-	})
+	socket, err := w.dial()
 	if err != nil {
 		return nil, fmt.Errorf("phxworker: %w", err)
 	}
 	w.started, w.socket = true, socket
 	return socket, nil
+}
+
+// dial opens a socket to the server.
+func (w *Worker) dial() (*channel.Socket, error) {
+	return channel.Open(channel.Config{
+		URL:    w.cfg.URL,
+		Params: socketParams(w.cfg.Secret, w.id, w.cfg.Version),
+		TLS:    w.cfg.TLS, Proxy: w.cfg.Proxy, NetDial: w.cfg.NetDial,
+		Logger: w.log,
+	})
 }
 
 func (w *Worker) loops(claimer claim.Claimer, starter claim.Starter) []*claim.Loop {

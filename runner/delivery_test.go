@@ -60,7 +60,7 @@ func TestAFullOutboxHoldsTheEngineUpAndDropsNothing(t *testing.T) {
 		id, token := w.claim(planOf(""))
 		done := make(chan Outcome)
 		go func() {
-			done <- New(Config{Socket: w.socket, Engine: engine, OutboxBytes: 10_000}).Run(t.Context(), id, token)
+			done <- New(Config{Engine: engine, OutboxBytes: 10_000}).Run(t.Context(), w.socket, id, token)
 		}()
 		outcome := <-done
 		require.NoError(t, outcome.Err)
@@ -127,7 +127,7 @@ func TestAStopIsReportedWithALiveContext(t *testing.T) {
 			return nil, ctx.Err()
 		})
 		done := make(chan Outcome)
-		go func() { done <- New(Config{Socket: w.socket, Engine: engine}).Run(ctx, id, token) }()
+		go func() { done <- New(Config{Engine: engine}).Run(ctx, w.socket, id, token) }()
 		synctest.Wait()
 		cancel()
 		require.NoError(t, (<-done).Err)

@@ -10,11 +10,9 @@ import (
 	"github.com/phxworker/phxworker/channel"
 )
 
-// Config is what a [Runner] needs. The zero values of all but Socket and Engine
-// are the defaults.
+// Config is what a [Runner] needs. The zero values of all but Engine are the
+// defaults.
 type Config struct {
-	// Socket carries the topics of the runs.
-	Socket *channel.Socket
 	// Engine executes the plans.
 	Engine Engine
 	// Limits are the worker's own; see [Limits] for their defaults.
@@ -89,16 +87,23 @@ type Outcome struct {
 	Took time.Duration
 }
 
+// Joiner joins topics; a [*channel.Socket] does.
+type Joiner interface {
+	Join(ctx context.Context, name string, payload any) (*channel.Topic, error)
+}
+
+var _ Joiner = (*channel.Socket)(nil)
+
 // Run executes the run with the given id, whose topic the token opens, and
 // returns when the server has been told how it ended, or when it cannot be.
 //
 // When ctx ends, the engine is stopped and the run is reported as a Cancel,
 // for which there is [Config.ReportGrace].
-func (r *Runner) Run(ctx context.Context, id, token string) Outcome {
+func (r *Runner) Run(ctx context.Context, socket Joiner, id, token string) Outcome {
 	log := r.cfg.Logger.With("run_id", id)
 	begin := time.Now()
 
-	topic, err := r.cfg.Socket.Join(ctx, "run:"+id, joinPayload{Token: token})
+	topic, err := socket.Join(ctx, "run:"+id, joinPayload{Token: token})
 	if err != nil {
 		log.Error("cannot join the run; the server will call it lost", "error", err)
 		return Outcome{RunID: id, Reason: Exception, Type: "JoinError", Message: err.Error(), Err: err, Took: time.Since(begin)}

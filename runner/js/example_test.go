@@ -60,8 +60,8 @@ func ExampleNew() {
 		return
 	}
 
-	r := runner.New(runner.Config{Socket: socket, Engine: js.New(js.Config{})})
-	outcome := r.Run(ctx, claimed.Runs[0].ID, claimed.Runs[0].Token)
+	r := runner.New(runner.Config{Engine: js.New(js.Config{})})
+	outcome := r.Run(ctx, socket, claimed.Runs[0].ID, claimed.Runs[0].Token)
 	record, _ := server.Inspect(outcome.RunID)
 	fmt.Println(outcome.Reason, string(record.FinalState))
 	// Output:

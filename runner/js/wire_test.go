@@ -77,8 +77,8 @@ func (w *wire) run(ctx context.Context, limits runner.Limits, run mockserver.Run
 	var body struct{ Runs []struct{ ID, Token string } }
 	require.NoError(w.t, reply.Decode(&body))
 	require.Len(w.t, body.Runs, 1)
-	r := runner.New(runner.Config{Socket: w.socket, Engine: w.engine, Limits: limits})
-	outcome := r.Run(ctx, body.Runs[0].ID, body.Runs[0].Token)
+	r := runner.New(runner.Config{Engine: w.engine, Limits: limits})
+	outcome := r.Run(ctx, w.socket, body.Runs[0].ID, body.Runs[0].Token)
 	require.NoError(w.t, outcome.Err)
 	record, ok := w.server.Inspect(body.Runs[0].ID)
 	require.True(w.t, ok)

@@ -1,0 +1,152 @@
+package phxworker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/runner"
+)
+
+const (
+	// topicsPerSocket is what Phoenix allows unless it is told otherwise. A
+	// server that allows less says so by refusing a join.
+	topicsPerSocket = 100
+	// socketIdle is how long a further socket is kept without a run.
+	socketIdle = time.Minute
+	// tooManyTopics is the reason of such a refusal.
+	tooManyTopics = "too many channels joined"
+)
+
+// sockets carries the topics of a worker's runs. The first socket has the queue
+// as well; further ones are opened when those before are full, and closed when
+// they have been idle. Runs do not notice.
+type sockets struct {
+	open func() (*channel.Socket, error)
+	log  *slog.Logger
+
+	mu      sync.Mutex
+	carry   []*carrier // the first is the queue's
+	closing sync.WaitGroup
+}
+
+type carrier struct {
+	socket *channel.Socket
+	topics int // joined, or about to be
+	most   int
+	idle   *time.Timer // runs while a further socket has no topics
+}
+
+func newSockets(first *channel.Socket, open func() (*channel.Socket, error), log *slog.Logger) *sockets {
+	return &sockets{open: open, log: log, carry: []*carrier{{socket: first, topics: 1, most: topicsPerSocket}}}
+}
+
+// seat is a run's place on one of the sockets.
+type seat struct {
+	sockets *sockets
+	carrier *carrier // nil before the join and after a failed one
+}
+
+var _ runner.Joiner = (*seat)(nil)
+
+// Join joins the topic on a socket that has room for it.
+func (s *seat) Join(ctx context.Context, name string, payload any) (*channel.Topic, error) {
+	for {
+		c, err := s.sockets.take()
+		if err != nil {
+			return nil, err
+		}
+		topic, err := c.socket.Join(ctx, name, payload)
+		if err == nil {
+			s.carrier = c
+			return topic, nil
+		}
+		var refused *channel.RefusedError
+		full := errors.As(err, &refused) && refused.Reason() == tooManyTopics
+		s.sockets.give(c, full)
+		if !full || c.most == 0 {
+			return nil, err
+		}
+	}
+}
+
+// free gives the place back. The topic must have been left.
+func (s *seat) free() {
+	if s.carrier != nil {
+		s.sockets.give(s.carrier, false)
+		s.carrier = nil
+	}
+}
+
+// take counts a topic on a socket that has room, if need be on a new one.
+func (s *sockets) take() (*carrier, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.carry, func(c *carrier) bool { return c.topics < c.most })
+	if i < 0 {
+		socket, err := s.open()
+		if err != nil {
+			return nil, err
+		}
+		s.carry = append(s.carry, &carrier{socket: socket, most: topicsPerSocket})
+		i = len(s.carry) - 1
+		s.log.Info("all sockets are full; one more was opened", "sockets", len(s.carry))
+	}
+	c := s.carry[i]
+	if c.idle != nil {
+		c.idle.Stop()
+		c.idle = nil
+	}
+	c.topics++
+	return c, nil
+}
+
+// give takes a topic off the count of its socket. A socket on which the server
+// takes no more than there are has learned its limit.
+func (s *sockets) give(c *carrier, full bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.topics--
+	if full {
+		c.most = min(c.most, c.topics)
+	}
+	if c.topics == 0 && c != s.carry[0] {
+		c.idle = time.AfterFunc(socketIdle, func() { s.retire(c) })
+	}
+}
+
+// retire closes a socket that is still idle.
+func (s *sockets) retire(c *carrier) {
+	s.mu.Lock()
+	i := slices.Index(s.carry, c)
+	if i < 0 || c.topics > 0 {
+		s.mu.Unlock()
+		return
+	}
+	s.carry = slices.Delete(s.carry, i, i+1)
+	s.closing.Add(1)
+	s.mu.Unlock()
+	defer s.closing.Done()
+	_ = c.socket.Close()
+}
+
+// close closes the further sockets. No seat may be in use any more.
+func (s *sockets) close() {
+	s.mu.Lock()
+	further := s.carry[1:]
+	s.carry = s.carry[:1]
+	for _, c := range further {
+		if c.idle != nil {
+			c.idle.Stop()
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range further {
+		_ = c.socket.Close()
+	}
+	s.closing.Wait()
+}

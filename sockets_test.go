@@ -1,0 +1,69 @@
+package phxworker
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/mockserver"
+)
+
+// Guards against the join of a 101st topic, which Phoenix refuses: the run would
+// be lost.
+func TestMoreRunsThanASocketCarries(t *testing.T) {
+	tests := []struct {
+		name         string
+		most         int // topics a socket
+		runs         int
+		wantedSocket int
+	}{
+		{name: "Phoenix's own limit", most: 100, runs: 150, wantedSocket: 2},
+		{name: "a limit that is learned", most: 5, runs: 12, wantedSocket: 3},
+		{name: "just one socket's worth", most: 100, runs: 99, wantedSocket: 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := quiet
+				cfg.MaxTopics = tt.most
+				h := openHouse(t, cfg)
+				var ids []string
+				for i := range tt.runs {
+					ids = append(ids, fmt.Sprint("m", i))
+				}
+				h.enqueue("manual", ids...)
+				_, stop := h.hire(Config{Groups: fmt.Sprintf("manual>*:%d", tt.runs)})
+				settle(10 * time.Second)
+				require.Equal(t, tt.runs, h.server.Stats().Started)
+				require.Equal(t, tt.wantedSocket, h.server.Stats().Sockets)
+				joins := h.sent("phx_join")
+				require.JSONEq(t, fmt.Sprintf(`{"capacity":%d,"queues":{"manual>*":%d}}`, tt.runs, tt.runs), joins[0].payload)
+
+				h.cut() // they all come back where they were
+				settle(time.Minute)
+				for _, id := range ids {
+					h.gate.release(id)
+				}
+				settle(10 * time.Second)
+				require.Equal(t, int64(tt.runs), h.server.Stats().Ended["success"])
+				settle(2 * socketIdle)
+				require.Equal(t, 1, h.server.Stats().Sockets, "idle sockets are closed")
+				stop()
+			})
+		})
+	}
+}
+
+func TestAServerThatAllowsOneTopicASocket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, mockserver.Config{WakeDebounce: 24 * time.Hour, OpaqueTokens: true, MaxTopics: 1})
+		h.enqueue("manual", "m1")
+		h.hire(Config{})
+		settle(time.Second)
+		require.Equal(t, "started", h.state("m1"), "a socket of its own has room for one")
+		require.Equal(t, 2, h.server.Stats().Sockets)
+	})
+}

@@ -49,6 +49,7 @@ func compilePrelude() (*prelude, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer w.close() // also keeps the hooks, which the engine calls, from being collected
 	w.stripSource()
 
 	p := &prelude{groups: make(map[string][]byte)}

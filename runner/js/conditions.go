@@ -122,8 +122,7 @@ func edgeError(message string) *runner.Failure {
 
 // conditionMessage is what is wrong with a condition, without where.
 func conditionMessage(err error) string {
-	var failure *compile.Error
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*compile.Error](err); ok {
 		return failure.Message
 	}
 	return err.Error()

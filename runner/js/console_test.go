@@ -11,7 +11,7 @@ func TestConsole(t *testing.T) {
 		name, call string
 		want       []string
 	}{
-		{name: "values", call: `console.log('a', 1, true, null, undefined, [1], { b: { c: 2 } })`, want: []string{`"a" 1 true null null [1] {"b":{"c":2}}`}},
+		{name: "values", call: `console.log('a', 1, true, undefined, null, [1], { b: { c: 2 } })`, want: []string{`"a" 1 true null null [1] {"b":{"c":2}}`}},
 		{name: "what is no JSON", call: `console.log(NaN, Symbol('x'), () => 1, class K {}, function f() {}, 5n, { n: 5n })`, want: []string{`null null null null null "5" {"n":"5"}`}},
 		{name: "nothing", call: `console.log(); console.log(null); console.log(undefined)`, want: []string{`null`}},
 		{name: "errors", call: `console.log(new RangeError('x'), Object.assign(new Error('y'), { code: 1 }))`, want: []string{`{"name":"RangeError","message":"x"} {"name":"Error","message":"y","code":1}`}},

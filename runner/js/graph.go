@@ -86,7 +86,7 @@ func newGraph(plan *runner.Plan, common compile.Adaptor) (*graph, error) {
 
 func compileJob(job *runner.Job, common compile.Adaptor) (*node, error) {
 	n := &node{id: job.ID, job: job}
-	if strings.TrimSpace(job.Body) == "" {
+	if job.Body == "" {
 		return n, nil
 	}
 	source := compile.Job{Name: job.Label(), Body: job.Body}

@@ -49,7 +49,7 @@ func compilePrelude() (*prelude, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer w.close() // also keeps the hooks, which the engine calls, from being collected
+	defer w.close()
 	w.stripSource()
 
 	p := &prelude{groups: make(map[string][]byte)}

@@ -65,11 +65,8 @@ func (s *step) settle(ctx context.Context, err error) error {
 			continue
 		}
 		// Nothing that could still handle a rejected promise has been queued.
-		if s.box.watch.handOver(rejectionName) {
-			var ends any
-			if ends, err = s.box.call("unhandled", rejectionName); ends == false {
-				s.box.watch.forget(0)
-			}
+		if s.box.watch.takeRejection(rejectionName) {
+			_, err = s.box.call("unhandled", rejectionName)
 			continue
 		}
 		if s.settled {

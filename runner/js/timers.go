@@ -10,6 +10,7 @@ import (
 // that was started first comes first.
 type timers struct {
 	queue timerQueue
+	byID  map[int]*timer
 	count int // started so far
 }
 
@@ -17,19 +18,23 @@ type timer struct {
 	id    int
 	due   time.Time
 	order int
+	index int // in the queue
 }
 
 func (t *timers) add(id int, delay time.Duration) {
+	if t.byID == nil {
+		t.byID = make(map[int]*timer)
+	}
 	t.count++
-	heap.Push(&t.queue, timer{id: id, due: time.Now().Add(delay), order: t.count})
+	started := &timer{id: id, due: time.Now().Add(delay), order: t.count}
+	t.byID[id] = started
+	heap.Push(&t.queue, started)
 }
 
 func (t *timers) remove(id int) {
-	for i := range t.queue {
-		if t.queue[i].id == id {
-			heap.Remove(&t.queue, i)
-			return
-		}
+	if stopped, found := t.byID[id]; found {
+		delete(t.byID, id)
+		heap.Remove(&t.queue, stopped.index)
 	}
 }
 
@@ -49,23 +54,38 @@ func (t *timers) wait(ctx context.Context) (int, error) {
 			return 0, context.Cause(ctx)
 		}
 	}
-	return heap.Pop(&t.queue).(timer).id, nil
+	due, _ := heap.Pop(&t.queue).(*timer)
+	delete(t.byID, due.id)
+	return due.id, nil
 }
 
 // timerQueue implements [heap.Interface].
-type timerQueue []timer
+type timerQueue []*timer
 
 func (q timerQueue) Len() int { return len(q) }
+
 func (q timerQueue) Less(i, j int) bool {
 	if q[i].due.Equal(q[j].due) {
 		return q[i].order < q[j].order
 	}
 	return q[i].due.Before(q[j].due)
 }
-func (q timerQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *timerQueue) Push(x any)   { *q = append(*q, x.(timer)) }
+
+func (q timerQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i, j
+}
+
+func (q *timerQueue) Push(x any) {
+	added, _ := x.(*timer)
+	added.index = len(*q)
+	*q = append(*q, added)
+}
+
 func (q *timerQueue) Pop() any {
-	last := (*q)[len(*q)-1]
-	*q = (*q)[:len(*q)-1]
+	end := len(*q) - 1
+	last := (*q)[end]
+	(*q)[end] = nil
+	*q = (*q)[:end]
 	return last
 }

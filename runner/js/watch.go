@@ -1,9 +1,9 @@
 package js
 
 import (
-	"fmt"
+	"errors"
+	"math"
 	"reflect"
-	"slices"
 	"unsafe"
 
 	"modernc.org/libc"
@@ -29,37 +29,43 @@ type watch struct {
 	// peak is the most memory that was allocated, in bytes.
 	peak uint64
 
-	rejected []rejection // promises rejected and not handled, oldest first
+	rejected  map[libquickjs.TJSValue]rejection // by promise: those rejected and not handled
+	rejection int                               // counts rejections
 
-	// The engine holds the functions as plain addresses, so they must stay
-	// reachable from here.
-	hooks []any
+	// The engine holds the hooks as plain addresses, so they must stay
+	// reachable from here until close has taken them back.
+	hooks           []any
+	malloc, realloc uintptr // the engine's own functions
 }
 
-// rejection holds references to both values.
-type rejection struct{ promise, reason libquickjs.TJSValue }
+// rejection is one of a promise; the watch holds a reference to both.
+type rejection struct {
+	reason libquickjs.TJSValue
+	order  int
+}
 
 type (
 	allocate   = func(tls *libc.TLS, state uintptr, size libquickjs.Tsize_t) uintptr
 	reallocate = func(tls *libc.TLS, state, address uintptr, size libquickjs.Tsize_t) uintptr
-	track      = func(tls *libc.TLS, context uintptr, promise, reason libquickjs.TJSValue, handled int32, opaque uintptr)
 )
 
 func newWatch(vm *quickjs.VM) (*watch, error) {
 	inner := reflect.ValueOf(vm).Elem()
 	context, runtime := inner.FieldByName("cContext"), inner.FieldByName("runtime")
 	if context.Kind() != reflect.Uintptr || runtime.Kind() != reflect.Pointer || runtime.IsNil() {
-		return nil, fmt.Errorf("this version of modernc.org/quickjs cannot be watched: its VM has changed")
+		return nil, errors.New("this version of modernc.org/quickjs cannot be watched: its VM has changed")
 	}
 	address, tls := runtime.Elem().FieldByName("cRuntime"), runtime.Elem().FieldByName("tls")
-	if address.Kind() != reflect.Uintptr || tls.Type() != reflect.TypeFor[*libc.TLS]() {
-		return nil, fmt.Errorf("this version of modernc.org/quickjs cannot be watched: its runtime has changed")
+	if address.Kind() != reflect.Uintptr || !tls.IsValid() || tls.Type() != reflect.TypeFor[*libc.TLS]() {
+		return nil, errors.New("this version of modernc.org/quickjs cannot be watched: its runtime has changed")
 	}
 	at := uintptr(address.Uint())
 	w := &watch{
 		tls:     (*libc.TLS)(tls.UnsafePointer()),
 		context: uintptr(context.Uint()),
-		runtime: *(**libquickjs.TJSRuntime)(unsafe.Pointer(&at)),
+		runtime: *(**libquickjs.TJSRuntime)(unsafe.Pointer(&at)), //nolint:gosec // memory that is not Go's
+
+		rejected: make(map[libquickjs.TJSValue]rejection),
 	}
 	w.watchMemory(vm)
 	w.watchPromises(at)
@@ -68,8 +74,9 @@ func newWatch(vm *quickjs.VM) (*watch, error) {
 
 func (w *watch) watchMemory(vm *quickjs.VM) {
 	functions := &w.runtime.Fmalloc_ctx.Fmf
-	malloc := *(*allocate)(unsafe.Pointer(&struct{ uintptr }{functions.Fjs_malloc}))
-	realloc := *(*reallocate)(unsafe.Pointer(&struct{ uintptr }{functions.Fjs_realloc}))
+	w.malloc, w.realloc = functions.Fjs_malloc, functions.Fjs_realloc
+	malloc := *(*allocate)(unsafe.Pointer(&struct{ uintptr }{w.malloc}))     //nolint:gosec // as the engine itself does
+	realloc := *(*reallocate)(unsafe.Pointer(&struct{ uintptr }{w.realloc})) //nolint:gosec // as the engine itself does
 
 	note := func(address uintptr, size libquickjs.Tsize_t) uintptr {
 		if address == 0 && size != 0 {
@@ -88,17 +95,13 @@ func (w *watch) watchMemory(vm *quickjs.VM) {
 }
 
 func (w *watch) watchPromises(runtime uintptr) {
-	var tracker track = func(tls *libc.TLS, context uintptr, promise, reason libquickjs.TJSValue, handled int32, _ uintptr) {
-		if handled == 0 {
-			w.rejected = append(w.rejected, rejection{
-				libquickjs.XDupValue(tls, context, promise), libquickjs.XDupValue(tls, context, reason),
-			})
+	tracker := func(tls *libc.TLS, context uintptr, promise, reason libquickjs.TJSValue, handled int32, _ uintptr) {
+		if handled != 0 {
+			w.forget(promise)
 			return
 		}
-		i := slices.IndexFunc(w.rejected, func(r rejection) bool { return r.promise == promise })
-		if i >= 0 {
-			w.forget(i)
-		}
+		w.rejection++
+		w.rejected[libquickjs.XDupValue(tls, context, promise)] = rejection{libquickjs.XDupValue(tls, context, reason), w.rejection}
 	}
 	libquickjs.XJS_SetHostPromiseRejectionTracker(w.tls, runtime, w.hook(tracker), 0)
 }
@@ -109,27 +112,38 @@ func (w *watch) hook(f any) uintptr {
 	return (*[2]uintptr)(unsafe.Pointer(&w.hooks[len(w.hooks)-1]))[1]
 }
 
-func (w *watch) forget(i int) {
-	libquickjs.XFreeValue(w.tls, w.context, w.rejected[i].promise)
-	libquickjs.XFreeValue(w.tls, w.context, w.rejected[i].reason)
-	w.rejected = slices.Delete(w.rejected, i, i+1)
+func (w *watch) forget(promise libquickjs.TJSValue) {
+	if r, found := w.rejected[promise]; found {
+		delete(w.rejected, promise)
+		libquickjs.XFreeValue(w.tls, w.context, promise)
+		libquickjs.XFreeValue(w.tls, w.context, r.reason)
+	}
 }
 
-// handOver reports whether a promise is rejected and not handled. If so, the
-// reason of the first is left in the global of that name.
-func (w *watch) handOver(name string) bool {
-	if len(w.rejected) == 0 {
+// takeRejection reports whether a promise is rejected and not handled. If so,
+// the reason of the first is left in the global of that name, and the promise
+// is watched no longer.
+func (w *watch) takeRejection(global string) bool {
+	var first libquickjs.TJSValue
+	found := rejection{order: math.MaxInt}
+	for promise, r := range w.rejected {
+		if r.order < found.order {
+			first, found = promise, r
+		}
+	}
+	if found.order == math.MaxInt {
 		return false
 	}
-	cName, err := libc.CString(name)
+	defer w.forget(first)
+	name, err := libc.CString(global)
 	if err != nil {
 		return true
 	}
-	defer libc.Xfree(w.tls, cName)
-	global := libquickjs.XJS_GetGlobalObject(w.tls, w.context)
-	defer libquickjs.XFreeValue(w.tls, w.context, global)
-	reason := libquickjs.XDupValue(w.tls, w.context, w.rejected[0].reason)
-	libquickjs.XJS_DefinePropertyValueStr(w.tls, w.context, global, cName, reason, libquickjs.MJS_PROP_C_W_E)
+	defer libc.Xfree(w.tls, name)
+	this := libquickjs.XJS_GetGlobalObject(w.tls, w.context)
+	defer libquickjs.XFreeValue(w.tls, w.context, this)
+	reason := libquickjs.XDupValue(w.tls, w.context, found.reason)
+	libquickjs.XJS_DefinePropertyValueStr(w.tls, w.context, this, name, reason, libquickjs.MJS_PROP_C_W_E)
 	return true
 }
 
@@ -137,11 +151,17 @@ func (w *watch) handOver(name string) bool {
 func (w *watch) stripSource() { w.runtime.Fstrip_flags = libquickjs.MJS_STRIP_SOURCE }
 
 // allocated returns how much memory the VM holds, in bytes.
-func (w *watch) allocated() uint64 { return uint64(w.runtime.Fmalloc_ctx.Fmalloc_state.Fmalloc_size) }
+func (w *watch) allocated() uint64 {
+	return uint64(w.runtime.Fmalloc_ctx.Fmalloc_state.Fmalloc_size) //nolint:unconvert // smaller on other platforms
+}
 
-// close frees what the watch holds; the VM cannot be closed before.
+// close frees what the watch holds and takes its hooks back. The VM is closed
+// after it.
 func (w *watch) close() {
-	for len(w.rejected) > 0 {
-		w.forget(len(w.rejected) - 1)
+	for promise := range w.rejected {
+		w.forget(promise)
 	}
+	w.runtime.Fhost_promise_rejection_tracker = 0
+	w.runtime.Fmalloc_ctx.Fmf.Fjs_malloc, w.runtime.Fmalloc_ctx.Fmf.Fjs_realloc = w.malloc, w.realloc
+	w.hooks = nil
 }

@@ -39,7 +39,7 @@ func TestTheWatch(t *testing.T) {
 			require.Len(t, w.rejected, tt.rejected)
 			require.Equal(t, tt.exhausted, w.exhausted)
 			require.NotZero(t, w.peak)
-			require.Equal(t, tt.rejected > 0, w.handOver("reason"))
+			require.Equal(t, tt.rejected > 0, w.takeRejection("reason"))
 		})
 	}
 }

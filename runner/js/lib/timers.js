@@ -57,15 +57,13 @@ function uncaught(error) {
 }
 
 // unhandled ends the run for a promise that was rejected and that nobody
-// handles; it reports whether it did. Go leaves the reason under a global name.
+// handles. Go leaves the reason under a global name.
 // That a step failed with this error is no reason: the promise of a module that
 // throws, for one, is QuickJS's own.
 function unhandled(name) {
   const reason = globalThis[name];
   delete globalThis[name];
-  if (ended && reason === endedBy) return false;
-  uncaught(reason);
-  return true;
+  if (!ended || reason !== endedBy) uncaught(reason);
 }
 
 const whenResolved = Promise.resolve();

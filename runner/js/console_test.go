@@ -11,8 +11,8 @@ func TestConsole(t *testing.T) {
 		name, call string
 		want       []string
 	}{
-		{name: "values", call: `console.log('a', 1, true, undefined, null, [1], { b: { c: 2 } })`, want: []string{`"a" 1 true null null [1] {"b":{"c":2}}`}},
-		{name: "what is no JSON", call: `console.log(NaN, Symbol('x'), () => 1, class K {}, function f() {}, 5n, { n: 5n })`, want: []string{`null null null null null "5" {"n":"5"}`}},
+		{name: "values", call: `console.log('a', 1, true, undefined, null, [1], { b: { c: 2 } })`, want: []string{`"a" 1 true null null [1] {"b":{"c":2}}`}},                            //nolint:dupword // as it must be
+		{name: "what is no JSON", call: `console.log(NaN, Symbol('x'), () => 1, class K {}, function f() {}, 5n, { n: 5n })`, want: []string{`null null null null null "5" {"n":"5"}`}}, //nolint:dupword // as it must be
 		{name: "nothing", call: `console.log(); console.log(null); console.log(undefined)`, want: []string{`null`}},
 		{name: "errors", call: `console.log(new RangeError('x'), Object.assign(new Error('y'), { code: 1 }))`, want: []string{`{"name":"RangeError","message":"x"} {"name":"Error","message":"y","code":1}`}},
 		{name: "circular", call: `const o = { a: 1 }; o.o = o; console.log(o, [o])`, want: []string{`{"a":1,"o":"[Circular]"} [{"a":1,"o":"[Circular]"}]`}},
@@ -55,7 +55,9 @@ func TestTheLevelOfAJobsLines(t *testing.T) {
 
 // The engine's lines are worded as OpenFn's, for people who know those.
 func TestTheEnginesOwnLines(t *testing.T) {
-	record := newWire(t).job(`assert(false, 'no')`)
+	w := newWire(t)
+	require.Contains(t, lines(t, w.job("fn(s =>\n  s.a.b);"), "R/T"), `"TypeError: cannot read property 'b' of undefined\n    at line 2, column 6"`)
+	record := w.job(`assert(false, 'no')`)
 	engine := lines(t, record, "R/T")
 	require.Equal(t, []string{`"Memory limit: 500mb"`, `"Timeout: 300s"`, `"Payload limit: 10mb"`}, lines(t, record, "RTE"))
 	for _, want := range []string{

@@ -55,16 +55,17 @@ func logOutcome(report *runner.Step, job *runner.Job, out outcome, took time.Dur
 		return
 	}
 	say("error", label+" aborted with error ("+formatDuration(took)+")")
-	switch {
-	case out.reason == runner.Crash:
+	if out.reason == runner.Crash {
 		say("error", "CRITICAL ERROR! Aborting execution")
-		say("error", out.message)
-	case v.operation != "":
-		say("error", fmt.Sprintf("Error reported by %q operation line %d:", v.operation+"()", v.line))
-		say("error", out.message)
-	default:
-		say("error", out.message)
 	}
+	if v.operation != "" {
+		say("error", fmt.Sprintf("Error reported by %q operation line %d:", v.operation+"()", v.line))
+	}
+	message := out.message
+	if v.at != nil {
+		message += fmt.Sprintf("\n    at line %d, column %d", *v.at.Line, *v.at.Column)
+	}
+	say("error", message)
 	if out.stepType == "InvalidOperationError" {
 		say("error", "Ensure all top-level function or method calls are wrapped in an operation, like fn()")
 	}

@@ -31,7 +31,7 @@ func TestOperations(t *testing.T) {
 		{name: "expandReferences", input: `{"n":1}`, body: `fn(s => ({ data: expandReferences({ a: [x => x.data.n, 2], b: { c: () => () => 3 }, d: new Date(0) }, s) }))`, want: `{"data":{"a":[1,2],"b":{"c":3},"d":"1970-01-01T00:00:00.000Z"}}`},
 		{name: "execute", body: `fn(s => execute(fn(s => ({ a: 1 })), async s => ({ ...s, b: 2 }))(s))`, want: `{"a":1,"b":2}`},
 		{name: "toArray, chunk, splitKeys", body: `fn(s => ({ a: toArray(1), b: toArray([1]), c: chunk([1, 2, 3], 2), d: splitKeys({ a: 1, b: 2 }, ['b']) }))`, want: `{"a":[1],"b":[1],"c":[[1,2],[3]],"d":[{"a":1},{"b":2}]}`},
-		{name: "text", body: `fn(s => ({ a: arrayToString([1, 2], ', '), b: humanProper('a_small  house'), c: scrubEmojis('so 😀', '?') }))`, want: `{"a":"1, 2","b":"A Small House","c":"so ?"}`},
+		{name: "text", body: `fn(s => ({ a: arrayToString([1, 2], ', '), b: humanProper('a_SMALL house'), c: scrubEmojis('so 😀', '?') }))`, want: `{"a":"1, 2","b":"A Small House","c":"so ?"}`},
 		{name: "assert that holds", input: `{"n":1}`, body: `assert($.data.n === 1, 'no'); assert('$.data.n', 'no')`, want: `{"data":{"n":1}}`},
 		{name: "index", input: `[1,2]`, body: `each('$.data[*]', fn(s => ({ ...s, at: index()(s) })))`, want: `{"data":2,"index":1,"at":1}`},
 		{name: "parseCsv", input: `"id;name\r\n1;\"a \"\"b\"\"; c\"\r\n\r\n2; d \r\n"`, body: `parseCsv($.data, { delimiter: ';' })`, want: `{"data":[{"id":"1","name":"a \"b\"; c"},{"id":"2","name":"d"}],"references":["id;name\r\n1;\"a \"\"b\"\"; c\"\r\n\r\n2; d \r\n"]}`},

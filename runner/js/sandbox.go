@@ -121,6 +121,7 @@ func (b *sandbox) guard(ctx context.Context) (release func()) {
 	released, stopped := make(chan struct{}), make(chan struct{})
 	cancel := context.AfterFunc(ctx, func() {
 		defer close(stopped)
+		b.watch.stopping.Store(true)
 		// An interrupt that comes between two calls into the VM is lost.
 		again := time.NewTicker(time.Millisecond)
 		defer again.Stop()

@@ -58,23 +58,29 @@ type verdict struct {
 	// operation and line name the operation that an adaptor's error came from.
 	operation string
 	line      int
-	stack     string // worth a log line; may be empty
+	at        *place // where in the job; nil if nowhere in it
 }
 
 var nothing = json.RawMessage("null")
 
 // judge says what it means that the operations ended this way.
 func (s *step) judge(end ending) verdict {
-	t := end.thrown
-	if t == nil {
+	if end.thrown == nil {
 		return verdict{reason: runner.Success}
 	}
+	frames := readFrames(end.thrown.Stack)
+	v := s.classify(end, frames)
+	v.at = s.placeOf(frames)
+	return v
+}
+
+func (s *step) classify(end ending, frames frames) verdict {
+	t := end.thrown
 	text := t.text()
 	if end.phase == "globals" {
 		text = "[globals] " + text
 	}
 	named := t.Class + ": " + text
-	frames := readFrames(t.Stack)
 	switch {
 	case t.Origin == "eval":
 		return killed("SecurityError", "Illegal eval statement detected")
@@ -84,7 +90,7 @@ func (s *step) judge(end ending) verdict {
 		return crashed("InvalidOperationError", "InvalidOperationError: "+text)
 	case t.Kind == "null" || t.Kind == "undefined":
 		// What OpenFn's engine comes to when it looks at such an error.
-		return s.runtimeError("TypeError", "TypeError: Cannot read properties of "+t.Kind+" (reading 'stack')", nil, "")
+		return s.runtimeError("TypeError", "TypeError: Cannot read properties of "+t.Kind+" (reading 'stack')", nil)
 	case t.Name == "AdaptorError" && t.Severity == "kill":
 		return killed("AdaptorError", text)
 	case t.Severity == "crash":
@@ -92,7 +98,7 @@ func (s *step) judge(end ending) verdict {
 	case t.Error && end.phase == "operation" && (t.Origin == "sandbox" || s.inAdaptor(frames)):
 		return s.adaptorError(t, end, frames)
 	case t.Class == "TypeError" || t.Class == "RangeError":
-		return s.runtimeError(t.Class, named, s.placeOf(frames), t.Stack)
+		return s.runtimeError(t.Class, named, s.placeOf(frames))
 	case t.Class == "ReferenceError" || t.Class == "SyntaxError":
 		return crashed(t.Class, named)
 	}
@@ -126,11 +132,11 @@ func failed(kind, message string, entry any) verdict {
 	return verdict{reason: runner.Fail, stepType: kind, message: message, entry: text}
 }
 
-func (s *step) runtimeError(subtype, message string, at *place, stack string) verdict {
+func (s *step) runtimeError(subtype, message string, at *place) verdict {
 	if at == nil {
 		at = &place{}
 	}
-	v := failed("RuntimeError", message, struct {
+	return failed("RuntimeError", message, struct {
 		Source   string `json:"source"`
 		Name     string `json:"name"`
 		Pos      *place `json:"pos"`
@@ -139,8 +145,6 @@ func (s *step) runtimeError(subtype, message string, at *place, stack string) ve
 		Subtype  string `json:"subtype"`
 		Message  string `json:"message"`
 	}{"runtime", "RuntimeError", at, s.node.id, "fail", subtype, message})
-	v.stack = stack
-	return v
 }
 
 // adaptorError is an error of an operation itself, not of the code that a job
@@ -165,6 +169,6 @@ func (s *step) adaptorError(t *thrown, end ending, frames frames) verdict {
 		entry.Line, entry.OperationName = operations[end.position].Position.Line, operations[end.position].Name
 	}
 	v := failed("AdaptorError", t.Text, entry)
-	v.operation, v.line, v.stack = entry.OperationName, entry.Line, t.Stack
+	v.operation, v.line = entry.OperationName, entry.Line
 	return v
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"sync/atomic"
 	"unsafe"
 
 	"modernc.org/libc"
@@ -12,7 +13,8 @@ import (
 )
 
 // watch sees two things in a VM that its wrapper has no API for: promises that
-// were rejected and are not handled, and memory that ran out. Neither can be
+// were rejected and are not handled, and memory that ran out. It also makes an
+// interrupt quicker. Neither can be
 // told from inside JavaScript, for a job may catch the error that is thrown
 // when memory runs out, and an async function's promise never passes through
 // code of ours.
@@ -23,7 +25,12 @@ type watch struct {
 	tls     *libc.TLS
 	context uintptr
 	runtime *libquickjs.TJSRuntime
+	// countdown is what the engine counts down from 10,000, by one a call or
+	// loop, before it looks whether it is interrupted.
+	countdown *int32
 
+	// stopping tells that the VM is to be interrupted. Any goroutine may set it.
+	stopping atomic.Bool
 	// exhausted is set once an allocation failed for lack of memory.
 	exhausted bool
 	// peak is the most memory that was allocated, in bytes.
@@ -67,6 +74,7 @@ func newWatch(vm *quickjs.VM) (*watch, error) {
 
 		rejected: make(map[libquickjs.TJSValue]rejection),
 	}
+	w.countdown = &(*(**libquickjs.TJSContext)(unsafe.Pointer(&w.context))).Finterrupt_counter //nolint:gosec // nor is this
 	w.watchMemory(vm)
 	w.watchPromises(at)
 	return w, nil
@@ -81,7 +89,13 @@ func (w *watch) watchMemory(vm *quickjs.VM) {
 	note := func(address uintptr, size libquickjs.Tsize_t) uintptr {
 		if address == 0 && size != 0 {
 			w.exhausted = true
+			w.stopping.Store(true)
 			vm.Interrupt()
+		}
+		if w.stopping.Load() {
+			// Where a call takes milliseconds, as one does that overflows the
+			// stack, 10,000 of them are too many to wait for.
+			*w.countdown = 0
 		}
 		w.peak = max(w.peak, w.allocated())
 		return address
@@ -109,7 +123,7 @@ func (w *watch) watchPromises(runtime uintptr) {
 // hook returns a Go function as the engine's code, which was C, calls one.
 func (w *watch) hook(f any) uintptr {
 	w.hooks = append(w.hooks, f)
-	return (*[2]uintptr)(unsafe.Pointer(&w.hooks[len(w.hooks)-1]))[1]
+	return (*[2]uintptr)(unsafe.Pointer(&w.hooks[len(w.hooks)-1]))[1] //nolint:gosec // the data word of the interface
 }
 
 func (w *watch) forget(promise libquickjs.TJSValue) {

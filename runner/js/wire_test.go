@@ -3,6 +3,7 @@ package js
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -31,6 +32,7 @@ type wire struct {
 	socket *channel.Socket
 	queue  *channel.Topic
 	engine runner.Engine
+	logger *slog.Logger // of the runner; nil for none
 }
 
 func newWire(t testing.TB) *wire {
@@ -77,7 +79,7 @@ func (w *wire) run(ctx context.Context, limits runner.Limits, run mockserver.Run
 	var body struct{ Runs []struct{ ID, Token string } }
 	require.NoError(w.t, reply.Decode(&body))
 	require.Len(w.t, body.Runs, 1)
-	r := runner.New(runner.Config{Engine: w.engine, Limits: limits})
+	r := runner.New(runner.Config{Engine: w.engine, Limits: limits, Logger: w.logger})
 	outcome := r.Run(ctx, w.socket, body.Runs[0].ID, body.Runs[0].Token)
 	require.NoError(w.t, outcome.Err)
 	record, ok := w.server.Inspect(body.Runs[0].ID)

@@ -127,7 +127,9 @@ const composeNextState = (state, response) => ({
 const toArray = value => (Array.isArray(value) ? value : [value]);
 const arrayToString = (array, separator) => array.join(separator);
 const humanProper = text =>
-  typeof text === 'string' ? text.replace(/[_\s]+/g, ' ').toLowerCase().replace(/(^|\s)\S/g, c => c.toUpperCase()) : text;
+  typeof text === 'string'
+    ? text.replace(/_/g, ' ').replace(/\S+/g, word => word[0].toUpperCase() + word.slice(1).toLowerCase())
+    : text;
 const scrubEmojis = (text, replacement = '\uFFFD') =>
   text && text.replace(/\p{Extended_Pictographic}/gu, replacement);
 

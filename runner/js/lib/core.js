@@ -7,7 +7,6 @@
 // takes here, and it does not call methods of values that a job has touched.
 
 const { apply, defineProperty: define, deleteProperty, getPrototypeOf } = Reflect;
-const { defineProperty } = Object;
 const { getOwnPropertyDescriptor, keys: keysOf } = Object;
 const { stringify, parse } = JSON;
 const { isArray } = Array;
@@ -59,8 +58,8 @@ function refuseEval() {
   for (let i = 0; i < kinds.length; i++) {
     const prototype = getPrototypeOf(kinds[i]);
     const constructor = function Function() { refuseEval(); };
-    defineProperty(constructor, 'prototype', { value: prototype, writable: false });
-    defineProperty(prototype, 'constructor', { value: constructor });
+    define(constructor, 'prototype', { value: prototype, writable: false });
+    define(prototype, 'constructor', { value: constructor });
     if (i === 0) hide(globalThis, 'Function', constructor);
   }
   hide(globalThis, 'eval', refuseEval);
@@ -71,7 +70,7 @@ function refuseEval() {
 function lazily(group, names) {
   for (let i = 0; i < names.length; i++) {
     const name = names[i];
-    defineProperty(globalThis, name, {
+    define(globalThis, name, {
       __proto__: null,
       configurable: true,
       enumerable: false,

@@ -15,7 +15,7 @@ function installLocale() {
     host('intl');
     hide(globalThis, 'Intl', native('intl')(globalThis.Intl));
   };
-  defineProperty(globalThis, 'Intl', {
+  define(globalThis, 'Intl', {
     __proto__: null,
     configurable: true,
     get() { register(); return globalThis.Intl; },

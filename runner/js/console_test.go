@@ -56,7 +56,7 @@ func TestTheLevelOfAJobsLines(t *testing.T) {
 // The engine's lines are worded as OpenFn's, for people who know those.
 func TestTheEnginesOwnLines(t *testing.T) {
 	w := newWire(t)
-	require.Contains(t, lines(t, w.job("fn(s =>\n  s.a.b);"), "R/T"), `"TypeError: cannot read property 'b' of undefined\n    at line 2, column 6"`)
+	require.Contains(t, lines(t, w.job("fn(s =>\n  s.a.b);"), "R/T"), `"TypeError: Cannot read properties of undefined (reading 'b')\n    at line 2, column 6"`)
 	record := w.job(`assert(false, 'no')`)
 	engine := lines(t, record, "R/T")
 	require.Equal(t, []string{`"Memory limit: 500mb"`, `"Timeout: 300s"`, `"Payload limit: 10mb"`}, lines(t, record, "RTE"))

@@ -110,7 +110,7 @@ func TestAPlanThatCannotBeFollowed(t *testing.T) {
 		{name: "cycle", edges: []string{"a>b", "b>a"}, kind: "ValidationError", message: "Circular dependency: b <-> a"},
 		{name: "cycle of one", edges: []string{"a", "b>b"}, kind: "ValidationError", message: "Circular dependency: b <-> b"},
 		{name: "condition that does not parse", edges: []string{"a>b state.data ==="}, kind: "Error", message: "Failed to compile edge condition a->b (Unexpected end of input)"},
-		{name: "condition that throws", edges: []string{"a>b state.x.y"}, kind: "EdgeConditionError", message: "cannot read property 'y' of undefined", steps: "a"},
+		{name: "condition that throws", edges: []string{"a>b state.x.y"}, kind: "EdgeConditionError", message: "Cannot read properties of undefined (reading 'y')", steps: "a"},
 		{name: "condition that throws a string", edges: []string{"a>b (() => { throw 'text'; })()"}, kind: "EdgeConditionError", message: "text", steps: "a"},
 	}
 	w := newWire(t)

@@ -257,19 +257,17 @@ func normaliseValue(value any) any {
 	return value
 }
 
-// wordings are how V8 and QuickJS say the same, and where this engine says
-// clearer what OpenFn's leaves to V8.
-var wordings = []struct {
+// sameWordings are how V8 and QuickJS say the same, where the engine leaves it to them,
+// and where it says clearer what OpenFn's leaves to V8.
+var sameWordings = []struct {
 	name, pattern string
 }{
-	{"property of nothing", `Cannot read properties of (?:undefined|null) \(reading '[^']*'\)|cannot read property '[^']*' of (?:undefined|null)|The plan has no job to start with`},
+	{"nothing to start with", `Cannot read properties of undefined \(reading 'id'\)|The plan has no job to start with`},
 	{"not a function", `[\w.()]+ is not a function|not a function|each\(\) needs an array to go through, not \w+`},
 	{"not iterable", `\w+ is not iterable`},
-	{"undeclared", `'(\w+)' is not defined|(\w+) is not defined`},
 	{"bad JSON", `Expected property name or '}' in JSON at position.*|expecting property name`},
 	{"bad pattern", `Invalid regular expression: .*|expecting '\)'`},
 	{"bad URI", `URI malformed|expecting hex digit`},
-	{"no such export", `The requested module '([^']*)' does not provide an export named '(\w+)'|Could not find export '(\w+)' in module '([^']*)'`},
 	{"syntax", `Unexpected token ';'|unexpected token in expression: ';'`},
 	{"adaptor", `(?s)(Error installing [^:]*): .*`},
 	{"token", `Line \d+: Unexpected token ILLEGAL|Unexpected token \(\d+:\d+\)`},
@@ -277,7 +275,7 @@ var wordings = []struct {
 }
 
 var wordingPatterns = func() (patterns []*regexp.Regexp) {
-	for _, w := range wordings {
+	for _, w := range sameWordings {
 		patterns = append(patterns, regexp.MustCompile(w.pattern))
 	}
 	return patterns
@@ -285,7 +283,7 @@ var wordingPatterns = func() (patterns []*regexp.Regexp) {
 
 func wording(text string) string {
 	for i, pattern := range wordingPatterns {
-		text = pattern.ReplaceAllString(text, "<"+wordings[i].name+">")
+		text = pattern.ReplaceAllString(text, "<"+sameWordings[i].name+">")
 	}
 	return text
 }

@@ -2,7 +2,6 @@ package js
 
 import (
 	"encoding/json"
-	"strings"
 
 	"github.com/phxworker/phxworker/runner"
 )
@@ -30,11 +29,7 @@ func readThrown(facts string) *thrown {
 	if err := json.Unmarshal([]byte(facts), t); err != nil {
 		t.Kind, t.Text = "undefined", "an error that cannot be described"
 	}
-	// QuickJS words two errors in its own way that scripts for Node look for.
-	if t.Class == "InternalError" && t.Text == "stack overflow" {
-		t.Class, t.Name, t.Text = "RangeError", "RangeError", "Maximum call stack size exceeded"
-	}
-	t.Text = strings.TrimPrefix(t.Text, "module normalization failed: ")
+	t.reword()
 	return t
 }
 

@@ -43,7 +43,7 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	tests := []struct{ name, body, reason, kind, message string }{
 		{name: "in a named function", body: `function f() { throw new Error('x'); } fn(f)`, reason: "fail", kind: "JobError", message: "x"},
-		{name: "undeclared in a named function", body: `function f() { return nowhere; } fn(f)`, reason: "crash", kind: "RuntimeCrash", message: "ReferenceError: 'nowhere' is not defined"},
+		{name: "undeclared in a named function", body: `function f() { return nowhere; } fn(f)`, reason: "crash", kind: "RuntimeCrash", message: "ReferenceError: nowhere is not defined"},
 		{name: "in a method, after a wait", body: `class C { async m() { await null; throw new RangeError('x'); } } fn(() => new C().m())`, reason: "fail", kind: "RuntimeError", message: "RangeError: x"},
 		{name: "in a callback of an operation", body: `cursor('x', { format: () => { throw new Error('x'); } })`, reason: "fail", kind: "JobError", message: "x"},
 		{name: "without an end", body: `const f = n => f(n + 1) + 1; fn(f)`, reason: "fail", kind: "RuntimeError", message: "RangeError: Maximum call stack size exceeded"},

@@ -4,7 +4,10 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"time"
+
+	"github.com/phxworker/phxworker/mockserver/fault"
 )
 
 // Config are the options of a [Server]; the zero value is a server like a stock
@@ -50,6 +53,13 @@ type Config struct {
 	// [Server.Transcript] returns. Defaults to 1,000; negative: none.
 	TranscriptLimit int
 
+	// Faults go wrong from the start, in this order; see [Server.AddFault]. Those
+	// for the event now strike before anybody has connected. Defaults to none.
+	Faults []fault.Rule
+	// FaultSeed decides what faults with a probability strike. Defaults to a
+	// random one, which [Server.FaultSeed] tells.
+	FaultSeed uint64
+
 	// Logger takes refused sockets, crashed channels and lost runs. Defaults to
 	// discarding.
 	Logger *slog.Logger
@@ -64,6 +74,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.TranscriptLimit == 0 {
 		c.TranscriptLimit = 1000
+	}
+	if c.FaultSeed == 0 {
+		c.FaultSeed = mathrand.Uint64()
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

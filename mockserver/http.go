@@ -22,6 +22,10 @@ func (s *Server) newRoutes() http.Handler {
 		mux.HandleFunc(method+" /credentials/{id}", s.postBody(s.AddCredential))
 		mux.HandleFunc(method+" /dataclips/{id}", s.postBody(s.AddDataclip))
 	}
+	mux.HandleFunc("POST /faults", s.postFaults)
+	mux.HandleFunc("GET /faults", s.getFaults)
+	mux.HandleFunc("DELETE /faults", s.deleteFaults)
+	mux.HandleFunc("DELETE /faults/{id}", s.deleteFault)
 	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, s.Stats())
 	})

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/mockserver/lightning"
 	"github.com/phxworker/phxworker/mockserver/phoenix"
 )
@@ -18,6 +19,7 @@ import (
 type Server struct {
 	cfg        Config
 	service    *lightning.Service
+	faults     *faults
 	endpoint   *phoenix.Endpoint
 	transcript *phoenix.Transcript
 	routes     http.Handler
@@ -44,17 +46,23 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, service: service}
+	s := &Server{cfg: cfg, service: service, faults: &faults{set: fault.NewSet(cfg.FaultSeed), service: service}}
 	if cfg.TranscriptLimit > 0 {
 		s.transcript = phoenix.NewTranscript(cfg.TranscriptLimit)
 	}
 	s.endpoint, err = phoenix.NewEndpoint(phoenix.Config{
 		App: service, IdleTimeout: cfg.IdleTimeout, MaxFrame: cfg.MaxFrame, MaxTopics: cfg.MaxTopics,
-		Transcript: s.transcript, Logger: cfg.Logger,
+		Transcript: s.transcript, Faults: s.faults, Logger: cfg.Logger,
 	})
 	if err != nil {
 		service.Close()
 		return nil, err
+	}
+	for _, r := range cfg.Faults {
+		if _, err := s.AddFault(r); err != nil {
+			_ = s.Close()
+			return nil, err
+		}
 	}
 	s.routes = s.newRoutes()
 	return s, nil
@@ -163,5 +171,5 @@ func (s *Server) Transcript() []Exchange { return s.transcript.Exchanges() }
 
 // Stats returns the counts.
 func (s *Server) Stats() Stats {
-	return Stats{Sockets: s.endpoint.Sockets(), Stats: s.service.Stats()}
+	return Stats{Sockets: s.endpoint.Sockets(), Faults: s.faults.set.Counts(), Stats: s.service.Stats()}
 }

@@ -1,6 +1,7 @@
 package mockserver
 
 import (
+	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/mockserver/lightning"
 	"github.com/phxworker/phxworker/mockserver/phoenix"
 )
@@ -41,6 +42,7 @@ var (
 
 // Stats counts what happened; see the fields of [lightning.Stats].
 type Stats struct {
-	Sockets int `json:"sockets"` // now
+	Sockets int                    `json:"sockets"` // now
+	Faults  map[fault.Action]int64 `json:"faults"`  // that struck, by action
 	lightning.Stats
 }

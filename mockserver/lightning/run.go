@@ -2,7 +2,10 @@ package lightning
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
+
+	"github.com/phxworker/phxworker/mockserver/fault"
 )
 
 // Priority orders the runs of a queue. As a number in Lightning's table, and in
@@ -95,6 +98,9 @@ type RunRecord struct {
 	// Events are the pushes on the run's topic in the order they came, the
 	// refused ones among them.
 	Events []Event `json:"events"`
+	// Faults are what struck the messages on the run's topic. A message that a
+	// fault kept from being applied is here and not among the Events.
+	Faults []fault.Strike `json:"faults,omitempty"`
 }
 
 // Event is a push that came in on a run's topic.
@@ -138,6 +144,7 @@ type run struct {
 	steps      map[string]bool     // by id: whether complete
 	outputs    map[string]struct{} // ids of the output dataclips
 	events     []Event
+	faults     []fault.Strike
 	ended      chan struct{} // closed when the run ends; made by the first who waits
 }
 
@@ -147,6 +154,6 @@ func (r *run) recordLocked() RunRecord {
 	return RunRecord{
 		Result: res, Queue: r.queue, Priority: r.priority, Plan: r.plan, WorkerName: r.workerName,
 		EnqueuedAt: r.enqueued, ClaimedAt: r.claimed, StartedAt: r.started, FinishedAt: r.finished,
-		Events: append([]Event{}, r.events...),
+		Events: append([]Event{}, r.events...), Faults: slices.Clone(r.faults),
 	}
 }

@@ -67,8 +67,8 @@ func (s *Service) Close() {
 // takes it: PEM in base64.
 func (s *Service) PublicKey() (string, error) { return s.signer.publicKey() }
 
-// Connect implements [phoenix.App].
-func (s *Service) Connect(params url.Values) error {
+// Connect implements [phoenix.App]. A worker's name is its worker_id.
+func (s *Service) Connect(params url.Values) (name string, err error) {
 	return verifyWorker(params.Get("token"), s.cfg.Secret, time.Now())
 }
 

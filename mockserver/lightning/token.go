@@ -15,29 +15,30 @@ import (
 )
 
 // verifyWorker checks a worker's token: HS256, the issuer urn:openfn:worker, and
-// the presence of iat and worker_id. nbf is honoured if present, exp never.
-func verifyWorker(token, secret string, now time.Time) error {
+// the presence of iat and worker_id, which it returns. nbf is honoured if
+// present, exp never.
+func verifyWorker(token, secret string, now time.Time) (workerID string, err error) {
 	if token == "" {
-		return errors.New("the parameter token is missing")
+		return "", errors.New("the parameter token is missing")
 	}
 	parser := jwt.NewParser(jwt.WithValidMethods([]string{"HS256"}), jwt.WithoutClaimsValidation())
 	claims := jwt.MapClaims{}
 	if _, err := parser.ParseWithClaims(token, claims, func(*jwt.Token) (any, error) { return []byte(secret), nil }); err != nil {
-		return fmt.Errorf("worker token: %w (is WORKER_SECRET the same on both sides?)", err)
+		return "", fmt.Errorf("worker token: %w (is WORKER_SECRET the same on both sides?)", err)
 	}
 	if iss, _ := claims.GetIssuer(); iss != "urn:openfn:worker" {
-		return errors.New("worker token: iss must be urn:openfn:worker")
+		return "", errors.New("worker token: iss must be urn:openfn:worker")
 	}
 	for _, name := range []string{"iat", "worker_id"} {
 		if claims[name] == nil {
-			return fmt.Errorf("worker token: the claim %s is missing", name)
+			return "", fmt.Errorf("worker token: the claim %s is missing", name)
 		}
 	}
 	nbf, err := claims.GetNotBefore()
 	if err != nil || nbf != nil && now.Before(nbf.Time) {
-		return errors.New("worker token: not valid yet (nbf)")
+		return "", errors.New("worker token: not valid yet (nbf)")
 	}
-	return nil
+	return fmt.Sprint(claims["worker_id"]), nil
 }
 
 // signer makes run tokens.

@@ -26,6 +26,8 @@ type Config struct {
 	MaxTopics int
 	// Transcript takes a copy of every message. Defaults to nil: none is kept.
 	Transcript *Transcript
+	// Faults decides what goes wrong. Defaults to nil: nothing.
+	Faults Faults
 	// Logger defaults to discarding.
 	Logger *slog.Logger
 }
@@ -35,11 +37,13 @@ type Endpoint struct {
 	cfg      Config
 	upgrader websocket.Upgrader
 	done     sync.WaitGroup // one for each request being served
+	stop     chan struct{}  // closed by Close
 
 	mu      sync.Mutex // guards what follows
 	sockets map[*socket]struct{}
 	lastID  int
 	closed  bool
+	down    time.Time // until then no client is accepted
 }
 
 // NewEndpoint returns an endpoint. It has no goroutine of its own; each socket
@@ -68,6 +72,7 @@ func NewEndpoint(cfg Config) (*Endpoint, error) {
 				refuse(w, status, reason.Error())
 			},
 		},
+		stop:    make(chan struct{}),
 		sockets: make(map[*socket]struct{}),
 	}, nil
 }
@@ -84,11 +89,11 @@ func (e *Endpoint) Sockets() int {
 // Later requests are refused with 503.
 func (e *Endpoint) Close() error {
 	e.mu.Lock()
-	e.closed = true
-	open := make([]*socket, 0, len(e.sockets))
-	for s := range e.sockets {
-		open = append(open, s)
+	if !e.closed {
+		close(e.stop)
 	}
+	e.closed = true
+	open := e.openLocked("")
 	e.mu.Unlock()
 	for _, s := range open {
 		s.shut(websocket.CloseServiceRestart)
@@ -109,11 +114,11 @@ func (e *Endpoint) enter() bool {
 }
 
 // add gives the socket its number and makes Close see it. It reports false if
-// Close came first.
+// Close or Restart came first.
 func (e *Endpoint) add(s *socket) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
+	if e.closed || time.Now().Before(e.down) {
 		return false
 	}
 	e.lastID++

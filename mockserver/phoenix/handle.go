@@ -11,8 +11,17 @@ var (
 	tooManyChannels = []byte(`{"reason":"too many channels joined"}`)
 )
 
-// handle answers one message the way Phoenix.Socket does.
+// handle answers one message, unless a fault has it otherwise.
 func (s *socket) handle(f *frame.Frame) {
+	if rule := s.fault(f); rule != nil {
+		s.suffer(f, rule)
+		return
+	}
+	s.serve(f)
+}
+
+// serve answers one message the way Phoenix.Socket does.
+func (s *socket) serve(f *frame.Frame) {
 	t := s.topics[f.Topic]
 	switch {
 	case f.Topic == frame.Control && f.Event == frame.Heartbeat:
@@ -45,12 +54,12 @@ func (s *socket) join(f *frame.Frame, old *Topic) {
 		return
 	}
 	t := &Topic{name: f.Topic, socket: s, joinRef: f.JoinRef}
-	channel, reply := s.endpoint.cfg.App.Join(t, f.Payload)
+	channel, reply := s.askJoin(t, f)
 	switch {
 	case channel != nil:
 		t.channel = channel
 		s.topics[f.Topic] = t
-		s.out.begin(t, answer(f.JoinRef, f, reply))
+		s.out.begin(t, answer(f.JoinRef, f, reply), s.twist.delivery)
 	case reply.verdict == unmatched:
 		s.reply("", f, reply)
 	case reply.verdict == crashed:
@@ -75,19 +84,23 @@ func (s *socket) leave(f *frame.Frame, t *Topic) {
 // push has the channel answer. The reply carries the join_ref of the present
 // join, whatever the push had.
 func (s *socket) push(f *frame.Frame, t *Topic) {
-	reply := t.channel.Handle(Push{Event: f.Event, Payload: f.Payload, Binary: f.Binary})
+	reply := s.askPush(t, f)
 	if reply.verdict == crashed {
-		s.log.Warn("channel crashed", "topic", t.name, "event", f.Event, "reason", reply.reason)
-		delete(s.topics, t.name)
-		t.channel.Left()
-		s.out.end(t, ending(t, frame.Error))
+		s.crash(t, f.Event, reply.reason)
 		return
 	}
 	s.reply(t.joinRef, f, reply)
 }
 
+func (s *socket) crash(t *Topic, event, reason string) {
+	s.log.Warn("channel crashed", "topic", t.name, "event", event, "reason", reason)
+	delete(s.topics, t.name)
+	t.channel.Left()
+	s.out.end(t, ending(t, frame.Error))
+}
+
 func (s *socket) reply(joinRef frame.Ref, to *frame.Frame, r Reply) {
-	s.out.send(answer(joinRef, to, r))
+	s.out.send(answer(joinRef, to, r), s.twist.delivery)
 }
 
 func answer(joinRef frame.Ref, to *frame.Frame, r Reply) *frame.Frame {

@@ -29,11 +29,11 @@ type recorderApp struct {
 	left  []string
 }
 
-func (a *recorderApp) Connect(params url.Values) error {
+func (a *recorderApp) Connect(params url.Values) (string, error) {
 	if params.Get("token") != "good" {
-		return errors.New("bad token")
+		return "", errors.New("bad token")
 	}
-	return nil
+	return params.Get("name"), nil
 }
 
 func (a *recorderApp) Join(t *Topic, payload []byte) (Channel, Reply) {

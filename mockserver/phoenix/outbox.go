@@ -2,6 +2,7 @@ package phoenix
 
 import (
 	"sync"
+	"time"
 
 	"github.com/gorilla/websocket"
 
@@ -18,8 +19,9 @@ type outbox struct {
 
 	mu      sync.Mutex // guards what follows, and Topic.open
 	pending batch
-	closed  bool  // the last message is in, nothing is added any more
-	err     error // what could not be sent, ends the connection
+	held    []held // by a fault
+	closed  bool   // the last message is in, nothing is added any more
+	err     error  // what could not be sent, ends the connection
 }
 
 // batch is a run of messages, one behind the other in data.
@@ -38,10 +40,10 @@ type message struct {
 func newOutbox() *outbox { return &outbox{ready: make(chan struct{}, 1)} }
 
 // send sends a frame.
-func (o *outbox) send(f *frame.Frame) {
+func (o *outbox) send(f *frame.Frame, d delivery) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.appendLocked(f)
+	o.deliverLocked(f, d)
 }
 
 // sendOn sends a frame if t is open.
@@ -55,11 +57,11 @@ func (o *outbox) sendOn(t *Topic, f *frame.Frame) {
 
 // begin opens t with its first frame, the reply to the join: in one breath, so
 // that no broadcast can come before it.
-func (o *outbox) begin(t *Topic, f *frame.Frame) {
+func (o *outbox) begin(t *Topic, f *frame.Frame, d delivery) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	t.open = true
-	o.appendLocked(f)
+	o.deliverLocked(f, d)
 }
 
 // end closes t with its last frame, so that no broadcast can follow it.
@@ -93,7 +95,7 @@ func (o *outbox) close(code int) {
 		o.pending.data = append(o.pending.data, websocket.FormatCloseMessage(code, "")...)
 		o.putLocked(websocket.CloseMessage)
 	}
-	o.closed = true
+	o.closed, o.held = true, nil
 	o.wake()
 }
 
@@ -101,9 +103,16 @@ func (o *outbox) close(code int) {
 const noCode = 0
 
 func (o *outbox) appendLocked(f *frame.Frame) {
-	if o.closed {
-		return
+	switch {
+	case o.closed:
+	case len(o.held) > 0:
+		o.appendAmongLocked(f)
+	default:
+		o.encodeLocked(f)
 	}
+}
+
+func (o *outbox) encodeLocked(f *frame.Frame) {
 	data, err := frame.Append(o.pending.data, f)
 	switch {
 	case err != nil:
@@ -112,12 +121,15 @@ func (o *outbox) appendLocked(f *frame.Frame) {
 		o.failLocked(errNotReading)
 	default:
 		o.pending.data = data
-		kind := websocket.TextMessage
-		if f.Binary {
-			kind = websocket.BinaryMessage
-		}
-		o.putLocked(kind)
+		o.putLocked(kindOf(f))
 	}
+}
+
+func kindOf(f *frame.Frame) int {
+	if f.Binary {
+		return websocket.BinaryMessage
+	}
+	return websocket.TextMessage
 }
 
 func (o *outbox) putLocked(kind int) {
@@ -137,13 +149,16 @@ func (o *outbox) wake() {
 	}
 }
 
-// take swaps what is pending with the empty batch given. It reports last when
-// nothing will follow.
-func (o *outbox) take(empty batch) (b batch, last bool, err error) {
+// take swaps what is pending with the empty batch given. It says when there
+// will be more by the passing of time, and reports last when nothing will follow.
+func (o *outbox) take(empty batch) (b batch, next time.Time, last bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if len(o.held) > 0 {
+		next = o.releaseLocked(time.Now())
+	}
 	b, o.pending = o.pending, empty
-	return b, o.closed, o.err
+	return b, next, o.closed, o.err
 }
 
 // reset empties the batch for another use.

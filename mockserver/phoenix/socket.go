@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,7 +27,8 @@ const (
 // socket is one connection from its upgrade to its end. The goroutine of the
 // request reads and handles; a second one writes.
 type socket struct {
-	id       int // given by Endpoint.add, constant afterwards
+	id       int    // given by Endpoint.add, constant afterwards
+	name     string // who the client is
 	endpoint *Endpoint
 	conn     *websocket.Conn
 	wire     *wire
@@ -35,15 +37,21 @@ type socket struct {
 
 	topics map[string]*Topic // reader only
 	buf    bytes.Buffer      // reader only: the message being handled
+	twist  twist             // reader only: what a fault makes of it
 
 	heard   atomic.Int64 // when the client last sent anything, Unix ns
-	closing atomic.Bool  // a close frame is on its way, messages are ignored
+	stalled atomic.Int64 // until when nothing is handled, Unix ns
+	closing atomic.Bool  // the end is on its way, messages are ignored
+	stop    func()       // closes stopped
+	stopped chan struct{}
 }
 
-func newSocket(e *Endpoint, conn *websocket.Conn, w *wire) *socket {
+func newSocket(e *Endpoint, conn *websocket.Conn, w *wire, name string) *socket {
+	stopped := make(chan struct{})
 	return &socket{
-		endpoint: e, conn: conn, wire: w, out: newOutbox(),
+		endpoint: e, name: name, conn: conn, wire: w, out: newOutbox(),
 		log: e.cfg.Logger, topics: make(map[string]*Topic),
+		stopped: stopped, stop: sync.OnceFunc(func() { close(stopped) }),
 	}
 }
 
@@ -85,12 +93,17 @@ func (s *socket) run() {
 
 func (s *socket) hear() { s.heard.Store(time.Now().UnixNano()) }
 
-// shut sends a close frame and gives the client closeTimeout to answer it. Any
-// goroutine may call it.
+// shut sends a close frame and gives the client closeTimeout to answer it; if
+// the code is noCode it ends the connection without. Any goroutine may call it.
 func (s *socket) shut(code int) {
+	patience := closeTimeout
+	if code == noCode {
+		patience = 0
+	}
 	s.closing.Store(true)
 	s.out.close(code)
-	_ = s.conn.SetReadDeadline(time.Now().Add(closeTimeout))
+	s.stop()
+	_ = s.conn.SetReadDeadline(time.Now().Add(patience))
 }
 
 // read handles messages until the connection ends, and returns the code to
@@ -109,6 +122,7 @@ func (s *socket) read() int {
 			return s.ended(websocket.ErrReadLimit)
 		}
 		s.hear()
+		s.rest()
 		if s.closing.Load() {
 			continue
 		}

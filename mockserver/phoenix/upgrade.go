@@ -18,7 +18,12 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer e.done.Done()
-	if !e.admit(w, r) {
+	if e.isDown() {
+		hangUp(w)
+		return
+	}
+	name, ok := e.admit(w, r)
+	if !ok || !e.spare(w, r, name) {
 		return
 	}
 	hijacked := &hijacker{ResponseWriter: w}
@@ -26,7 +31,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the upgrader has answered
 	}
-	s := newSocket(e, conn, hijacked.wire)
+	s := newSocket(e, conn, hijacked.wire, name)
 	if !e.add(s) {
 		_ = conn.Close()
 		return
@@ -35,39 +40,41 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.run()
 }
 
-// admit answers a request that is not to be upgraded. The order is Phoenix's,
+// admit answers a request that is not to be upgraded, or says who it comes from. The order is Phoenix's,
 // the serializer before the token before the upgrade, except that a request
 // with no parameters at all is first of all told that this is a websocket.
-func (e *Endpoint) admit(w http.ResponseWriter, r *http.Request) bool {
+func (e *Endpoint) admit(w http.ResponseWriter, r *http.Request) (name string, ok bool) {
 	params := r.URL.Query()
 	vsn, token := params.Get("vsn"), params.Get("token")
 	switch {
 	case r.Method != http.MethodGet:
 		refuse(w, http.StatusBadRequest, "a websocket is opened by a GET")
-		return false
+		return "", false
 	case vsn == "" && token == "" && !websocket.IsWebSocketUpgrade(r):
-		return refuseUpgrade(w, r)
+		refuseUpgrade(w, r)
+		return "", false
 	case vsn == "":
 		refuse(w, http.StatusForbidden, "the parameter vsn is missing: this endpoint speaks serializer 2.0.0 only, so connect with vsn=2.0.0")
-		return false
+		return "", false
 	case !strings.HasPrefix(vsn, "2.0."):
 		refuse(w, http.StatusForbidden, "")
-		return false
+		return "", false
 	}
-	if err := e.cfg.App.Connect(params); err != nil {
+	name, err := e.cfg.App.Connect(params)
+	if err != nil {
 		e.cfg.Logger.Warn("socket refused", "error", err)
 		refuse(w, http.StatusUnauthorized, "Unauthorized")
-		return false
+		return "", false
 	}
 	if !websocket.IsWebSocketUpgrade(r) {
-		return refuseUpgrade(w, r)
+		refuseUpgrade(w, r)
+		return "", false
 	}
-	return true
+	return name, true
 }
 
-func refuseUpgrade(w http.ResponseWriter, r *http.Request) bool {
+func refuseUpgrade(w http.ResponseWriter, r *http.Request) {
 	refuse(w, http.StatusBadRequest, fmt.Sprintf("'connection' header must contain 'upgrade', got %q", r.Header.Values("Connection")))
-	return false
 }
 
 // refuse answers with Phoenix's headers, which have no content type.

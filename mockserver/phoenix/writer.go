@@ -20,10 +20,13 @@ const (
 func (s *socket) write() {
 	idle := time.NewTimer(s.endpoint.cfg.IdleTimeout)
 	defer idle.Stop()
+	late := time.NewTimer(time.Hour) // for replies that a fault delays
+	defer late.Stop()
 	var b batch
 	for {
 		select {
 		case <-s.out.ready:
+		case <-late.C:
 		case <-idle.C:
 			left := s.endpoint.cfg.IdleTimeout - time.Since(time.Unix(0, s.heard.Load()))
 			if left <= 0 {
@@ -34,15 +37,19 @@ func (s *socket) write() {
 			}
 			continue
 		}
+		var next time.Time
 		var last bool
 		var err error
-		b, last, err = s.out.take(b.reset())
+		b, next, last, err = s.out.take(b.reset())
+		if !next.IsZero() {
+			late.Reset(time.Until(next))
+		}
 		if e := s.writeBatch(b); err == nil {
 			err = e
 		}
 		if err != nil {
 			s.log.Debug("connection lost", "error", err)
-			s.out.close(noCode)
+			s.shut(noCode)
 			_ = s.wire.Close() // ends the reader
 			return
 		}

@@ -33,8 +33,8 @@ type Config struct {
 	// Defaults to net.Dialer.
 	NetDial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// HeartbeatInterval is the time between two heartbeats; one that is not
-	// answered by the next ends the connection. Phoenix drops a client that was
+	// HeartbeatInterval is the time between two heartbeats; one that is written
+	// and not answered for as long ends the connection. Phoenix drops a client that was
 	// silent for 60 s. Defaults to 30 s.
 	HeartbeatInterval time.Duration
 	// HandshakeTimeout bounds a dial up to the end of the upgrade. Defaults to 15 s.

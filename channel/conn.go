@@ -94,9 +94,7 @@ func (c *conn) keep(ctx context.Context) {
 	for {
 		select {
 		case <-ticker.C:
-			if err := c.heartbeat(ctx); err != nil && ctx.Err() == nil {
-				c.fail(err)
-			}
+			c.heartbeat(ctx)
 		case <-c.ctx.Done():
 			return
 		case <-ctx.Done():
@@ -106,14 +104,21 @@ func (c *conn) keep(ctx context.Context) {
 	}
 }
 
-func (c *conn) heartbeat(ctx context.Context) error {
+// heartbeat sends a heartbeat, and ends the connection when the answer is not
+// there in time. The time counts from when it is written: behind large messages
+// that may take a while, in which they are the sign of life, with a deadline of
+// their own.
+func (c *conn) heartbeat(ctx context.Context) {
+	ref := c.nextRef()
+	w, err := c.request(ctx, nil, ref, frame.Heartbeat, nil)
+	if err != nil {
+		return // the connection is ending already
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.HeartbeatInterval, errHeartbeat)
 	defer cancel()
-	_, err := c.roundTrip(ctx, nil, c.nextRef(), frame.Heartbeat, nil)
-	if errors.Is(err, errHeartbeat) {
-		return errHeartbeat
+	if _, err = c.reply(ctx, ref, w); errors.Is(err, errHeartbeat) {
+		c.fail(errHeartbeat)
 	}
-	return err
 }
 
 // goodbye sends a close frame and gives the server a moment to answer it,

@@ -41,7 +41,7 @@
 //
 // A connection ends when it breaks, when the server closes it with any code
 // (1000 included, which Phoenix sends to a client it kicked), when a heartbeat
-// is not answered by the time of the next, when a write exceeds its deadline,
+// is not answered within the time between two, when a write exceeds its deadline,
 // and when the server sends something that is no Phoenix message. The first
 // new attempt is made at once if the connection had been steady; further ones
 // wait longer and longer, with full jitter. A topic whose channel process

@@ -200,6 +200,32 @@ func TestUnansweredHeartbeatEndsTheConnection(t *testing.T) {
 	})
 }
 
+// Guards against taking a connection for dead that is busy: many runs report at
+// once, each with megabytes, and the heartbeat has to wait for its turn.
+func TestAHeartbeatThatWaitsForItsTurnIsNotUnanswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		cfg := s.config()
+		cfg.WriteTimeout = 20 * time.Second
+		socket, topic, p, _ := joined(t, s, cfg)
+		var pushings []<-chan outcome[Reply]
+		for range 6 {
+			pushings = append(pushings, asyncPush(topic, "large", nil))
+			synctest.Wait()
+		}
+		for range pushings {
+			time.Sleep(15 * time.Second) // what each takes to be written
+			p.ok(p.expect("room:1", "large"), `{}`)
+		}
+		require.Equal(t, "heartbeat", p.next().Event)
+		for _, pushing := range pushings {
+			require.NoError(t, (<-pushing).err)
+		}
+		status, _ := socket.Status()
+		require.Equal(t, 1, status.Connections)
+	})
+}
+
 func TestReadLimitEndsTheConnection(t *testing.T) {
 	tests := []struct {
 		name    string

@@ -40,8 +40,18 @@ func (c *conn) nextRef() frame.Ref { return frame.NewRef(c.refs.Add(1)) }
 //
 // The error is ErrNotSent or ErrOutcomeUnknown, and wraps the cause.
 func (c *conn) roundTrip(ctx context.Context, j *join, ref frame.Ref, event string, payload any) (answer, error) {
+	w, err := c.request(ctx, j, ref, event, payload)
+	if err != nil {
+		return answer{}, err
+	}
+	return c.reply(ctx, ref, w)
+}
+
+// request is the first half of a round trip: when it returns, the message is
+// written. Its error is ErrNotSent; without one, reply must follow.
+func (c *conn) request(ctx context.Context, j *join, ref frame.Ref, event string, payload any) (*waiter, error) {
 	if ctx.Err() != nil {
-		return answer{}, notSent(context.Cause(ctx))
+		return nil, notSent(context.Cause(ctx))
 	}
 	f := frame.Frame{Ref: ref, Topic: frame.Control, Event: event}
 	if j != nil {
@@ -51,8 +61,14 @@ func (c *conn) roundTrip(ctx context.Context, j *join, ref frame.Ref, event stri
 	w.join = j
 	if err := c.send(ctx, w, &f, payload); err != nil {
 		c.idle.Put(w)
-		return answer{}, err
+		return nil, err
 	}
+	return w, nil
+}
+
+// reply is the second half: it waits for the answer. Its error is
+// ErrOutcomeUnknown.
+func (c *conn) reply(ctx context.Context, ref frame.Ref, w *waiter) (answer, error) {
 	var a answer
 	select {
 	case a = <-w.answer:

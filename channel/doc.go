@@ -15,7 +15,8 @@
 // failure, and each error is of exactly one:
 //
 //   - not sent ([ErrNotSent]): the server has not seen the push. Sending it
-//     again is safe.
+//     again is safe, and of use unless the payload is at fault
+//     ([*TooLargeError], [ErrPayload]).
 //   - outcome unknown ([ErrOutcomeUnknown]): the push was written, and then the
 //     connection or the join was lost, or the context ended, before the reply
 //     came. The server may have acted on it or not.

@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/phxworker/phxworker/channel/frame"
 )
-
-// errPayload says that trying the same payload again is of no use.
-var errPayload = errors.New("the payload cannot be encoded")
 
 // encoder makes messages in buffers it uses again.
 type encoder struct {
@@ -33,13 +31,20 @@ func newEncoder() *encoder {
 func (e *encoder) encode(f *frame.Frame, payload any, limit int) ([]byte, error) {
 	data, err := e.marshal(payload)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w: %w", ErrNotSent, errPayload, err)
+		return nil, fmt.Errorf("%w: %w: %w", ErrNotSent, ErrPayload, err)
 	}
 	_, f.Binary = payload.(Binary)
 	f.Payload = data
 	message, err := frame.Append(e.message[:0], f)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w: %w", ErrNotSent, errPayload, err)
+		return nil, fmt.Errorf("%w: %w: %w", ErrNotSent, ErrPayload, err)
+	}
+	if !f.Binary && !utf8.Valid(message) {
+		// Neither json.Valid nor the encoder look into raw JSON for this, and
+		// the server would drop the whole connection (RFC 6455, section 8.1).
+		// What is invalid can only be inside a string, and becomes what the
+		// encoder makes of it in a Go string.
+		message = bytes.ToValidUTF8(message, []byte("\ufffd"))
 	}
 	e.message = message
 	if len(message) > limit {

@@ -11,6 +11,10 @@ var (
 	// ErrNotSent says that the server has not seen the push, so that it is safe
 	// to send it again.
 	ErrNotSent = errors.New("not sent")
+	// ErrPayload says that a payload cannot be encoded: it does not marshal, or
+	// is raw JSON that is none. It comes with ErrNotSent, but to send the same
+	// again is of no use.
+	ErrPayload = errors.New("the payload cannot be encoded")
 	// ErrOutcomeUnknown says that the push was written but no reply came, so
 	// that the server may have acted on it or not.
 	ErrOutcomeUnknown = errors.New("sent, but the outcome is unknown")
@@ -71,7 +75,8 @@ func (e *RefusedError) Reason() string {
 
 // TooLargeError says that a message was not sent because of its size. A
 // server drops the connection, and so every topic on it, over such a message;
-// the connection stays unharmed. It is an [ErrNotSent].
+// the connection stays unharmed. It is an [ErrNotSent], but to send the same
+// again is of no use.
 type TooLargeError struct {
 	Topic, Event string
 	Size, Limit  int // bytes of the whole message, once encoded

@@ -164,8 +164,9 @@ func TestPushNotSent(t *testing.T) {
 		is      error
 	}{
 		{name: "context ended before", ctx: ended, is: context.Canceled},
-		{name: "raw payload that is no JSON", ctx: context.Background(), payload: rawJSON(`{"a":`)},
-		{name: "payload that does not marshal", ctx: context.Background(), payload: func() {}},
+		{name: "raw payload that is no JSON", ctx: context.Background(), payload: rawJSON(`{"a":`), is: ErrPayload},
+		{name: "raw JSON inside that is none", ctx: context.Background(), payload: []json.RawMessage{rawJSON("oops")}, is: ErrPayload},
+		{name: "payload that does not marshal", ctx: context.Background(), payload: func() {}, is: ErrPayload},
 		{name: "too large", ctx: context.Background(), payload: strings.Repeat("x", 2000)},
 	}
 	for _, tt := range tests {
@@ -207,6 +208,36 @@ func TestPushMeasuresTheEncodedMessage(t *testing.T) {
 		p.ok(p.expect("room:1", "log"), `{}`)
 		require.NoError(t, (<-pushing).err)
 	})
+}
+
+// Guards against the text frame that is no UTF-8: a server drops the connection
+// over it, with every topic, each time that it is sent again. Binary frames hold
+// what they like.
+func TestPushSendsUTF8(t *testing.T) {
+	tests := []struct {
+		name    string
+		payload any
+		sent    string
+	}{
+		{name: "Go string", payload: "a\xffb", sent: `"a\ufffdb"`},
+		{name: "raw", payload: rawJSON("\"a\xffb\""), sent: "\"a\ufffdb\""},
+		{name: "raw inside", payload: map[string]json.RawMessage{"a": rawJSON("\"\xed\xa0\x80\"")}, sent: "{\"a\":\"\ufffd\"}"},
+		{name: "good", payload: rawJSON(`"ö€😀"`), sent: `"ö€😀"`},
+		{name: "binary", payload: Binary("a\xffb"), sent: "a\xffb"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t)
+				_, topic, p, _ := joined(t, s, s.config())
+				pushing := asyncPush(topic, "log", tt.payload)
+				f := p.expect("room:1", "log")
+				require.Equal(t, tt.sent, string(f.Payload))
+				p.ok(f, `{}`)
+				require.NoError(t, (<-pushing).err)
+			})
+		})
+	}
 }
 
 // The server lost the channel without a word. It did not handle the push.

@@ -77,7 +77,7 @@ func worthRetrying(err error) bool {
 	switch {
 	case errors.As(err, &refused):
 		return refused.Reason() == joinCrashed
-	case errors.As(err, &tooLarge), errors.Is(err, errPayload), errors.Is(err, ErrEnded):
+	case errors.As(err, &tooLarge), errors.Is(err, ErrPayload), errors.Is(err, ErrEnded):
 		return false
 	}
 	return true

@@ -119,10 +119,11 @@ func (t *Topic) Name() string { return t.name }
 
 // Push sends an event and waits for the reply. The payload becomes JSON, a nil
 // one an empty object; a json.RawMessage is sent as it is, and a [Binary] in a
-// binary frame.
+// binary frame. Bytes of JSON that are no UTF-8 become U+FFFD.
 //
 // Its error is one of three kinds, see the package comment: [ErrNotSent], among
-// them [*TooLargeError]; [ErrOutcomeUnknown]; or a [*RefusedError]. The first
+// them [*TooLargeError] and [ErrPayload]; [ErrOutcomeUnknown]; or a
+// [*RefusedError]. The first
 // two also wrap what caused them, such as the context's cause.
 func (t *Topic) Push(ctx context.Context, event string, payload any) (Reply, error) {
 	reply, err := t.push(ctx, event, payload)

@@ -52,6 +52,10 @@ type Config struct {
 	// Grace is how long runs may go on after the context of [Worker.Run] ended.
 	// Defaults to the run time-out of Limits.
 	Grace time.Duration
+	// MaxErrors stops the worker when it has that many errors: each claim that
+	// fails and each run that cannot be reported is one, each that succeeds
+	// takes one off. Defaults to 0, which is no limit.
+	MaxErrors int
 
 	// LogsAtMostOnce sends no line of a run's log twice, at the price of one
 	// that may be lost with a connection. By default each line arrives at least
@@ -76,6 +80,8 @@ type Config struct {
 const (
 	defaultGroups       = "manual>*:5"
 	defaultClaimTimeout = time.Hour
+
+	defaultMessageTimeout = 30 * time.Second
 )
 
 // complete returns a copy of c with its defaults, and the groups. The error
@@ -97,6 +103,9 @@ func (c Config) complete() (Config, []slots.Group, error) {
 	}
 	if c.ClaimTimeout == 0 {
 		c.ClaimTimeout = defaultClaimTimeout
+	}
+	if c.MessageTimeout == 0 {
+		c.MessageTimeout = defaultMessageTimeout
 	}
 	if c.Grace == 0 {
 		c.Grace = c.Limits.WithDefaults().RunTimeout

@@ -78,10 +78,10 @@ func (h *house) cut() {
 	h.conns = nil
 }
 
-// hire starts a worker and returns it with the function that stops it and waits
-// for its end. Its engine holds each run until the test releases it, unless
+// hire starts a worker and returns it with the function that stops it, waits
+// for its end and returns what Run did. Its engine holds each run until the test releases it, unless
 // cfg names another.
-func (h *house) hire(cfg Config) (*Worker, func()) {
+func (h *house) hire(cfg Config) (worker *Worker, stop func() error) {
 	h.t.Helper()
 	cfg.URL, cfg.NetDial = "ws://lightning.test/worker", h.dial
 	if cfg.Secret == "" {
@@ -95,11 +95,11 @@ func (h *house) hire(cfg Config) (*Worker, func()) {
 	ctx, cancel := context.WithCancel(h.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- worker.Run(ctx) }()
-	stop := sync.OnceFunc(func() {
+	stop = sync.OnceValue(func() error {
 		cancel()
-		require.NoError(h.t, <-ended)
+		return <-ended
 	})
-	h.t.Cleanup(stop)
+	h.t.Cleanup(func() { _ = stop() })
 	return worker, stop
 }
 

@@ -26,7 +26,7 @@ func TestStopLetsRunsFinishAndLeaves(t *testing.T) {
 
 		stopped := make(chan struct{})
 		go func() {
-			stop()
+			_ = stop()
 			close(stopped)
 		}()
 		settle(time.Minute)
@@ -54,7 +54,7 @@ func TestStopEndsRunsAfterTheGrace(t *testing.T) {
 		_, stop := h.hire(Config{Grace: 10 * time.Second})
 		settle(time.Second)
 		begin := time.Now()
-		stop()
+		require.ErrorIs(t, stop(), ErrAborted)
 		require.GreaterOrEqual(t, time.Since(begin), 10*time.Second)
 		require.Less(t, time.Since(begin), 15*time.Second)
 		result, err := h.server.Wait(t.Context(), "m1")
@@ -70,7 +70,7 @@ func TestStopBeforeTheFirstConnection(t *testing.T) {
 		require.NoError(t, h.listener.Close())
 		_, stop := h.hire(Config{})
 		settle(time.Minute)
-		stop()
+		require.NoError(t, stop())
 	})
 }
 
@@ -129,7 +129,7 @@ func TestARunWithATokenOfSomebodyElseIsNotExecuted(t *testing.T) {
 		_, stop := h.hire(Config{PublicKey: other.PublicKey(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		settle(time.Minute)
 		require.Equal(t, "claimed", h.state("m1"))
-		stop()
+		require.NoError(t, stop())
 		require.Contains(t, log.String(), "m1")
 		require.NotContains(t, log.String(), "eyJ", "no token may reach a log")
 		for _, f := range h.sent("phx_join") {
@@ -160,7 +160,7 @@ func TestTwoWorkersInOneProcessShareNothing(t *testing.T) {
 		require.Equal(t, 1, two.Stats().Groups[0].Running)
 		first.gate.release("a")
 		settle(time.Second)
-		stopOne()
+		require.NoError(t, stopOne())
 		require.Equal(t, map[Reason]int{"success": 1}, one.Stats().Ended)
 		require.Empty(t, two.Stats().Ended)
 		require.True(t, two.Stats().Connected)
@@ -172,7 +172,7 @@ func TestAWorkerRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
 		worker, stop := h.hire(Config{})
-		stop()
+		require.NoError(t, stop())
 		require.ErrorContains(t, worker.Run(t.Context()), "Run was called before")
 	})
 }

@@ -25,10 +25,12 @@ type queue struct {
 	socket       *channel.Socket
 	payload      slots.JoinPayload
 	claimTimeout time.Duration
-	wake         func() // routes a wake-up to the loops; never blocks
+	patience     time.Duration // until an unanswered claim is worth a warning
+	budget       *budget
 	log          *slog.Logger
 
 	intake context.Context // when it ends, no claim is sent any more
+	loops  []*claim.Loop   // which wake-ups go to
 
 	mu      sync.Mutex
 	topic   *channel.Topic // nil while there is none
@@ -36,6 +38,13 @@ type queue struct {
 }
 
 var _ claim.Claimer = (*queue)(nil)
+
+func newQueue(w *Worker, socket *channel.Socket, intake context.Context) *queue {
+	return &queue{
+		socket: socket, payload: slots.NewJoinPayload(w.groups), claimTimeout: w.cfg.ClaimTimeout, patience: w.cfg.MessageTimeout,
+		budget: w.budget, log: w.log, intake: intake, changed: make(chan struct{}),
+	}
+}
 
 // run joins the topic, and joins it anew should the server end it, until ctx
 // ends; then it leaves.
@@ -68,7 +77,9 @@ func (q *queue) listen(ctx context.Context, topic *channel.Topic) error {
 		select {
 		case message := <-topic.Messages():
 			if message.Event == workAvailable {
-				q.wake()
+				for _, loop := range q.loops {
+					loop.Wake()
+				}
 			}
 		case <-topic.Done():
 			return topic.Err()
@@ -101,6 +112,18 @@ func (q *queue) current() (*channel.Topic, <-chan struct{}) {
 	return q.topic, q.changed
 }
 
+// isJoined reports whether a claim could be put just now.
+func (q *queue) isJoined() bool {
+	topic, _ := q.current()
+	if topic == nil {
+		return false
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := topic.Ready(ctx)
+	return err == nil
+}
+
 // Claim implements [claim.Claimer]. It waits until the worker is on the queue
 // only while the worker takes new work; once it has sent the claim, it waits
 // for the reply in any case.
@@ -111,7 +134,12 @@ func (q *queue) Claim(ctx context.Context, req claim.Request) ([]claim.Run, erro
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, q.claimTimeout, errClaimTimeout)
 	defer cancel()
+	overdue := time.AfterFunc(q.patience, func() {
+		q.log.Warn("the server has not answered a claim yet; still waiting", "queues", req.Queues, "after", q.patience)
+	})
+	defer overdue.Stop()
 	reply, err := topic.Push(ctx, "claim", req)
+	q.budget.count(err)
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func TestMoreRunsThanASocketCarries(t *testing.T) {
 				require.Equal(t, int64(tt.runs), h.server.Stats().Ended["success"])
 				settle(2 * socketIdle)
 				require.Equal(t, 1, h.server.Stats().Sockets, "idle sockets are closed")
-				stop()
+				require.NoError(t, stop())
 			})
 		})
 	}

@@ -39,6 +39,7 @@ func (s *starter) Start(run claim.Run, slot *slots.Slot) {
 		place.free()
 		s.end(run.ID)
 		s.worker.tally.add(outcome)
+		s.worker.budget.count(outcome.Err)
 		if outcome.Err != nil {
 			s.pause()
 		}

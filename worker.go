@@ -26,6 +26,11 @@ type Worker struct {
 	pools    []*slots.Pool // one a group
 	tally    tally
 
+	budget *budget
+
+	abort     chan struct{} // closed by Abort
+	abortOnce sync.Once
+
 	mu      sync.Mutex
 	started bool
 	socket  *channel.Socket // nil before Run
@@ -38,7 +43,10 @@ func New(cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("phxworker: %w", err)
 	}
-	w := &Worker{cfg: cfg, id: uuid.NewString(), groups: groups, log: cfg.Logger}
+	w := &Worker{
+		cfg: cfg, id: uuid.NewString(), groups: groups, log: cfg.Logger,
+		budget: newBudget(cfg.MaxErrors), abort: make(chan struct{}),
+	}
 	if cfg.PublicKey != "" {
 		if w.verifier, err = claim.NewVerifier(cfg.PublicKey); err != nil {
 			return nil, fmt.Errorf("phxworker: %w", err)
@@ -50,12 +58,24 @@ func New(cfg Config) (*Worker, error) {
 	return w, nil
 }
 
+// ErrAborted says that runs were stopped before they had ended: by [Worker.Abort],
+// or because [Config.Grace] had passed. They were reported as cancelled.
+var ErrAborted = errors.New("runs were stopped before they had ended")
+
 // errStopped is the cause of an expected end.
 var errStopped = errors.New("the worker was stopped")
 
+// Abort stops the runs under way, and the worker with them; what is left to be
+// reported has 15 s. It is the second stage of a stop, for when the first, the
+// end of the context of [Worker.Run], takes too long. It does not wait, and may
+// be called at any time.
+func (w *Worker) Abort() { w.abortOnce.Do(func() { close(w.abort) }) }
+
 // Run connects, claims and executes until ctx ends, then stops as the package
-// comment says and returns nil. It returns an error only if it cannot begin; a
-// server that cannot be reached is tried again for ever. It can be called once.
+// comment says and returns nil, or [ErrAborted]. A server that cannot be
+// reached is tried again for ever, unless [Config.MaxErrors] ends that with
+// [ErrTooManyErrors]. Any other error is that Run cannot begin. It can be
+// called once.
 func (w *Worker) Run(ctx context.Context) error {
 	socket, err := w.open()
 	if err != nil {
@@ -65,11 +85,10 @@ func (w *Worker) Run(ctx context.Context) error {
 
 	// intake ends first: no new work. work ends when the runs have had their
 	// time; what still runs is stopped and reported then.
-	intake := ctx
+	intake, stopIntake := context.WithCancelCause(ctx)
+	defer stopIntake(errStopped)
 	work, stopWork := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stopWork(errStopped)
-	var graceDone sync.WaitGroup
-	graceDone.Go(func() { w.limitGrace(intake, work, stopWork) })
 
 	further := newSockets(socket, w.dial, w.log)
 	defer further.close()
@@ -80,53 +99,65 @@ func (w *Worker) Run(ctx context.Context) error {
 			MessageTimeout: w.cfg.MessageTimeout, LogsAtMostOnce: w.cfg.LogsAtMostOnce, Spool: w.cfg.Spool, Logger: w.log,
 		}),
 	}
-	queue := &queue{
-		socket: socket, payload: slots.NewJoinPayload(w.groups), claimTimeout: w.cfg.ClaimTimeout,
-		log: w.log, intake: intake, changed: make(chan struct{}),
-	}
+	queue := newQueue(w, socket, intake)
 	loops := w.loops(queue, runs)
-	queue.wake = func() {
-		for _, loop := range loops {
-			loop.Wake()
-		}
-	}
+	queue.loops = loops
 
+	var stopped int // how many runs did not get to their end
+	var stages, onQueue, claiming sync.WaitGroup
+	stages.Go(func() {
+		select {
+		case <-w.budget.spent:
+			stopIntake(ErrTooManyErrors)
+		case <-w.abort:
+			stopIntake(errStopped)
+		case <-intake.Done():
+		}
+		stopped = w.limitGrace(work, stopWork)
+	})
+	stages.Go(func() { w.watch(intake, queue, loops) })
 	// The queue is left last: a claim in flight needs it.
-	onQueue, leaveQueue := context.WithCancelCause(context.WithoutCancel(ctx))
-	var queueDone, loopsDone sync.WaitGroup
-	queueDone.Go(func() { queue.run(onQueue) })
+	stay, leave := context.WithCancelCause(context.WithoutCancel(ctx))
+	onQueue.Go(func() { queue.run(stay) })
 	for _, loop := range loops {
-		loopsDone.Go(func() {
+		claiming.Go(func() {
 			if err := loop.Run(intake, work); err != nil {
 				w.log.Error("a claim loop ended", "error", err)
 			}
 		})
 	}
-	loopsDone.Wait()
+	claiming.Wait()
 	runs.wait()
-	leaveQueue(errStopped)
-	queueDone.Wait()
+	leave(errStopped)
+	onQueue.Wait()
 	stopWork(errStopped)
-	graceDone.Wait()
-	w.log.Info("stopped")
+	stages.Wait()
+	w.log.Info("stopped", "aborted", stopped)
+	switch {
+	case context.Cause(intake) == ErrTooManyErrors:
+		return fmt.Errorf("phxworker: %w", ErrTooManyErrors)
+	case stopped > 0:
+		return fmt.Errorf("phxworker: %w: %d", ErrAborted, stopped)
+	}
 	return nil
 }
 
-// limitGrace ends work a while after the intake ended.
-func (w *Worker) limitGrace(intake, work context.Context, stopWork context.CancelCauseFunc) {
-	select {
-	case <-intake.Done():
-	case <-work.Done():
-		return
-	}
+// limitGrace ends work a while after the intake ended, or when the worker is
+// aborted, and returns how many runs were under way then.
+func (w *Worker) limitGrace(work context.Context, stopWork context.CancelCauseFunc) int {
 	w.log.Info("stopping: no more claims, waiting for the runs to finish", "running", w.running(), "grace", w.cfg.Grace)
 	grace := time.NewTimer(w.cfg.Grace)
 	defer grace.Stop()
 	select {
-	case <-grace.C:
-		stopWork(errStopped)
 	case <-work.Done():
+		return 0
+	case <-grace.C:
+	case <-w.abort:
 	}
+	running := w.running()
+	w.log.Warn("stopping the runs under way", "running", running)
+	stopWork(errStopped)
+	return running
 }
 
 func (w *Worker) open() (*channel.Socket, error) {

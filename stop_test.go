@@ -1,0 +1,125 @@
+package phxworker
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAbortCancelsAndReportsTheRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("manual", "m1", "m2")
+		worker, stop := h.hire(Config{})
+		settle(time.Second)
+		ended := make(chan error, 1)
+		go func() { ended <- stop() }()
+		settle(10 * time.Second)
+		h.gate.release("m1")
+		synctest.Wait()
+		begin := time.Now()
+		worker.Abort()
+		require.ErrorIs(t, <-ended, ErrAborted)
+		require.Less(t, time.Since(begin), time.Second)
+		require.Equal(t, "success", h.state("m1"))
+		result, err := h.server.Wait(t.Context(), "m2")
+		require.NoError(t, err)
+		require.Equal(t, "cancel", result.Reason)
+	})
+}
+
+func TestAbortWhileTheServerIsAwayGivesUpAfterAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("manual", "m1")
+		worker, stop := h.hire(Config{Spool: t.TempDir()})
+		settle(time.Second)
+		require.NoError(t, h.listener.Close())
+		h.cut()
+		settle(time.Second)
+		begin := time.Now()
+		worker.Abort()
+		require.ErrorIs(t, stop(), ErrAborted)
+		require.Less(t, time.Since(begin), 30*time.Second)
+		require.Equal(t, 1, worker.Stats().Undelivered)
+	})
+}
+
+func TestAbortBeforeRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		worker, err := New(Config{URL: "ws://lightning.test/worker", Secret: "s", NetDial: h.dial, Engine: Func(h.gate.hold)})
+		require.NoError(t, err)
+		worker.Abort()
+		worker.Abort()
+		require.NoError(t, worker.Run(t.Context()))
+	})
+}
+
+// Guards against a run that is lost because its claim was answered while the
+// worker was stopping.
+func TestAClaimAnsweredDuringAStopIsCarriedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("manual", "m1")
+		worker, err := New(Config{
+			URL: "ws://lightning.test/worker", Secret: h.server.Secret(), NetDial: h.dial,
+			Engine: Func(func(context.Context, *Run) (any, error) { return map[string]bool{"done": true}, nil }),
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- worker.Run(ctx) }()
+		// The stop falls at whatever moment of the first claim the scheduler
+		// picks; in none may the run be left claimed.
+		for h.server.Stats().Workers == 0 {
+			time.Sleep(time.Microsecond)
+		}
+		cancel()
+		require.NoError(t, <-ended)
+		require.Contains(t, []string{"available", "success"}, h.state("m1"))
+	})
+}
+
+func TestTooManyErrorsStopTheWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		worker, err := New(Config{
+			URL: "ws://lightning.test/worker", Secret: h.server.Secret(), NetDial: h.dial, MaxErrors: 3,
+			MinBackoff: time.Hour, MaxBackoff: time.Hour, Engine: Func(h.gate.hold),
+		})
+		require.NoError(t, err)
+		ended := make(chan error, 1)
+		go func() { ended <- worker.Run(t.Context()) }()
+		settle(time.Second)
+		for range 3 {
+			worker.budget.count(context.Canceled)
+		}
+		require.ErrorIs(t, <-ended, ErrTooManyErrors)
+	})
+}
+
+func TestBudget(t *testing.T) {
+	b := newBudget(2)
+	spent := func() bool {
+		select {
+		case <-b.spent:
+			return true
+		default:
+			return false
+		}
+	}
+	b.count(nil)
+	b.count(context.Canceled)
+	b.count(nil)
+	b.count(context.Canceled)
+	require.False(t, spent(), "a success takes an error off")
+	b.count(context.Canceled)
+	require.True(t, spent())
+	b.count(nil)
+	b.count(context.Canceled)
+	require.True(t, spent(), "for good")
+}

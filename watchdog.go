@@ -1,0 +1,43 @@
+package phxworker
+
+import (
+	"context"
+	"time"
+
+	"github.com/phxworker/phxworker/claim"
+)
+
+// watchEvery is how often the loops are looked at. A loop with an open slot puts
+// a claim within its longest back-off, which is shorter.
+const watchEvery = time.Minute
+
+// watch looks for a claim loop that is stuck: it has an open slot, the queue is
+// joined, and yet it has put no claim since the last look. None should ever be.
+// What it can do about one is to wake it and to say so; a worker that
+// silently claims nothing looks like a quiet day.
+func (w *Worker) watch(intake context.Context, queue *queue, loops []*claim.Loop) {
+	every := max(watchEvery, 3*w.cfg.MaxBackoff)
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	claims := make([]uint64, len(loops))
+	idle := make([]bool, len(loops)) // it could have claimed at the last look
+	for {
+		select {
+		case <-ticker.C:
+		case <-intake.Done():
+			return
+		}
+		joined := queue.isJoined()
+		for i, loop := range loops {
+			before := claims[i]
+			claims[i] = loop.Stats().Claims
+			counts := w.pools[i].Counts()
+			couldClaim := joined && counts.Open > 0 && counts.Claimed == 0
+			if couldClaim && idle[i] && claims[i] == before {
+				w.log.Error("a claim loop is stuck; waking it", "group", w.groups[i].Name, "claims", before, "open", counts.Open, "for", every)
+				loop.Wake()
+			}
+			idle[i] = couldClaim
+		}
+	}
+}

@@ -59,7 +59,7 @@ func (d *dialer) dial(ctx context.Context) (*websocket.Conn, error) {
 		WriteBufferSize:   writeBuffer,
 		EnableCompression: !d.cfg.DisableCompression && !d.plain.Load(),
 	}
-	conn, res, err := ws.DialContext(ctx, target, d.cfg.Header) //nolint:bodyclose // gorilla needs no closing of it
+	conn, res, err := handshake(ctx, &ws, target, d.cfg.Header) //nolint:bodyclose // gorilla needs no closing of it
 	released := guard.release()
 	if err != nil {
 		if res != nil && res.StatusCode == http.StatusSwitchingProtocols && !errors.Is(err, websocket.ErrBadHandshake) {
@@ -72,6 +72,17 @@ func (d *dialer) dial(ctx context.Context) (*websocket.Conn, error) {
 		return nil, d.failed(ctx, nil, context.Cause(ctx))
 	}
 	return conn, nil
+}
+
+// handshake is gorilla's dial without its panic: gorilla 1.5.3 takes for granted
+// that a proxy which refuses gives its reason in words.
+func handshake(ctx context.Context, ws *websocket.Dialer, target string, header http.Header) (conn *websocket.Conn, res *http.Response, err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("the answer of the proxy was no yes, and not understood (%v)", fault)
+		}
+	}()
+	return ws.DialContext(ctx, target, header)
 }
 
 // target returns the URL to dial, with fresh parameters.

@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -100,6 +102,46 @@ func TestProxy(t *testing.T) {
 	proxyURL.User = url.UserPassword("u", "p")
 	roundTrip(t, Config{URL: srv.URL, Proxy: http.ProxyURL(proxyURL)}, "hello")
 	require.EqualValues(t, 1, connects.Load())
+}
+
+// Guards against an answer to CONNECT over which gorilla panics, and the process
+// with it: one that has no reason phrase, which RFC 9112 allows.
+func TestProxyThatRefuses(t *testing.T) {
+	tests := []struct {
+		name, answer, says string
+	}{
+		{name: "with a phrase", answer: "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", says: "Proxy Authentication Required"},
+		{name: "without a phrase", answer: "HTTP/1.1 407\r\n\r\n", says: "proxy"},
+		{name: "no HTTP", answer: "go away\r\n\r\n", says: "malformed HTTP"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				listener := wstestListener(t)
+				go func() {
+					for {
+						conn, err := listener.Accept()
+						if err != nil {
+							return
+						}
+						_, err = http.ReadRequest(bufio.NewReader(conn))
+						require.NoError(t, err)
+						_, _ = io.WriteString(conn, tt.answer)
+						_ = conn.Close()
+					}
+				}()
+				proxy := &url.URL{Scheme: "http", Host: "proxy.test:3128", User: url.UserPassword("u", "s3cret")}
+				socket, err := Open(Config{URL: "ws://phoenix.test/socket", Proxy: http.ProxyURL(proxy), NetDial: listener.DialContext})
+				require.NoError(t, err)
+				time.Sleep(time.Minute) // it keeps trying
+				require.ErrorContains(t, socket.Err(), tt.says)
+				require.NotContains(t, socket.Err().Error(), "s3cret")
+				require.Greater(t, listener.Dialed(), 3)
+				require.NoError(t, socket.Close())
+				require.Zero(t, listener.Open())
+			})
+		})
+	}
 }
 
 // Small messages go out plain, large ones compressed, and what comes back

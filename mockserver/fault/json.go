@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -66,9 +68,9 @@ func Parse(data []byte) (Rule, error) {
 	if json.Unmarshal(data, &raw) != nil || raw == nil {
 		return Rule{}, &InvalidError{Field: "fault", Reason: "must be a JSON object"}
 	}
-	for name := range raw {
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
 		if !slices.Contains(fields, name) {
-			return Rule{}, &InvalidError{Field: name, Reason: "is unknown: the fields are " + strings.Join(fields, ", ")}
+			return Rule{}, &InvalidError{Field: "fault", Reason: fmt.Sprintf("has the unknown field %q: the fields are %s", name, strings.Join(fields, ", "))}
 		}
 	}
 	var f form

@@ -26,7 +26,7 @@ type sandbox struct {
 type hostFunc func(operation string, args []any) (any, error)
 
 const (
-	// hostName and rejectionName are globals for a moment only, and never
+	// The three are names of globals, which exist for a moment only and never
 	// while code of a job runs.
 	hostName      = "__host"
 	nativeName    = "__native"

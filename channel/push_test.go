@@ -75,6 +75,7 @@ func TestPushRefused(t *testing.T) {
 		{name: "reason", response: `{"reason":"claim refused"}`, reason: "claim refused"},
 		{name: "bare string", response: `"not now"`, reason: "not now"},
 		{name: "another shape", response: `{"errors":{"id":["unknown"]}}`, reason: `{"errors":{"id":["unknown"]}}`},
+		{name: "long", response: `["` + strings.Repeat("ä", 200) + `"]`, reason: `["` + strings.Repeat("ä", 99) + "…"},
 		// With a join_ref it is the application's own answer.
 		{name: "unmatched topic said by the application", response: `{"reason":"unmatched topic"}`, reason: "unmatched topic"},
 	}

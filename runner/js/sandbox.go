@@ -33,7 +33,7 @@ const (
 	rejectionName = "__rejection"
 	// overhead is the memory that an empty VM with its prelude may take on top
 	// of a job's limit.
-	overhead = 4 << 20
+	overhead = 1 << 20
 )
 
 // newSandbox returns a VM whose code may allocate memory bytes, no matter how
@@ -56,7 +56,7 @@ func (b *sandbox) start(memory uint64) (err error) {
 		return err
 	}
 	b.limitMemory(memory)
-	// The prelude is the only code that runs before much is allocated.
+	// The prelude makes no garbage that would be worth a collection.
 	b.vm.SetGCThreshold(overhead)
 	if err := b.vm.RegisterHostFunc(hostName, b.serve); err != nil {
 		return err

@@ -18,9 +18,34 @@
 //	POST /credentials/{id}    a body for fetch:credential; PUT does the same
 //	POST /dataclips/{id}      an input for the runs that name it; PUT does the same
 //	GET  /stats               [Stats]
+//	POST /faults              a fault, or a list of them          201 {"ids"}, 422
+//	GET  /faults              the seed, the rules and what they struck
+//	DELETE /faults            all rules; /faults/{id} one of them
 //
 // A plan posted may carry two fields of its own, which workers do not see:
 // dataclip, the run's input, and credentials, an object of bodies by id.
+//
+// # Faults
+//
+// A server does what real ones do on bad days when it is told to: by
+// Config.Faults, [Server.AddFault] or POST /faults. A fault is a [fault.Rule],
+// which in JSON is an object of these fields:
+//
+//	event         claim, run:complete, …, join, leave, heartbeat, connect (the upgrade), or now
+//	topic, run, worker    whose: a topic (run:* is all of them), a run's id, a worker_id
+//	over          only messages of more bytes than this
+//	skip, count   let so many pass, strike so many: by default one; -1 is no limit
+//	probability   strike by chance, then without a limit by default
+//	action        drop, close, crash, refuse, withhold, delay, double, reorder, stall, restart, expire
+//	when          before or after the message is applied
+//	delay         such as "15s"
+//	code          a close code, or the HTTP status of a refused upgrade
+//	response      what refuse answers
+//
+// What each action does and takes is said at [fault.Drop] and its neighbours, and
+// by example in docs/mockserver.md. Each strike is on record: in [Server.Faults]
+// and GET /faults, in [Stats], and in the [RunRecord] of its run. What a seed
+// repeats and what it cannot is said by package fault.
 //
 // What it shares with the client of this module is the frame codec alone,
 // and that is pinned by recordings of a real server. How the two halves work

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/mockserver/fault"
 )
 
 // A run is posted and looked at, as from a shell with curl. Without a worker it
@@ -66,4 +67,30 @@ func ExampleServer_Enqueue() {
 	// run "run-1" exists already: choose another id, or leave it out
 	// bad plan: jobs can't be blank
 	// context canceled
+}
+
+// A test has the connection dropped between a run's end and the reply to it, and
+// then looks at what struck.
+func ExampleServer_AddFault() {
+	server, err := mockserver.Start(mockserver.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = server.Close() }()
+
+	id, err := server.AddFault(fault.Rule{Event: "run:complete", Run: "run-1", Action: fault.Drop, When: fault.After})
+	fmt.Println(id, err)
+	_, err = server.AddFault(fault.Rule{Event: "claim", Action: fault.Delay})
+	fmt.Println(err)
+
+	// … a worker runs run-1 …
+
+	for _, rule := range server.FaultRules() {
+		fmt.Println(rule.Event, rule.Action, "struck", rule.Struck, "of", rule.Seen)
+	}
+	// Output:
+	// 1 <nil>
+	// bad fault: delay can't be blank
+	// run:complete drop struck 0 of 0
 }

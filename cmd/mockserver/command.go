@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/mockserver/fault"
 )
 
 // defaultSecret lets server and worker be started without thinking of one: it is
@@ -60,11 +61,14 @@ func newCommand(stdout, stderr io.Writer) *cli.Command {
 			&cli.IntFlag{Name: "keep-runs", Usage: "how many ended runs are remembered", Value: 10_000},
 			&cli.BoolFlag{Name: "wipe-dataclips", Usage: "erase inputs once read and keep no outputs"},
 			&cli.BoolFlag{Name: "opaque-tokens", Usage: "do not sign run tokens, which is faster"},
+			&cli.StringSliceFlag{Name: "fault", Usage: "a `FAULT` from the start, as JSON, such as {\"event\":\"claim\",\"action\":\"delay\",\"delay\":\"15s\"}; may be repeated"},
+			&cli.Uint64Flag{Name: "fault-seed", Usage: "the `SEED` of faults with a probability; 0 takes a random one"},
 			&cli.StringFlag{Name: "log", Usage: "the `LEVEL` from which on to log: debug, info, warn or error", Value: "warn"},
 		},
-		HideHelpCommand: true,
-		Writer:          stdout,
-		ErrWriter:       stderr,
+		HideHelpCommand:           true,
+		DisableSliceFlagSeparator: true, // a fault has commas of its own
+		Writer:                    stdout,
+		ErrWriter:                 stderr,
 		// Errors are printed and turned into exit codes by run alone.
 		ExitErrHandler: func(context.Context, *cli.Command, error) {},
 		OnUsageError: func(_ context.Context, _ *cli.Command, err error, _ bool) error {
@@ -103,6 +107,10 @@ func config(cmd *cli.Command, stderr io.Writer) (mockserver.Config, error) {
 	if err := level.UnmarshalText([]byte(cmd.String("log"))); err != nil {
 		return mockserver.Config{}, fmt.Errorf("--log %q is none of debug, info, warn, error", cmd.String("log"))
 	}
+	faults, err := parseFaults(cmd.StringSlice("fault"))
+	if err != nil {
+		return mockserver.Config{}, err
+	}
 	return mockserver.Config{
 		Addr:            net.JoinHostPort(cmd.String("host"), strconv.Itoa(cmd.Int("port"))),
 		Secret:          cmd.String("secret"),
@@ -115,9 +123,22 @@ func config(cmd *cli.Command, stderr io.Writer) (mockserver.Config, error) {
 		IdleTimeout:     cmd.Duration("idle-timeout"),
 		MaxFrame:        cmd.Int64("max-frame"),
 		MaxTopics:       cmd.Int("max-topics"),
+		Faults:          faults,
+		FaultSeed:       cmd.Uint64("fault-seed"),
 		TranscriptLimit: -1, // nothing here would show it
 		Logger:          slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
 	}, nil
+}
+
+func parseFaults(texts []string) ([]fault.Rule, error) {
+	rules := make([]fault.Rule, len(texts))
+	for i, text := range texts {
+		var err error
+		if rules[i], err = fault.Parse([]byte(text)); err != nil {
+			return nil, fmt.Errorf("--fault %s: %w", text, err)
+		}
+	}
+	return rules, nil
 }
 
 // orNone is for options whose zero means none here and the default in a Config,

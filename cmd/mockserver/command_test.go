@@ -73,6 +73,9 @@ func TestBadInput(t *testing.T) {
 		{name: "empty secret", args: []string{"--secret", ""}, code: 2, want: "--secret is empty"},
 		{name: "log level", args: []string{"--log", "loud"}, code: 2, want: `--log "loud"`},
 		{name: "time limit", args: []string{"--run-timeout", "0s"}, code: 2, want: "--run-timeout"},
+		{name: "fault", args: []string{"--fault", `{"event":"claim","action":"delay"}`}, code: 2, want: "--fault {\"event\":\"claim\",\"action\":\"delay\"}: bad fault: delay can't be blank"},
+		{name: "fault is no JSON", args: []string{"--fault", "drop"}, code: 2, want: "bad fault: fault must be a JSON object"},
+		{name: "fault seed", args: []string{"--fault-seed", "-1"}, code: 2, want: `"-1"`},
 		{name: "frame limit", args: []string{"--max-frame", "0"}, code: 2, want: "--max-frame"},
 	}
 	for _, tt := range tests {
@@ -85,6 +88,36 @@ func TestBadInput(t *testing.T) {
 			require.Empty(t, stdout.String())
 		})
 	}
+}
+
+func TestFaultFlags(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	out, w := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, []string{
+			"mockserver", "--port", "0", "--fault-seed", "7",
+			"--fault", `{"event":"claim","action":"drop","when":"after"}`, "--fault", `{"event":"join","action":"crash"}`,
+		}, w, io.Discard)
+		_ = w.Close()
+	}()
+	buf := make([]byte, 4096)
+	n, err := out.Read(buf)
+	require.NoError(t, err)
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	url := regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(string(buf[:n]))
+	resp, err := http.Get(url + "/faults")
+	require.NoError(t, err)
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	http.DefaultClient.CloseIdleConnections()
+	require.Equal(t, `{"seed":7,"rules":[`+
+		`{"id":1,"event":"claim","count":1,"action":"drop","when":"after","seen":0,"struck":0},`+
+		`{"id":2,"event":"join","count":1,"action":"crash","when":"before","seen":0,"struck":0}],"strikes":[]}`+"\n", string(body))
+	stop()
+	require.Zero(t, <-code)
 }
 
 func TestHelp(t *testing.T) {

@@ -200,7 +200,7 @@ func (s *Set) liveLocked(live []*rule) {
 func (s *Set) Strikes() []Strike {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append(slices.Clone(s.ring[s.next:]), s.ring[:s.next]...)
+	return append(append([]Strike{}, s.ring[s.next:]...), s.ring[:s.next]...)
 }
 
 // Counts returns how many strikes there were of each action.

@@ -16,5 +16,9 @@
 // Back-pressure: what a client does not read is kept for it, up to 64 MiB;
 // then its connection is dropped. A write may take ten seconds.
 //
+// Faults: what [Faults] says goes wrong, at the one place where a message is
+// handled, and at the upgrade. A reply that a fault delays holds up what follows
+// on its topic, and nothing else; the writer of the socket sends it when it is due.
+//
 // Not here: serializer 1.0.0, long polling, presence.
 package phoenix

@@ -111,7 +111,7 @@ func (c Config) complete() (Config, []slots.Group, error) {
 		c.Grace = c.Limits.WithDefaults().RunTimeout
 	}
 	if c.Version == "" {
-		c.Version = moduleVersion()
+		c.Version = Version()
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

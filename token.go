@@ -39,9 +39,9 @@ func socketParams(secret, workerID, version string) func(context.Context) (url.V
 
 const modulePath = "github.com/phxworker/phxworker"
 
-// moduleVersion is the version of this module in the running program, "dev" in
-// a checkout.
-func moduleVersion() string {
+// Version returns the version of this module in the running program, "dev" in a
+// checkout.
+func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "dev"

@@ -21,7 +21,7 @@ type Limits struct {
 	// output_dataclips: false.
 	WithholdDataclips bool
 	// JobLogLevel is the least severe level of a job's own lines that is
-	// sent: debug, info (the default), warn, error or none.
+	// sent: debug (also when empty), info, warn, error or none.
 	JobLogLevel string
 }
 

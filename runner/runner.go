@@ -115,12 +115,9 @@ func (r *Runner) Run(ctx context.Context, socket Joiner, id, token string) Outco
 		ID: id, Plan: &Plan{ID: id}, Limits: r.cfg.Limits,
 		scrub: &scrubber{}, log: log, token: token, logsAtMostOnce: r.cfg.LogsAtMostOnce,
 	})
-	if err == nil {
-		// The run is over for the server; a topic that stays behind is no
-		// fault of the run.
-		if err := topic.Leave(report); err != nil {
-			log.Debug("cannot leave the topic of a finished run", "error", err)
-		}
+	// The run is over; a topic that stays behind is no fault of it.
+	if err := topic.Leave(report); err != nil {
+		log.Debug("cannot leave the topic of a run", "error", err)
 	}
 
 	out := Outcome{RunID: id, Reason: Success, Err: err, Took: time.Since(begin)}

@@ -8,13 +8,15 @@ them. It speaks the worker protocol of OpenFn Lightning.
 Usage:
   phxworker [start] [options]   claim runs and execute them
   phxworker demo [--keep]       show it, with a mock server in the same process
+  phxworker spool [--resend]    list or send what could not be reported of runs
   phxworker --version
 
 "phxworker start --help" lists the options.
 ` + exitHelp
 
 const startHelp = `phxworker start claims runs from a server and executes them, until SIGINT or
-SIGTERM: then it claims no more, lets its runs finish, and leaves.
+SIGTERM: then it claims no more, lets its runs finish, and leaves. A second
+signal cancels the runs and reports them so; a third ends the process at once.
 
 Usage: phxworker [start] [options]
 
@@ -36,7 +38,19 @@ Options:
       default warn
 ` + exitHelp
 
+const spoolHelp = `phxworker spool lists what a worker with --spool could not report of its runs;
+with --resend, it reports it now and removes what the server took. A server takes
+a run's events while the run's token is good, a little longer than the run was
+allowed to take.
+
+Usage: phxworker spool --spool DIR [--resend] [options]
+
+Options are those of "phxworker start" that say how to connect: --lightning,
+--secret, --ca-file.
+` + exitHelp
+
 const exitHelp = `
 Exit codes: 0 after a stop in good order, 1 for a failure at run time, 2 for
-options, variables or files that it cannot work with.
+options, variables or files that it cannot work with, 3 when runs were cancelled
+by a second signal or after --grace, 4 when a third signal ended it at once.
 `

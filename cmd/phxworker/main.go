@@ -3,17 +3,22 @@
 //
 //	phxworker [start] [options]   claim runs and execute them
 //	phxworker demo                show it, with a mock server in the same process
+//	phxworker spool               list or send what could not be reported of runs
 //
-// SIGINT and SIGTERM stop it in good order: no more claims, the runs under way
-// finish and are reported, the queue is left. A second signal ends it at once.
+// SIGINT and SIGTERM stop it in stages. The first: no more claims, the runs under
+// way finish and are reported, the queue is left. The second: the runs are
+// cancelled and reported. The third ends the process at once.
 //
-// Exit codes: 0 after such a stop, or a demo in which all went well; 1 for a
+// Exit codes: 0 after the first stage, or a demo in which all went well; 1 for a
 // failure at run time; 2 for a command line, an environment or a file that it
-// cannot work with, with one line on standard error that says what to do.
+// cannot work with, with one line on standard error that says what to do; 3
+// after the second stage, or when the runs did not finish in their grace; 4
+// after the third.
 package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -22,12 +27,19 @@ import (
 //go:generate go run ./options/docgen
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// After the first signal the default is back, so that a second one ends a
-	// process that takes too long.
-	context.AfterFunc(ctx, stop)
-	p := &program{getenv: os.Getenv, stdout: os.Stdout, stderr: os.Stderr}
-	code := p.run(ctx, os.Args)
-	stop()
-	os.Exit(code)
+	drain, stopDrain := context.WithCancel(context.Background())
+	abort, stopAbort := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 3)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		stopDrain()
+		<-signals
+		stopAbort()
+		<-signals
+		fmt.Fprintln(os.Stderr, "phxworker: ended at once; what was under way is not reported")
+		os.Exit(exitAtOnce)
+	}()
+	p := &program{getenv: os.Getenv, stdout: os.Stdout, stderr: os.Stderr, abort: abort}
+	os.Exit(p.run(drain, os.Args))
 }

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"strings"
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
 )
 
@@ -17,6 +17,8 @@ import (
 type program struct {
 	getenv         func(string) string
 	stdout, stderr io.Writer
+	// abort ends at the second signal, when runs are no longer waited for.
+	abort context.Context
 }
 
 // The exit codes.
@@ -24,6 +26,8 @@ const (
 	exitOK = iota
 	exitFailure
 	exitUsage
+	exitAborted // runs were cancelled
+	exitAtOnce  // nothing was waited for
 )
 
 // usageError is bad input: nothing was begun.
@@ -40,8 +44,11 @@ func (p *program) run(ctx context.Context, args []string) int {
 	}
 	// Errors of the root package begin with the name of the program already.
 	fmt.Fprintln(p.stderr, "phxworker:", strings.TrimPrefix(err.Error(), "phxworker: "))
-	if errors.As(err, new(*usageError)) || errors.As(err, new(*options.Error)) {
+	switch {
+	case errors.As(err, new(*usageError)), errors.As(err, new(*options.Error)):
 		return exitUsage
+	case errors.Is(err, phxworker.ErrAborted):
+		return exitAborted
 	}
 	return exitFailure
 }
@@ -49,9 +56,9 @@ func (p *program) run(ctx context.Context, args []string) int {
 func (p *program) root() *cli.Command {
 	return &cli.Command{
 		Name:                          "phxworker",
-		Version:                       version(),
+		Version:                       phxworker.Version(),
 		DefaultCommand:                "start",
-		Commands:                      []*cli.Command{p.startCommand(), p.demoCommand()},
+		Commands:                      []*cli.Command{p.startCommand(), p.demoCommand(), p.spoolCommand()},
 		CustomRootCommandHelpTemplate: rootHelp,
 		HideHelpCommand:               true,
 		OnUsageError:                  explainUsage,
@@ -82,12 +89,4 @@ func noArguments(_ context.Context, cmd *cli.Command) error {
 		return &usageError{fmt.Sprintf("unknown command or argument %q; see phxworker --help", cmd.Args().First())}
 	}
 	return nil
-}
-
-// version is that of the module, "dev" in a build that knows none.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
-	}
-	return "dev"
 }

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // execute runs the program to its end, with the arguments and variables.
 func execute(ctx context.Context, env map[string]string, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	p := &program{getenv: func(name string) string { return env[name] }, stdout: &out, stderr: &errs}
+	p := &program{getenv: func(name string) string { return env[name] }, stdout: &out, stderr: &errs, abort: context.Background()}
 	code = p.run(ctx, append([]string{"phxworker"}, args...))
 	return code, out.String(), errs.String()
 }
@@ -39,7 +39,6 @@ func TestBadInputIsOneLineAndExitCode2(t *testing.T) {
 		{"no secret", nil, nil, "no secret: set --secret or WORKER_SECRET to the secret that the server knows its workers by"},
 		{"malformed group", map[string]string{"WORKER_WORKLOOPS": "fast-lane:1"}, []string{"-l", "mock"}, `slot group "fast-lane:1": "fast-lane" is not a queue name; use letters, digits and "_", ">" between queues and a space between groups`},
 		{"group without slots", nil, []string{"-l", "mock", "--queues", "manual"}, `slot group "manual": the number of slots is missing; write it after a colon, with no space before it: "manual:1"`},
-		{"too many slots", nil, []string{"-l", "mock", "--capacity", "200"}, `the groups "manual>*:200" have 200 slots; a Phoenix socket carries at most 99 runs: use several workers`},
 		{"capacity and groups", nil, []string{"-l", "mock", "--capacity", "3", "--workloops", "a:1"}, "--capacity and --workloops exclude each other: keep one of them"},
 		{"back-off", nil, []string{"-l", "mock", "--backoff", "1-10"}, `--backoff "1-10" is not a back-off: write the shortest and the longest pause in seconds, such as 1/10`},
 		{"public key", nil, []string{"-l", "mock", "--lightning-public-key", "?"}, "public key for run tokens: it is neither PEM nor base64: illegal base64 data at input byte 0; give the RSA public key as PEM, or that PEM in base64 (Lightning's WORKER_LIGHTNING_PUBLIC_KEY)"},

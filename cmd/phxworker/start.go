@@ -34,12 +34,13 @@ func (p *program) start(ctx context.Context, cmd *cli.Command) error {
 	}
 
 	cfg := settings.Worker
-	cfg.Logger, cfg.Version = log, version()
+	cfg.Logger, cfg.Version = log, phxworker.Version()
 	cfg.Engine = js.New(js.Config{StatePropsToRemove: settings.StateProps, Logger: log})
 	worker, err := phxworker.New(cfg)
 	if err != nil {
 		return &usageError{err.Error()}
 	}
 	log.Info("starting", "version", cfg.Version)
+	defer context.AfterFunc(p.abort, worker.Abort)()
 	return worker.Run(ctx)
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -77,7 +76,7 @@ func start(t *testing.T, env map[string]string, args ...string) (stderr *log, st
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	stderr = newLog()
-	p := &program{getenv: func(name string) string { return env[name] }, stdout: io.Discard, stderr: stderr}
+	p := &program{getenv: func(name string) string { return env[name] }, stdout: io.Discard, stderr: stderr, abort: t.Context()}
 	code := make(chan int, 1)
 	go func() { code <- p.run(ctx, append([]string{"phxworker"}, args...)) }()
 	return stderr, func() int {
@@ -168,35 +167,6 @@ func TestStartKeepsTryingUntilTheServerIsThere(t *testing.T) {
 	startServer(t, addr)
 	stderr.await(t, "joined the queue")
 	require.Equal(t, 0, stop())
-}
-
-// The binary as it is shipped: its signals and its exit code.
-func TestBinaryFinishesItsRunOnSIGTERM(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "phxworker")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".")
-	output, err := build.CombinedOutput()
-	require.NoError(t, err, string(output))
-
-	server := startServer(t, "")
-	stderr := newLog()
-	worker := exec.CommandContext(t.Context(), binary, "--lightning", server.URL())
-	worker.Env = append(os.Environ(), "WORKER_SECRET="+secret)
-	worker.Stderr = stderr
-	require.NoError(t, worker.Start())
-	t.Cleanup(func() { _ = worker.Process.Kill() }) // if the test fails before the signal
-	stderr.await(t, "joined the queue")
-	enqueue(t, server, "slow", "fn(async s => { console.log('under way'); await new Promise(done => setTimeout(done, 500)); return { data: 1 }; })")
-	require.Eventually(t, func() bool { return len(sent(server, "run:log", "under way")) > 0 }, patient, time.Millisecond)
-	require.NoError(t, worker.Process.Signal(syscall.SIGTERM))
-	stderr.await(t, "stopping")
-	enqueue(t, server, "too-late", "fn(s => s)")
-	require.NoError(t, worker.Wait(), "exit code 0")
-
-	record, _ := server.Inspect("slow")
-	require.Equal(t, lightning.Success, record.State, record.ErrorMessage)
-	late, _ := server.Inspect("too-late")
-	require.Equal(t, lightning.Available, late.State, "nothing is claimed after the signal")
-	require.NotEmpty(t, sent(server, "worker:queue", "phx_leave"))
 }
 
 // mockEndpoint is the command line "--lightning mock".

@@ -139,6 +139,31 @@ func (r *reader) count(v value) int {
 	return n
 }
 
+// whole returns a whole number from 1 up, 0 if there is none.
+func (r *reader) whole(key string) int {
+	v, ok := r.take(key)
+	if !ok {
+		return 0
+	}
+	n, err := strconv.Atoi(v.text)
+	if err != nil || n < 1 {
+		r.failf("%s %q is not a number: write a whole number from 1 up", v.from, v.text)
+	}
+	return n
+}
+
+// folder returns a folder that is there.
+func (r *reader) folder(key string) string {
+	v, ok := r.take(key)
+	if !ok {
+		return ""
+	}
+	if info, err := os.Stat(v.text); err != nil || !info.IsDir() {
+		r.failf("%s %q is not a folder: make it first, writable by the worker", v.from, v.text)
+	}
+	return v.text
+}
+
 // maxNumber is beyond any use, and small enough that seconds fit a
 // [time.Duration].
 const maxNumber = 1e9

@@ -60,6 +60,10 @@ func (r *reader) settings() Settings {
 			DemandAll:      r.toggle("claim-all"),
 			ClaimTimeout:   r.seconds("claim-timeout"),
 			MessageTimeout: r.seconds("message-timeout"),
+			MaxErrors:      r.whole("max-errors"),
+			Grace:          r.seconds("grace"),
+			LogsAtMostOnce: r.oneOf("logs", "at-least-once", "at-most-once") == "at-most-once",
+			Spool:          r.folder("spool"),
 			TLS:            r.authorities("ca-file"),
 			Name:           r.text("WORKER_NAME"),
 			Limits: phxworker.Limits{

@@ -70,6 +70,11 @@ func Table() []Option {
 		},
 
 		{
+			Flag: "max-errors", Env: []string{"WORKER_MAX_ERRORS"}, Ours: true, Group: Claims, Placeholder: "N",
+			Usage: "stop when claims and reports have failed this often, each success taking one off; no limit by default",
+		},
+
+		{
 			Flag: "engine", Env: []string{"WORKER_ENGINE"}, Ours: true, Group: Runs, Placeholder: "NAME",
 			Default: "js", Usage: `what executes the runs; "js" is the embedded JavaScript engine, the only one so far`,
 		},
@@ -96,6 +101,19 @@ func Table() []Option {
 		{
 			Flag: "state-props-to-remove", Env: []string{"WORKER_STATE_PROPS_TO_REMOVE"}, Kind: List, Group: Runs, Placeholder: "KEY,KEY",
 			Default: "configuration,response", Usage: "what to take out of the state that a step returns",
+		},
+
+		{
+			Flag: "grace", Env: []string{"WORKER_GRACE_SECONDS"}, Ours: true, Group: Runs, Placeholder: "SECONDS",
+			Usage: "how long runs may go on after the worker was told to stop; by default as long as a run may take",
+		},
+		{
+			Flag: "logs", Env: []string{"WORKER_LOGS"}, Ours: true, Group: Runs, Placeholder: "POLICY",
+			Default: "at-least-once", Usage: "what becomes of a run's log lines that a connection was lost under: at-least-once or at-most-once",
+		},
+		{
+			Flag: "spool", Env: []string{"WORKER_SPOOL"}, Ours: true, Group: Runs, Placeholder: "DIR",
+			Usage: `folder for what could not be reported of a run; "phxworker spool" sends it later`,
 		},
 
 		{

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/cmd/phxworker/options"
+	"github.com/phxworker/phxworker/runner"
+)
+
+func (p *program) spoolCommand() *cli.Command {
+	return &cli.Command{
+		Name:               "spool",
+		Usage:              "list and resend what could not be reported",
+		Flags:              append(options.Flags(), &cli.BoolFlag{Name: "resend"}),
+		CustomHelpTemplate: spoolHelp,
+		HideHelpCommand:    true,
+		OnUsageError:       explainUsage,
+		ArgValidator:       noArguments,
+		Action:             p.spool,
+	}
+}
+
+// connectTimeout bounds the wait for the server: unlike a worker, a person is
+// waiting.
+const connectTimeout = 15 * time.Second
+
+func (p *program) spool(ctx context.Context, cmd *cli.Command) error {
+	settings, err := options.Read(cmd, p.getenv)
+	if err != nil {
+		return err
+	}
+	if settings.Worker.Spool == "" {
+		return &usageError{"no spool folder: set --spool or WORKER_SPOOL to the folder that the worker was given"}
+	}
+	if !cmd.Bool("resend") {
+		return p.listSpool(settings.Worker.Spool)
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	results, err := phxworker.ResendSpool(ctx, settings.Worker)
+	if err != nil {
+		return err
+	}
+	failed := 0
+	for _, r := range results {
+		if r.Err != nil {
+			failed++
+			fmt.Fprintf(p.stdout, "%s: not taken, kept in %s: %v\n", r.RunID, r.Path, r.Err)
+			continue
+		}
+		fmt.Fprintf(p.stdout, "%s: reported\n", r.RunID)
+	}
+	fmt.Fprintf(p.stdout, "%d reported, %d kept\n", len(results)-failed, failed)
+	if failed > 0 {
+		return errors.New("some runs could not be reported; the lines above say why")
+	}
+	return nil
+}
+
+func (p *program) listSpool(dir string) error {
+	spooled, err := runner.ReadSpool(dir)
+	if err != nil {
+		return err
+	}
+	if len(spooled) == 0 {
+		fmt.Fprintln(p.stdout, "nothing is spooled in", dir)
+		return nil
+	}
+	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "run\tgiven up at\tundelivered\tcause")
+	for _, run := range spooled {
+		fmt.Fprintf(table, "%s\t%s\t%d of %d events\t%s\n", run.RunID, run.At.Local().Format(time.DateTime), len(run.Events), run.Delivered+len(run.Events), run.Cause)
+	}
+	return table.Flush()
+}

@@ -1,0 +1,62 @@
+package phxworker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/phxworker/phxworker/runner"
+)
+
+// Resent is what became of one spooled run.
+type Resent struct {
+	RunID string
+	Path  string
+	// Err is nil when the server has all of it now, and its file is gone.
+	Err error
+}
+
+// resendTimeout bounds the sending of one run.
+const resendTimeout = time.Minute
+
+// ResendSpool reports what lies in the folder [Config.Spool], run by run, and
+// removes the files of those that the server took. Of cfg, it uses what says
+// how to connect. The error is for what keeps it from trying.
+//
+// The server takes a run's events only while the run's token is good, which is
+// a little longer than the run was allowed to take.
+func ResendSpool(ctx context.Context, cfg Config) ([]Resent, error) {
+	if cfg.Spool == "" {
+		return nil, errors.New("phxworker: no spool folder: say where the spooled runs are")
+	}
+	spooled, err := runner.ReadSpool(cfg.Spool)
+	if err != nil {
+		return nil, fmt.Errorf("phxworker: %w", err)
+	}
+	if len(spooled) == 0 {
+		return nil, nil
+	}
+	if cfg.Engine == nil {
+		cfg.Engine = Func(nil) // never called
+	}
+	worker, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	socket, err := worker.open()
+	if err != nil {
+		return nil, err
+	}
+	defer socket.Close()
+	if err := socket.Connected(ctx); err != nil {
+		return nil, fmt.Errorf("phxworker: %w", err)
+	}
+	results := make([]Resent, 0, len(spooled))
+	for _, run := range spooled {
+		bounded, cancel := context.WithTimeout(ctx, resendTimeout)
+		results = append(results, Resent{RunID: run.RunID, Path: run.Path, Err: run.Resend(bounded, socket)})
+		cancel()
+	}
+	return results, nil
+}

@@ -17,7 +17,6 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer server.Close()
 
 	worker, err := phxworker.New(phxworker.Config{
 		URL: server.URL(), Secret: server.Secret(),
@@ -44,6 +43,7 @@ func Example() {
 
 	stop() // no more claims, runs finish, then Run returns
 	fmt.Println(<-stopped)
+	_ = server.Close()
 	// Output:
 	// success {"greeting":"hello run-1"}
 	// <nil>

@@ -134,7 +134,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	stages.Wait()
 	w.log.Info("stopped", "aborted", stopped)
 	switch {
-	case context.Cause(intake) == ErrTooManyErrors:
+	case errors.Is(context.Cause(intake), ErrTooManyErrors):
 		return fmt.Errorf("phxworker: %w", ErrTooManyErrors)
 	case stopped > 0:
 		return fmt.Errorf("phxworker: %w: %d", ErrAborted, stopped)

@@ -98,9 +98,7 @@ func (o *outside) takeLocked(req claim.Request) (runs []claim.Run) {
 	queues := req.Queues
 	if slices.Contains(queues, "*") {
 		queues = slices.Clone(queues)
-		for _, queue := range []string{"default", "fast_lane", "manual"} {
-			queues = append(queues, queue)
-		}
+		queues = append(queues, []string{"default", "fast_lane", "manual"}...)
 	}
 	for _, queue := range queues {
 		n := min(req.Demand-len(runs), len(o.queued[queue]))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,11 +94,8 @@ func (o *outbox) push(ctx context.Context, e event) error {
 // the same under "errors", or such a sentence alone. Lightning has no code for
 // it, so the sentences are all there is.
 func thereAlready(refused *channel.RefusedError) bool {
-	var any any
-	if json.Unmarshal(refused.Response, &any) != nil {
-		return false
-	}
-	return saysAlready(any)
+	var response any
+	return json.Unmarshal(refused.Response, &response) == nil && saysAlready(response)
 }
 
 func saysAlready(v any) bool {
@@ -105,11 +103,7 @@ func saysAlready(v any) bool {
 	case string:
 		return strings.Contains(v, "already")
 	case []any:
-		for _, item := range v {
-			if saysAlready(item) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(v, saysAlready)
 	case map[string]any:
 		for _, item := range v {
 			if saysAlready(item) {

@@ -97,7 +97,7 @@ func ReadSpool(dir string) ([]Spooled, error) {
 	var all []Spooled
 	var failed []error
 	for _, path := range paths {
-		data, err := os.ReadFile(path)
+		data, err := os.ReadFile(path) //nolint:gosec // the folder is the operator's
 		var spooled Spooled
 		if err == nil {
 			err = json.Unmarshal(data, &spooled)

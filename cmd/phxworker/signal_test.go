@@ -61,8 +61,7 @@ func (s *shipped) signal() {
 func (s *shipped) exitCode() int {
 	s.t.Helper()
 	err := s.worker.Wait()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode()
 	}
 	require.NoError(s.t, err)

@@ -102,7 +102,7 @@ func TestErrors(t *testing.T) {
 		{"for await without of", "for await (const x in y) z(x)", "a: Unexpected token (1:4)"},
 		{"for await in a plain loop behind others", "for (;;) break; for await (;;) break", "a: Unexpected token (1:20)"},
 		{"an error behind a for await", "async () => { for await (const x of y) z(x) };\nconst", "a: Unexpected token (2:5)"},
-		{"await that is not behind for", "await await", "a: Unexpected token (1:11)"},
+		{"await that is not behind for", "await await", "a: Unexpected token (1:11)"}, //nolint:dupword // on purpose
 		{"lazy state in a constant", "const x = $.data.x;", "a: Lazy State Error: Must be inside an operation (1:10)"},
 		{"lazy state in a statement", "$.x = 1", "a: Lazy State Error: Must be inside an operation (1:0)"},
 		{"lazy state in a function body", "fn(state => {\n  return $.x;\n})", "a: Lazy State Error: Must be inside an operation (2:9)"},

@@ -36,8 +36,7 @@ func ExampleError() {
 	_, err := compile.Compile(compile.Job{Name: "Load patients", Body: "fn(state => {\n  const x = ;\n});"})
 	fmt.Println(err)
 
-	var e *compile.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*compile.Error](err); ok {
 		fmt.Println(e.Message, "in line", e.Position.Line, "column", e.Position.Column)
 	}
 	// Output:

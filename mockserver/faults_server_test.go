@@ -24,13 +24,28 @@ func TestFaultRestart(t *testing.T) {
 		d := websocket.Dialer{NetDialContext: m.listener.DialContext}
 		url := "ws://mock/worker/websocket?vsn=2.0.0&token=" + workerToken(t, m.Secret(), nil)
 		time.Sleep(59 * time.Second)
-		_, resp, err := d.Dial(url, nil)
-		require.Error(t, err)
-		require.Nil(t, resp, "no answer at all")
+		for _, url := range []string{url, url + "bad"} {
+			_, resp, err := d.Dial(url, nil)
+			require.Error(t, err)
+			require.Nil(t, resp, "no answer at all")
+		}
 		time.Sleep(time.Second)
 		require.Equal(t, []string{"r2"}, m.worker().claimIDs(1, `["*"]`))
 		strikes := m.Faults()
 		require.Equal(t, []any{fault.Restart, "now"}, []any{strikes[0].Action, strikes[0].Event})
+	})
+}
+
+// A client that is half in when the server restarts must not slip through.
+func TestFaultRestartDuringAnUpgrade(t *testing.T) {
+	slow := fault.Rule{Event: fault.Connect, Action: fault.Delay, Delay: 5 * time.Second}
+	faulty(t, []fault.Rule{slow}, func(m *inMemory, c *rawClient) {
+		time.AfterFunc(time.Second, func() { _ = m.Restart(1006, 10*time.Second) })
+		d := websocket.Dialer{NetDialContext: m.listener.DialContext}
+		_, _, err := d.Dial("ws://mock/worker/websocket?vsn=2.0.0&token="+workerToken(t, m.Secret(), nil), nil)
+		require.Error(t, err)
+		require.Equal(t, 1006, c.closed())
+		require.Zero(t, m.Stats().Sockets)
 	})
 }
 
@@ -160,13 +175,15 @@ func TestCloseEndsFaults(t *testing.T) {
 				c.send("run:r1", "run:start", `{}`)
 				c.send("run:r1", "fetch:plan", `{}`)
 				start := time.Now()
-				go func() { _ = m.Close() }()
+				closed := make(chan error, 1)
+				go func() { closed <- m.Close() }()
 				for {
 					if _, _, err := c.conn.ReadMessage(); err != nil {
 						require.True(t, websocket.IsCloseError(err, 1012), err)
 						break
 					}
 				}
+				require.NoError(t, <-closed)
 				require.Less(t, time.Since(start), 5*time.Second)
 			})
 		})
@@ -188,4 +205,28 @@ func TestCloseEndsFaults(t *testing.T) {
 			require.Less(t, time.Since(start), 5*time.Second)
 		})
 	})
+}
+
+// The same seed and the same messages, another server: the same fate.
+func TestFaultSeed(t *testing.T) {
+	fate := func(seed uint64) (struck []string) {
+		synctest.Test(t, func(t *testing.T) {
+			m := newInMemory(t, mockserver.Config{OpaqueTokens: true, WakeDebounce: -1, FaultSeed: seed, Faults: []fault.Rule{
+				{Topic: "run:*", Action: fault.Refuse, Response: []byte(`1`), Probability: 0.3},
+			}})
+			require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r1")}))
+			c := m.worker()
+			run := c.claim(`{"demand":1,"worker_name":null}`)[0]
+			for range 50 {
+				struck = append(struck, c.join("run:r1", `{"token":"`+run.Token+`"}`).Status)
+			}
+			require.Len(t, m.Faults(), strings.Count(strings.Join(struck, ""), "error"))
+		})
+		return struck
+	}
+	first := fate(7)
+	require.Contains(t, first, "error")
+	require.Contains(t, first, "ok")
+	require.Equal(t, first, fate(7))
+	require.NotEqual(t, first, fate(8))
 }

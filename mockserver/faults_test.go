@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/gorilla/websocket"
 	"github.com/stretchr/testify/require"
@@ -96,8 +97,10 @@ func TestFaultsThatEndTheConnection(t *testing.T) {
 				tt.rule.Event, tt.rule.When = "run:start", when
 				faulty(t, []fault.Rule{tt.rule}, func(m *inMemory, c *rawClient) {
 					c.ok("run:r1", "fetch:plan", `{}`)
+					start := time.Now()
 					c.send("run:r1", "run:start", `{}`)
 					require.Equal(t, tt.code, c.closed())
+					require.Zero(t, time.Since(start))
 					synctest.Wait()
 					require.Zero(t, m.Stats().Workers)
 					state, events, strikes := happened(m)

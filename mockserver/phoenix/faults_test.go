@@ -78,6 +78,22 @@ func TestReorderBehindALateReply(t *testing.T) {
 	})
 }
 
+// The server's own push is not the reply that a reordered one waits for.
+func TestReorderIsOfReplies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, Config{Faults: rules(t, fault.Rule{Event: "claim", Action: fault.Reorder, Delay: 20 * time.Second})})
+		c := s.dial(websocket.Dialer{})
+		c.join()
+		start := time.Now()
+		c.send(`["1","2","worker:queue","claim",{"demand":1}]`)
+		synctest.Wait()
+		s.app.wake()
+		c.expect(`[null,null,"worker:queue","work-available",{}]`)
+		c.expect(`["1","2","worker:queue","phx_reply",{"response":{"runs":[]},"status":"ok"}]`)
+		require.Equal(t, 20*time.Second, time.Since(start))
+	})
+}
+
 // What a client's replies wait for is kept within the same bound as what it does
 // not read.
 func TestHeldRepliesAreBounded(t *testing.T) {

@@ -80,6 +80,43 @@ func TestJoinIsTriedAgain(t *testing.T) {
 	}
 }
 
+// A join that was not answered in time does not count any more, though the
+// server may have let us in: what comes under it goes to nobody.
+func TestAJoinThatCameTooLateBringsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		socket := s.open(s.config())
+		p := s.accept()
+		joining := asyncJoin(socket, "room:1", nil)
+		for range 3 { // the waits between them are random, and the first is none
+			late := p.expect("room:1", "phx_join")
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			p.send(`[%s,null,"room:1","too late",{}]`, late.Ref)
+		}
+		join := p.join("room:1")
+		got := <-joining
+		require.NoError(t, got.err)
+		p.send(`[%s,null,"room:1","in time",{}]`, join.Ref)
+		require.Equal(t, "in time", (<-got.value.Messages()).Event)
+		stats := socket.Stats()
+		require.EqualValues(t, 3, stats.Unknown+stats.Stale)
+	})
+}
+
+// Guards against a join that got hold of a connection in its last moment.
+func TestAnEndedConnectionTakesNoJoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		_, topic, p, _ := joined(t, s, s.config())
+		c := topic.current().join.conn
+		p.drop()
+		<-c.done
+		_, err := c.join(t.Context(), topic)
+		require.ErrorIs(t, err, ErrNotSent)
+	})
+}
+
 func TestJoinGivenUpTellsTheLastReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

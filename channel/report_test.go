@@ -33,7 +33,8 @@ func TestLogIsTerse(t *testing.T) {
 		p.drop()
 		time.Sleep(5*time.Minute + 30*time.Second)
 		s.refuse.Store(0)
-		s.accept().join("room:1")
+		p = s.accept()
+		p.join("room:1")
 		synctest.Wait()
 		got := lines()
 		require.GreaterOrEqual(t, len(got), 6)
@@ -42,6 +43,16 @@ func TestLogIsTerse(t *testing.T) {
 		require.Contains(t, got[0], "EOF")
 		require.Contains(t, got[1], "check the token")
 		require.Contains(t, got[len(got)-1], "connected again")
+
+		time.Sleep(steady) // it holds: the next loss is news again
+		p.drop()
+		p = s.accept()
+		p.join("room:1")
+		synctest.Wait()
+		again := lines()
+		require.Len(t, again, 2)
+		require.Contains(t, again[0], "trying again")
+		require.Contains(t, again[1], "connected again")
 
 		require.NoError(t, socket.Close()) // an expected stop is no line
 		require.Zero(t, log.Len())

@@ -58,6 +58,9 @@ func New(cfg Config) (*Worker, error) {
 	return w, nil
 }
 
+// Groups returns the worker's slot groups, as [Config.Groups] writes them.
+func (w *Worker) Groups() string { return slots.Format(w.groups) }
+
 // ErrAborted says that runs were stopped before they had ended: by [Worker.Abort],
 // or because [Config.Grace] had passed. They were reported as cancelled.
 var ErrAborted = errors.New("runs were stopped before they had ended")

@@ -19,10 +19,11 @@ type report struct {
 	since    time.Time
 	warned   time.Time // the last warning of this trouble
 	greeted  time.Time // the last return of this trouble
+	before   bool      // there was a connection before
 }
 
 // reset ends the trouble.
-func (r *report) reset() { *r = report{log: r.log, url: r.url} }
+func (r *report) reset() { *r = report{log: r.log, url: r.url, before: r.before} }
 
 func (r *report) down(err error) {
 	now := time.Now()
@@ -43,9 +44,14 @@ func (r *report) up() {
 		return
 	}
 	r.greeted = now
+	message := "connected"
+	if r.before {
+		message = "connected again"
+	}
+	r.before = true
 	if r.attempts == 0 {
-		r.log.Info("connected", "url", r.url)
+		r.log.Info(message, "url", r.url)
 		return
 	}
-	r.log.Info("connected again", "url", r.url, "attempts", r.attempts, "after", now.Sub(r.since))
+	r.log.Info(message, "url", r.url, "attempts", r.attempts, "after", now.Sub(r.since).Round(time.Millisecond))
 }

@@ -108,6 +108,7 @@ func (r *Runner) Run(ctx context.Context, socket Joiner, id, token string) Outco
 		log.Error("cannot join the run; the server will call it lost", "error", err)
 		return Outcome{RunID: id, Reason: Exception, Type: "JoinError", Message: err.Error(), Err: err, Took: time.Since(begin)}
 	}
+	log.Debug("run joined")
 	report, stop := lingering(ctx, r.cfg.ReportGrace)
 	defer stop()
 
@@ -124,10 +125,14 @@ func (r *Runner) Run(ctx context.Context, socket Joiner, id, token string) Outco
 	if failure != nil {
 		out.Reason, out.Type, out.Message = failure.Reason, failure.Type, failure.Message
 	}
-	if err != nil {
-		log.Error("the end of the run could not be reported", "reason", out.Reason, "error_type", out.Type, "error", err)
-	} else {
-		log.Info("run complete", "reason", out.Reason, "error_type", out.Type, "took", out.Took.Round(time.Microsecond))
+	// The message of an error is not logged: it may quote the data of the run.
+	// It is with the run, at the server.
+	attrs := []any{"reason", out.Reason, "took", out.Took.Round(time.Microsecond)}
+	if out.Type != "" {
+		attrs = append(attrs, "error_type", out.Type)
+	}
+	if err == nil {
+		log.Info("run complete", attrs...)
 	}
 	return out
 }
@@ -161,6 +166,9 @@ func (r *Runner) follow(ctx, report context.Context, topic *channel.Topic, run *
 	run.outbox.close()
 	if err := <-sent; err != nil {
 		return failure, r.giveUp(run, err)
+	}
+	if complete.refusal != nil {
+		run.log.Error("the end of the run was refused; the server will call it lost", "error", complete.refusal)
 	}
 	return failure, complete.refusal
 }

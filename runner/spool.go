@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,12 +42,13 @@ type SpooledEvent struct {
 // is a folder for that. It returns the cause.
 func (r *Runner) giveUp(run *Run, cause error) error {
 	rest, delivered := run.outbox.undelivered()
-	counts := make(map[string]int)
-	for _, e := range rest {
-		counts[e.name()]++
+	names := make([]string, len(rest))
+	for i, e := range rest {
+		names[i] = e.name()
 	}
+	slices.Sort(names)
 	run.log.Error("the run was given up: the server cannot be told how it ended",
-		"error", cause, "delivered", delivered, "undelivered", counts)
+		"error", cause, "delivered", delivered, "undelivered", len(rest), "events", strings.Join(slices.Compact(names), " "))
 	if r.cfg.Spool == "" {
 		return cause
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"strings"
+	"sync"
 
 	"github.com/urfave/cli/v3"
 
@@ -40,7 +42,21 @@ func (p *program) start(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return &usageError{err.Error()}
 	}
-	log.Info("starting", "version", cfg.Version)
+	log.Info("starting", "version", cfg.Version, "server", withoutQuery(cfg.URL), "groups", worker.Groups(), "engine", "js")
+	defer context.AfterFunc(ctx, func() {
+		log.Info("told to stop; a second signal cancels the runs under way, a third ends the process at once")
+	})()
 	defer context.AfterFunc(p.abort, worker.Abort)()
+	var idle sync.WaitGroup
+	defer idle.Wait()
+	over, stop := context.WithCancel(ctx)
+	defer stop()
+	idle.Go(func() { giveBack(over, worker) })
 	return worker.Run(ctx)
+}
+
+// withoutQuery returns a URL as it may be logged: a query can hold a token.
+func withoutQuery(address string) string {
+	address, _, _ = strings.Cut(address, "?")
+	return address
 }

@@ -38,7 +38,7 @@ func checkAdaptor(spec string) (name, version string, err error) {
 	if name != commonAdaptor {
 		return "", "", &runner.Failure{
 			Reason: runner.Exception, Type: "AutoinstallError",
-			Message: fmt.Sprintf("Error installing %s: the js engine has no adaptor but %s; use the OpenFn engine for this job", spec, commonAdaptor),
+			Message: fmt.Sprintf("Error installing %s: the js engine has no adaptor but %s; this job needs the OpenFn engine (ws-worker)", spec, commonAdaptor),
 		}
 	}
 	if version == "" || version == "latest" {
@@ -48,7 +48,7 @@ func checkAdaptor(spec string) (name, version string, err error) {
 	if n, err := strconv.Atoi(major); err != nil || n < 1 || n > commonMajor {
 		return "", "", &runner.Failure{
 			Reason: runner.Exception, Type: "AutoinstallError",
-			Message: fmt.Sprintf("Error installing %s: the js engine stands in for versions 1 to %d of it; use the OpenFn engine for this job", spec, commonMajor),
+			Message: fmt.Sprintf("Error installing %s: the js engine stands in for versions 1 to %d of it; this job needs the OpenFn engine (ws-worker)", spec, commonMajor),
 		}
 	}
 	return name, version, nil

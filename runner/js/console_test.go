@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"modernc.org/quickjs"
 )
 
 func TestConsole(t *testing.T) {
@@ -60,6 +61,7 @@ func TestTheEnginesOwnLines(t *testing.T) {
 	record := w.job(`assert(false, 'no')`)
 	engine := lines(t, record, "R/T")
 	require.Equal(t, []string{`"Memory limit: 500mb"`, `"Timeout: 300s"`, `"Payload limit: 10mb"`}, lines(t, record, "RTE"))
+	require.Equal(t, []string{`"Versions:\n    ▸ worker                     dev\n    ▸ engine                     js\n    ▸ runtime                    quickjs ` + quickjs.Version() + `\n    ▸ @openfn/language-common    3.3.4"`}, lines(t, record, "VER"))
 	for _, want := range []string{
 		`"Compiling all workflow steps..."`, `"Starting step a"`, `"Error reported by \"assert()\" operation line 1:"`,
 		`"Check state.errors.a for details"`, `"Run complete with status: fail"`,

@@ -74,6 +74,7 @@ func (e *Engine) Prepare(_ context.Context, run *runner.Run) (runner.Versions, e
 // Execute executes the plan of a run; see [runner.Engine].
 func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, error) {
 	run.Log(runner.TextLine("info", "RTE", "Payload limit: "+runner.FormatMB(run.Limits.PayloadMB)))
+	run.Log(runner.TextLine("info", "VER", versionsLine(run.Versions)))
 	prelude, err := e.prelude()
 	if err != nil {
 		e.cfg.Logger.Error("the js engine cannot start", "error", err)

@@ -11,7 +11,7 @@ import (
 )
 
 func TestAdaptors(t *testing.T) {
-	const missing = "; use the OpenFn engine for this job"
+	const missing = "; this job needs the OpenFn engine (ws-worker)"
 	tests := []struct {
 		adaptor             string
 		version             string // of language-common, as run:start has it

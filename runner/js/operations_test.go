@@ -67,8 +67,8 @@ func TestOperationsThatFail(t *testing.T) {
 		{name: "a path that is none", body: `fn(sourceValue('$.a[?'))`, kind: "AdaptorError", message: `"$.a[?" is not a path: unexpected end`},
 		{name: "a CSV that is none", body: `parseCsv('a,b\n"x')`, kind: "AdaptorError", message: "Quote Not Closed: the parsing is finished with an opening quote at line 2"},
 		{name: "a row that is too short", body: `parseCsv('a,b\nx')`, kind: "AdaptorError", message: "Invalid Record Length: columns length is 2, got 1 on record 1"},
-		{name: "http", body: `http.get('https://example.org')`, kind: "JobError", message: "http.get() is not one of the basic operations; run this job on the OpenFn engine"},
-		{name: "dates", body: `fn(() => dateFns.addDays(new Date(), 1))`, kind: "AdaptorError", message: "dateFns.addDays() is not one of the basic operations; run this job on the OpenFn engine"},
+		{name: "http", body: `http.get('https://example.org')`, kind: "JobError", message: "http.get() is not one of the basic operations; this job needs the OpenFn engine (ws-worker)"},
+		{name: "dates", body: `fn(() => dateFns.addDays(new Date(), 1))`, kind: "AdaptorError", message: "dateFns.addDays() is not one of the basic operations; this job needs the OpenFn engine (ws-worker)"},
 	}
 	w := newWire(t)
 	for _, tt := range tests {

@@ -137,6 +137,19 @@ func TestAWakeUpOfAFullGroupCausesNoClaimLater(t *testing.T) {
 	})
 }
 
+func TestARunThatFinishedBeforeTheClaimCausesNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutside()
+		o.latency = time.Second
+		o.enqueue("manual", 2)
+		runLoop(t, "manual:3", o, claim.Config{})
+		time.Sleep(1500 * time.Millisecond) // r1 runs, the claim that brings r2 is in flight
+		o.finish("r1")
+		time.Sleep(2 * time.Second)
+		require.Equal(t, []time.Duration{0, time.Second, 2 * time.Second}, o.asks("manual"), "the third saw the slot; it brought nothing, so there is a pause")
+	})
+}
+
 func TestFastLaneBacksOffAloneWhileTheDefaultGroupWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutside()

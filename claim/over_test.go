@@ -117,6 +117,11 @@ func TestHeldRunsGivenUpAtTheEndOfWorkAreReported(t *testing.T) {
 		require.Equal(t, 2, count(book(), "level=ERROR"), book())
 		require.Contains(t, book(), "run_id=r2")
 		require.Contains(t, book(), "run_id=r3")
+
+		o.set(func(o *outside) { o.answer = nil })
+		o.finish("r1")
+		l.start(t)
+		require.Equal(t, []string{"r1"}, o.runs(""), "given up for good, also when the loop runs again")
 	})
 }
 

@@ -87,6 +87,7 @@ func TestDecodeRefusesWhatIsNoFrame(t *testing.T) {
 		{name: "a bad escape", in: `[null,null,"\q","e",{}]`, want: "topic must be"},
 		{name: "reply without a status", in: `[null,"1","t","phx_reply",{"response":{}}]`, want: "object with a status"},
 		{name: "reply that is no object", in: `[null,"1","t","phx_reply",[]]`, want: "object with a status"},
+		{name: "reply with a broken response", in: `[null,"1","t","phx_reply",{"response":{,"status":"ok"}]`, want: "object with a status"},
 		{name: "empty binary", in: "", binary: true, want: "empty binary"},
 		{name: "unknown kind", in: "\xff\x01\x02", binary: true, want: "255 is no kind"},
 		{name: "header cut short", in: "\x01\x02", binary: true, want: "shorter than its header"},

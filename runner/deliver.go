@@ -51,6 +51,10 @@ func (o *outbox) deliver(ctx context.Context, e event) (refusal, err error) {
 			}
 			o.log.Warn("the server does not take an event of the run", "event", e.name(), "error", err)
 			return err, nil
+		case errors.Is(err, channel.ErrCrashed) && pushedBefore && isLast(e) && e.lessen():
+			// The last event must not be taken for delivered lightly. Less of it
+			// does no harm if it was: the server then says so.
+			o.log.Warn("the topic crashes over the end of the run; it is offered with less", "event", e.name())
 		case errors.Is(err, channel.ErrCrashed) && pushedBefore:
 			o.log.Warn("the topic crashed over an event that was sent again; the first copy had arrived", "event", e.name())
 			return nil, nil
@@ -64,6 +68,11 @@ func (o *outbox) deliver(ctx context.Context, e event) (refusal, err error) {
 			return nil, err
 		}
 	}
+}
+
+func isLast(e event) bool {
+	_, last := e.(*runComplete)
+	return last
 }
 
 // ready waits until the topic is joined, and does what a new join needs before

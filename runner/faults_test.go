@@ -1,0 +1,255 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/mockserver/fault"
+)
+
+// fail makes the server misbehave.
+func (w *wire) fail(r fault.Rule) {
+	w.t.Helper()
+	_, err := w.server.AddFault(r)
+	require.NoError(w.t, err)
+}
+
+// pushes returns how often the event came, whatever became of it.
+func (w *wire) pushes(id, name string) int {
+	w.t.Helper()
+	record, ok := w.server.Inspect(id)
+	require.True(w.t, ok)
+	n := 0
+	for _, e := range record.Events {
+		if e.Event == name {
+			n++
+		}
+	}
+	return n
+}
+
+// Each event of a run meets each fault around it, and the run comes to the same
+// end at the server, each result once.
+func TestEveryEventSurvivesEveryFault(t *testing.T) {
+	faults := map[string]fault.Rule{
+		"dropped before":  {Action: fault.Drop, When: fault.Before},
+		"dropped after":   {Action: fault.Drop, When: fault.After},
+		"crashed before":  {Action: fault.Crash, When: fault.Before},
+		"crashed after":   {Action: fault.Crash, When: fault.After},
+		"answered late":   {Action: fault.Delay, Delay: 5 * time.Minute},
+		"answered double": {Action: fault.Double},
+		"kicked":          {Action: fault.Close, Code: 1000},
+	}
+	for _, event := range []string{"phx_join", "fetch:plan", "fetch:credential", "run:start", "step:start", "run:log", "step:complete", "run:complete"} {
+		for name, rule := range faults {
+			rule.Event, rule.Run = event, "r1"
+			if event == "phx_join" && rule.Action == fault.Crash {
+				continue // a join cannot crash a channel that is not there yet
+			}
+			if event == "phx_join" {
+				rule.Event = fault.Join
+			}
+			t.Run(event+" "+name, func(t *testing.T) {
+				onWire(t, func(t *testing.T, w *wire) {
+					run := mockserver.Run{
+						Plan:        json.RawMessage(`{"id":"r1","jobs":[{"id":"a","credential":"c"},{"id":"b"}]}`),
+						Credentials: map[string]json.RawMessage{"c": json.RawMessage(`{"k":"v"}`)},
+					}
+					id, token := w.claim(run)
+					w.fail(rule)
+					outcome := New(Config{Engine: Func(twoSteps), Limits: Limits{RunTimeout: time.Hour}}).Run(t.Context(), w.socket, id, token)
+					require.NoError(t, outcome.Err)
+					require.Len(t, w.server.Faults(), 1, "the fault must have struck")
+					result := w.result("r1")
+					require.Equal(t, "success", result.Reason)
+					require.JSONEq(t, `{"data":{"x":2}}`, string(result.FinalState))
+					completes := w.events("r1", "step:complete")
+					require.Len(t, completes, 2)
+					require.Equal(t, completes[1]["output_dataclip_id"], result.FinalDataclipID)
+					require.Contains(t, w.logged("r1"), "hello")
+				})
+			})
+		}
+	}
+}
+
+// Guards against a write that is sent again on a live join: the first copy had
+// been applied, and the second gets the worker thrown off the topic.
+func TestALateReplyOnALiveJoinIsWaitedFor(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		id, token := w.claim(planOf(""))
+		w.fail(fault.Rule{Event: "step:complete", Action: fault.Delay, When: fault.After, Delay: 4 * time.Minute})
+		New(Config{Engine: Func(twoSteps)}).Run(t.Context(), w.socket, id, token)
+		require.Equal(t, 2, w.pushes("r1", "step:complete"), "one for each step")
+		require.Equal(t, "success", w.result("r1").Reason)
+	})
+}
+
+// Guards against a plan that is lost with its reply, and the run with it.
+func TestAPlanThatIsWithheldIsReadAgain(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		id, token := w.claim(planOf(""))
+		w.fail(fault.Rule{Event: "fetch:plan", Action: fault.Withhold, Count: 3})
+		require.NoError(t, New(Config{Engine: Func(success)}).Run(t.Context(), w.socket, id, token).Err)
+		require.Equal(t, 4, w.pushes("r1", "fetch:plan"))
+	})
+}
+
+// Guards against a second read of an input under an erase-all policy: it is
+// empty, and the run must not go ahead on that silently.
+func TestAnInputThatWasErasedByALostReadEndsTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t, mockserver.Config{WipeDataclips: true})
+		run := planOf(`,"dataclip_id":"d"`)
+		run.Dataclip = json.RawMessage(`{"data":{"patient":1}}`)
+		id, token := w.claim(run)
+		w.fail(fault.Rule{Event: "fetch:dataclip", Action: fault.Drop, When: fault.After})
+		executed := false
+		New(Config{Engine: Func(func(context.Context, *Run) (any, error) {
+			executed = true
+			return nil, nil
+		})}).Run(t.Context(), w.socket, id, token)
+		require.False(t, executed)
+		require.Equal(t, []string{"exception", "DataClipError"}, []string{w.result("r1").Reason, w.result("r1").ErrorType})
+	})
+}
+
+func TestARejoinFetchesTheCredentialsAgain(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		id, token := w.claim(mockserver.Run{
+			Plan:        json.RawMessage(`{"id":"r1","jobs":[{"id":"a","credential":"c"},{"id":"b"}]}`),
+			Credentials: map[string]json.RawMessage{"c": json.RawMessage(`{"k":"v"}`)},
+		})
+		w.fail(fault.Rule{Event: "step:start", Action: fault.Drop, When: fault.After})
+		New(Config{Engine: Func(twoSteps)}).Run(t.Context(), w.socket, id, token)
+		require.Equal(t, 2, w.pushes("r1", "fetch:credential"), "the server's scrubber forgets them with the join")
+		names := w.names("r1")
+		require.Equal(t, []string{"step:start", "fetch:credential", "step:start"}, names[3:6], "before anything else of the new join: %v", names)
+	})
+}
+
+func TestARejoinTellsTheWebhookResponseAgain(t *testing.T) {
+	response := json.RawMessage(`{"status":201,"body":{}}`)
+	engine := Func(func(_ context.Context, run *Run) (any, error) {
+		a := run.StartStep("a", nil)
+		a.Complete(StepResult{State: json.RawMessage(`{}`), WebhookResponse: response})
+		for range 2 {
+			step := run.StartStep("b", a)
+			step.Complete(StepResult{State: json.RawMessage(`{}`), Leaf: true})
+		}
+		return nil, nil
+	})
+	onWire(t, func(t *testing.T, w *wire) {
+		id, token := w.claim(planOf(""))
+		w.fail(fault.Rule{Event: "step:start", Skip: 1, Action: fault.Drop, When: fault.After})
+		New(Config{Engine: engine}).Run(t.Context(), w.socket, id, token)
+		steps := w.events("r1", "step:complete")
+		require.Len(t, steps, 3)
+		require.Contains(t, steps[0], "webhook_response")
+		require.Contains(t, steps[1], "webhook_response", "the new join does not know it")
+		require.NotContains(t, steps[2], "webhook_response", "once a join is enough")
+	})
+}
+
+func TestLogLinesAtMostOnce(t *testing.T) {
+	for _, once := range []bool{false, true} {
+		onWire(t, func(t *testing.T, w *wire) {
+			id, token := w.claim(planOf(""))
+			w.fail(fault.Rule{Event: "run:log", Action: fault.Drop, When: fault.After})
+			New(Config{Engine: Func(twoSteps), LogsAtMostOnce: once}).Run(t.Context(), w.socket, id, token)
+			want := 2
+			if once {
+				want = 1
+			}
+			require.Equal(t, want, strings.Count(strings.Join(w.logged("r1"), "\n"), "hello"))
+		})
+	}
+}
+
+// Guards against a payload that is under its limit and over that of a frame once
+// it is escaped: it would close the socket for every run on it.
+func TestAnOutputThatOutgrowsTheFrameIsReportedAsTooLarge(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		engine := Func(func(_ context.Context, run *Run) (any, error) {
+			quotes, _ := json.Marshal(strings.Repeat(`"`, 4<<20)) // each is two bytes here, and three more within a string
+			run.StartStep("a", nil).Complete(StepResult{State: quotes, Leaf: true})
+			return json.RawMessage(`{"all":"well"}`), nil
+		})
+		id, token := w.claim(planOf(""))
+		outcome := New(Config{Engine: engine}).Run(t.Context(), w.socket, id, token)
+		require.NoError(t, outcome.Err)
+		require.Equal(t, "DATACLIP_TOO_LARGE", w.events("r1", "step:complete")[0]["output_dataclip_error"])
+		epoch, err := w.queue.Ready(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, epoch, "nothing else on the socket suffers")
+	})
+}
+
+func TestTheEndOfARunIsOfferedWithLess(t *testing.T) {
+	tests := []struct {
+		name string
+		rule fault.Rule
+	}{
+		{name: "refused", rule: fault.Rule{Action: fault.Refuse, Response: json.RawMessage(`{"final_state":["is invalid"]}`), Count: 2}},
+		{name: "refused under errors", rule: fault.Rule{Action: fault.Refuse, Response: json.RawMessage(`{"errors":{"final_state":["is invalid"]}}`), Count: 2}},
+		{name: "refused in a word", rule: fault.Rule{Action: fault.Refuse, Response: json.RawMessage(`"no"`), Count: 2}},
+		{name: "crashed over", rule: fault.Rule{Action: fault.Crash, When: fault.Before, Count: 3}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			onWire(t, func(t *testing.T, w *wire) {
+				id, token := w.claim(planOf(""))
+				tt.rule.Event = "run:complete"
+				w.fail(tt.rule)
+				outcome := New(Config{Engine: Func(twoSteps)}).Run(t.Context(), w.socket, id, token)
+				require.NoError(t, outcome.Err)
+				require.Equal(t, "success", w.result("r1").Reason)
+				require.Empty(t, w.result("r1").FinalState)
+			})
+		})
+	}
+}
+
+// Guards against a rejoin that is tried for ever: nobody will let this run in
+// again.
+func TestARunThatIsRefusedOnRejoinIsGivenUpAndSpooled(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		dir := t.TempDir()
+		id, token := w.claim(planOf(""))
+		w.fail(fault.Rule{Event: "step:complete", Action: fault.Drop, When: fault.Before})
+		w.fail(fault.Rule{Event: fault.Join, Run: "r1", Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"reason":"unauthorized"}`), Count: -1})
+		outcome := New(Config{Engine: Func(twoSteps), Spool: dir}).Run(t.Context(), w.socket, id, token)
+		require.ErrorContains(t, outcome.Err, "unauthorized")
+
+		all, err := ReadSpool(dir)
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		require.Equal(t, []string{"r1", token}, []string{all[0].RunID, all[0].Token})
+		require.Equal(t, "step:complete", all[0].Events[0].Event)
+		require.Equal(t, "run:complete", all[0].Events[len(all[0].Events)-1].Event)
+		info, err := os.Stat(filepath.Join(dir, "r1.json"))
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "it holds a token")
+
+		w.server.ClearFaults() // the server has changed its mind
+		require.NoError(t, all[0].Resend(t.Context(), w.socket))
+		require.Equal(t, "success", w.result("r1").Reason)
+		require.NoFileExists(t, all[0].Path)
+	})
+}
+
+func TestReadSpoolNamesAFileThatIsNone(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "odd.json"), []byte("{"), 0o600))
+	_, err := ReadSpool(dir)
+	require.ErrorContains(t, err, "odd.json is no spooled run")
+}

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/slots"
 )
@@ -95,19 +96,22 @@ func (c Config) complete() (Config, []slots.Group, error) {
 	case c.Engine == nil:
 		return c, nil, errors.New("no engine: say what executes the runs, for example a phxworker.Func")
 	}
+	if err := (&channel.Config{URL: c.URL}).Validate(); err != nil {
+		return c, nil, err
+	}
 	if c.Groups == "" {
 		c.Groups = defaultGroups
 	}
-	if c.MinBackoff == 0 {
+	if c.MinBackoff <= 0 {
 		c.MinBackoff = claim.DefaultMinBackoff
 	}
-	if c.ClaimTimeout == 0 {
+	if c.ClaimTimeout <= 0 {
 		c.ClaimTimeout = defaultClaimTimeout
 	}
-	if c.MessageTimeout == 0 {
+	if c.MessageTimeout <= 0 {
 		c.MessageTimeout = defaultMessageTimeout
 	}
-	if c.Grace == 0 {
+	if c.Grace <= 0 {
 		c.Grace = c.Limits.WithDefaults().RunTimeout
 	}
 	if c.Version == "" {

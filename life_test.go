@@ -185,6 +185,7 @@ func TestConfigIsRefusedWithOneClearLine(t *testing.T) {
 		want string
 	}{
 		{name: "no URL", cfg: Config{Secret: "s", Engine: engine}, want: "no URL"},
+		{name: "a URL that is none", cfg: Config{URL: "ftp://h/worker", Secret: "s", Engine: engine}, want: `scheme "ftp"`},
 		{name: "no secret", cfg: Config{URL: "ws://h/worker", Engine: engine}, want: "no secret"},
 		{name: "no engine", cfg: Config{URL: "ws://h/worker", Secret: "s"}, want: "no engine"},
 		{name: "malformed group", cfg: Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Groups: "fast_lane:x"}, want: `fast_lane:x`},
@@ -197,12 +198,6 @@ func TestConfigIsRefusedWithOneClearLine(t *testing.T) {
 			require.NotContains(t, err.Error(), "\n")
 		})
 	}
-}
-
-func TestAURLThatIsNoneEndsRun(t *testing.T) {
-	worker, err := New(Config{URL: "ftp://h/worker", Secret: "s", Engine: Func(nil)})
-	require.NoError(t, err)
-	require.ErrorContains(t, worker.Run(t.Context()), `scheme "ftp"`)
 }
 
 // The failure of one run is nobody else's.

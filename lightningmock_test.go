@@ -18,7 +18,8 @@ import (
 // lightningMock answers as OpenFn's lightning-mock does in the recorded sessions
 // of the real ws-worker, where it differs from Phoenix: replies are named after
 // their ref, a join is answered "ok", a dataclip comes as byte values, a
-// wake-up carries the string "{}", and a leave is an error.
+// wake-up carries the string "{}", and a leave is an error. Beside the run that
+// it has, it claims to have one that cannot be read.
 type lightningMock struct {
 	plan     string
 	dataclip string
@@ -68,7 +69,7 @@ func (m *lightningMock) answer(topic, event string) string {
 			return `{"status":"ok","response":{"runs":[]}}`
 		}
 		m.claimed = true
-		return `{"status":"ok","response":{"runs":[{"id":"r1","token":"x.y.z"}]}}`
+		return `{"status":"ok","response":{"runs":[{"id":7},{"id":"r1","token":"x.y.z"}]}}`
 	case "fetch:plan":
 		return `{"status":"ok","response":` + m.plan + `}`
 	case "fetch:dataclip":

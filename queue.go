@@ -2,6 +2,7 @@ package phxworker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"sync"
@@ -140,16 +141,34 @@ func (q *queue) Claim(ctx context.Context, req claim.Request) ([]claim.Run, erro
 	defer overdue.Stop()
 	reply, err := topic.Push(ctx, "claim", req)
 	q.budget.count(err)
+	if errors.Is(err, channel.ErrOutcomeUnknown) {
+		q.log.Warn("a claim was not answered; a run that the server has given away with it is lost", "queues", req.Queues, "error", err)
+	}
 	if err != nil {
 		return nil, err
 	}
+	return q.runs(reply)
+}
+
+// runs reads the reply to a claim. One run that cannot be read must not cost
+// the others, which the server has given away as well.
+func (q *queue) runs(reply channel.Reply) ([]claim.Run, error) {
 	var body struct {
-		Runs []claim.Run `json:"runs"`
+		Runs []json.RawMessage `json:"runs"`
 	}
 	if err := reply.Decode(&body); err != nil {
 		return nil, err
 	}
-	return body.Runs, nil
+	runs := make([]claim.Run, 0, len(body.Runs))
+	for _, data := range body.Runs {
+		var run claim.Run
+		if err := json.Unmarshal(data, &run); err != nil {
+			q.log.Error("the server gave a run that cannot be read; it is lost", "error", err)
+			continue
+		}
+		runs = append(runs, run)
+	}
+	return runs, nil
 }
 
 var errClaimTimeout = errors.New("the server did not answer the claim in time; a run it may have given is lost")

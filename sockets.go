@@ -36,13 +36,15 @@ type sockets struct {
 
 type carrier struct {
 	socket *channel.Socket
-	topics int // joined, or about to be
+	topics int  // joined, or about to be
+	joined int  // let in by the server, and not given back
+	proven bool // the server has let one in
 	most   int
 	idle   *time.Timer // runs while a further socket has no topics
 }
 
 func newSockets(first *channel.Socket, open func() (*channel.Socket, error), log *slog.Logger) *sockets {
-	return &sockets{open: open, log: log, carry: []*carrier{{socket: first, topics: 1, most: topicsPerSocket}}}
+	return &sockets{open: open, log: log, carry: []*carrier{{socket: first, topics: 1, joined: 1, proven: true, most: topicsPerSocket}}}
 }
 
 // seat is a run's place on one of the sockets.
@@ -62,13 +64,13 @@ func (s *seat) Join(ctx context.Context, name string, payload any) (*channel.Top
 		}
 		topic, err := c.socket.Join(ctx, name, payload)
 		if err == nil {
+			s.sockets.seated(c)
 			s.carrier = c
 			return topic, nil
 		}
 		var refused *channel.RefusedError
 		full := errors.As(err, &refused) && refused.Reason() == tooManyTopics
-		s.sockets.give(c, full)
-		if !full || c.most == 0 {
+		if !s.sockets.refused(c, full) {
 			return nil, err
 		}
 	}
@@ -77,7 +79,7 @@ func (s *seat) Join(ctx context.Context, name string, payload any) (*channel.Top
 // free gives the place back. The topic must have been left.
 func (s *seat) free() {
 	if s.carrier != nil {
-		s.sockets.give(s.carrier, false)
+		s.sockets.give(s.carrier)
 		s.carrier = nil
 	}
 }
@@ -105,15 +107,38 @@ func (s *sockets) take() (*carrier, error) {
 	return c, nil
 }
 
-// give takes a topic off the count of its socket. A socket on which the server
-// takes no more than there are has learned its limit.
-func (s *sockets) give(c *carrier, full bool) {
+// seated counts a topic that the server let in.
+func (s *sockets) seated(c *carrier) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.topics--
+	c.joined++
+	c.proven = true
+}
+
+// refused takes back a topic that was not let in, and reports whether another
+// try may do better. A socket that is full has learned its limit: what it
+// carries now, and one at least, for those that filled it may have left while
+// the refusal was on its way.
+func (s *sockets) refused(c *carrier, full bool) (again bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if full {
-		c.most = min(c.most, c.topics)
+		c.most = min(c.most, max(c.joined, 1))
 	}
+	s.giveLocked(c)
+	return full && (c.proven || c.topics > 0)
+}
+
+// give takes a topic that was left off the count of its socket.
+func (s *sockets) give(c *carrier) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.joined--
+	s.giveLocked(c)
+}
+
+func (s *sockets) giveLocked(c *carrier) {
+	c.topics--
 	if c.topics == 0 && c != s.carry[0] {
 		c.idle = time.AfterFunc(socketIdle, func() { s.retire(c) })
 	}

@@ -1,14 +1,13 @@
 package phxworker
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/phxworker/phxworker/mockserver"
 )
 
 // Guards against the join of a 101st topic, which Phoenix refuses: the run would
@@ -57,13 +56,25 @@ func TestMoreRunsThanASocketCarries(t *testing.T) {
 	}
 }
 
-func TestAServerThatAllowsOneTopicASocket(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := openHouse(t, mockserver.Config{WakeDebounce: 24 * time.Hour, OpaqueTokens: true, MaxTopics: 1})
-		h.enqueue("manual", "m1")
-		h.hire(Config{})
-		settle(time.Second)
-		require.Equal(t, "started", h.state("m1"), "a socket of its own has room for one")
-		require.Equal(t, 2, h.server.Stats().Sockets)
-	})
+// Guards against a limit that is learned from a refusal while others leave: it
+// came out as none at all, and claimed runs were given up.
+func TestALimitIsLearnedWhileRunsComeAndGo(t *testing.T) {
+	for _, most := range []int{1, 2, 3, 5} {
+		t.Run(fmt.Sprint(most, " topics"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := quiet
+				cfg.MaxTopics = most
+				h := openHouse(t, cfg)
+				const runs = 400
+				var ids []string
+				for i := range runs {
+					ids = append(ids, fmt.Sprint("m", i))
+				}
+				h.enqueue("manual", ids...)
+				h.hire(Config{Groups: "manual>*:40", Engine: Func(func(context.Context, *Run) (any, error) { return nil, nil })}) //nolint:nilnil // a run without a final state
+				settle(10 * time.Minute)
+				require.EqualValues(t, runs, h.server.Stats().Ended["success"])
+			})
+		})
+	}
 }

@@ -70,6 +70,12 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// Validate says what of the configuration [Open] would refuse.
+func (c *Config) Validate() error {
+	_, err := c.endpoint()
+	return err
+}
+
 // withDefaults returns a copy with the defaults filled in.
 func (c Config) withDefaults() Config {
 	c.Header = c.Header.Clone()

@@ -43,7 +43,7 @@ func (o *outbox) deliver(ctx context.Context, e event) (refusal, err error) {
 			}
 			o.log.Warn("the server has an event already that was not sent before", "event", e.name(), "error", err)
 			return err, nil
-		case errors.As(err, &refused), errors.As(err, &tooLarge):
+		case errors.As(err, &refused), errors.As(err, &tooLarge), errors.Is(err, channel.ErrPayload):
 			if e.lessen() {
 				o.log.Warn("the server does not take an event; it is offered with less", "event", e.name(), "error", err)
 				pushedBefore = false

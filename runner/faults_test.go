@@ -253,3 +253,20 @@ func TestReadSpoolNamesAFileThatIsNone(t *testing.T) {
 	_, err := ReadSpool(dir)
 	require.ErrorContains(t, err, "odd.json is no spooled run")
 }
+
+// Guards against a payload that can never be sent and is tried for ever.
+func TestWhatIsNoJSONIsReplacedOrLeftOut(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		broken := json.RawMessage("not json")
+		engine := Func(func(_ context.Context, run *Run) (any, error) {
+			run.Log(Line{Message: []json.RawMessage{broken}})
+			run.StartStep("a", nil).Complete(StepResult{State: json.RawMessage(`{}`), WebhookResponse: broken, Leaf: true})
+			return nil, nil
+		})
+		outcome := w.run(Config{Engine: engine}, planOf(""))
+		require.NoError(t, outcome.Err)
+		require.Equal(t, "success", w.result("r1").Reason)
+		require.Equal(t, "(this line had 8 bytes, which the server does not take; it was left out)", w.logged("r1")[0])
+		require.NotContains(t, w.events("r1", "step:complete")[0], "webhook_response")
+	})
+}

@@ -36,7 +36,7 @@ func (e *runLog) lessen() bool {
 	if e.note {
 		return false
 	}
-	e.leaveOut("more than the server takes")
+	e.leaveOut("which the server does not take")
 	return true
 }
 

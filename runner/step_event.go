@@ -27,7 +27,7 @@ func newStepComplete(step *Step, result StepResult, at time.Time) *stepComplete 
 		state = json.RawMessage("{}")
 	}
 	if len(state) > step.run.Limits.payloadBytes() {
-		e.lessen()
+		e.tooLarge = true
 		return e
 	}
 	e.dataclipID = uuid.NewString()
@@ -40,12 +40,15 @@ func newStepComplete(step *Step, result StepResult, at time.Time) *stepComplete 
 func (e *stepComplete) name() string { return "step:complete" }
 
 // lessen leaves the output out. It may be over the limit of a frame though it is
-// under that of a payload: escaping makes it longer.
+// under that of a payload: escaping makes it longer. The webhook's response may
+// be anything, so it goes as well.
 func (e *stepComplete) lessen() bool {
-	if e.tooLarge {
+	if e.tooLarge && e.result.WebhookResponse == nil {
 		return false
 	}
 	e.tooLarge, e.dataclipID, e.output = true, "", ""
+	e.result.WebhookResponse = nil
+	e.step.run.webhook = webhook{}
 	return true
 }
 

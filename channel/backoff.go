@@ -37,6 +37,10 @@ func (r *retries) reset() {
 	r.exp.Reset()
 }
 
+// spread gives the next attempt a wait of its own even if it is a first one. A
+// server that says it restarts has said so to all its clients at once.
+func (r *retries) spread() { r.first = false }
+
 // wait returns when the next attempt is due, or when ctx ends.
 func (r *retries) wait(ctx context.Context) {
 	if r.first {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,6 +96,46 @@ func BenchmarkPush(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkPushOverEcho measures both in turn, a hundred of each, and reports the
+// ratio of the pairs' medians and of their best: on a machine that others use as
+// well, two benchmarks that run one after the other compare the minutes they ran
+// in.
+func BenchmarkPushOverEcho(b *testing.B) {
+	ws, _, err := websocket.DefaultDialer.Dial(benchServer(b), nil)
+	require.NoError(b, err)
+	b.Cleanup(func() { _ = ws.Close() })
+	topic, ctx := benchTopic(b), context.Background()
+
+	const batch = 100
+	var echoes, pushes []float64
+	for b.Loop() {
+		begin := time.Now()
+		for range batch {
+			if err := ws.WriteMessage(websocket.TextMessage, benchMessage); err != nil {
+				b.Fatal(err)
+			}
+			if _, _, err := ws.ReadMessage(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		between := time.Now()
+		for range batch {
+			if _, err := topic.Push(ctx, "claim", benchClaim); err != nil {
+				b.Fatal(err)
+			}
+		}
+		echoes = append(echoes, between.Sub(begin).Seconds())
+		pushes = append(pushes, time.Since(between).Seconds())
+	}
+	slices.Sort(echoes)
+	slices.Sort(pushes)
+	middle := len(echoes) / 2
+	b.ReportMetric(pushes[middle]/echoes[middle], "push/echo")
+	b.ReportMetric(pushes[0]/echoes[0], "best-push/echo")
+	b.ReportMetric(echoes[middle]/batch*1e6, "µs/echo")
+	b.ReportMetric(pushes[middle]/batch*1e6, "µs/push")
 }
 
 // BenchmarkPushParallel has many callers on one topic, as the runs of a worker

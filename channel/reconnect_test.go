@@ -2,6 +2,7 @@ package channel
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -68,6 +69,27 @@ func TestFirstRetryIsAtOnce(t *testing.T) {
 			require.Zero(t, time.Since(lost))
 		}
 	})
+}
+
+// Guards against all clients of a server coming back in the same moment after it
+// has told them that it restarts.
+func TestARestartSpreadsTheFirstRetry(t *testing.T) {
+	var waits []time.Duration
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t)
+			s.open(s.config())
+			p := s.accept()
+			time.Sleep(steady)
+			lost := time.Now()
+			p.close(websocket.CloseServiceRestart)
+			s.accept()
+			waits = append(waits, time.Since(lost))
+		})
+	}
+	slices.Sort(waits)
+	require.Less(t, waits[19], time.Second)
+	require.Greater(t, waits[19]-waits[0], 100*time.Millisecond, "%v", waits)
 }
 
 // Guards against a hot loop: a server, or a load balancer without one, that

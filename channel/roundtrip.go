@@ -137,7 +137,7 @@ func (c *conn) write(message []byte, binary bool) error {
 	if binary {
 		kind = websocket.BinaryMessage
 	}
-	c.extendDeadline()
+	c.extendDeadline(len(message))
 	c.ws.EnableWriteCompression(len(message) > compressAbove)
 	err := c.ws.WriteMessage(kind, message)
 	if err == nil {
@@ -152,12 +152,17 @@ func (c *conn) write(message []byte, binary bool) error {
 	return err
 }
 
-// extendDeadline gives a write at most the WriteTimeout and at least 7/8 of it:
-// to move the deadline for each message would add a tenth to a round trip. It
-// needs the token.
-func (c *conn) extendDeadline() {
-	deadline := time.Now().Add(c.cfg.WriteTimeout)
-	if deadline.Sub(c.deadline) > c.cfg.WriteTimeout/8 {
+// slowest is the rate, in bytes a second, that a connection must bear for a
+// large message not to be given up.
+const slowest = 64 << 10
+
+// extendDeadline gives a write the time that its size is worth, at least 7/8 of
+// the WriteTimeout: to move the deadline for each message would add a tenth to a
+// round trip. It needs the token.
+func (c *conn) extendDeadline(size int) {
+	allowed := c.cfg.WriteTimeout + time.Duration(size/slowest)*time.Second
+	deadline := time.Now().Add(allowed)
+	if d := deadline.Sub(c.deadline); d > c.cfg.WriteTimeout/8 || d < 0 {
 		c.deadline = deadline
 		_ = c.ws.SetWriteDeadline(deadline)
 	}

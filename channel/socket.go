@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/gorilla/websocket"
 )
 
 // Socket is one logical connection to a server, made again whenever it is lost.
@@ -130,6 +132,9 @@ func (s *Socket) run() {
 			return
 		}
 		report.down(err)
+		if closed, ok := errors.AsType[*websocket.CloseError](err); ok && closed.Code == websocket.CloseServiceRestart {
+			pace.spread()
+		}
 		pace.wait(s.ctx)
 	}
 }

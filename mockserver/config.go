@@ -60,8 +60,9 @@ type Config struct {
 	// random one, which [Server.FaultSeed] tells.
 	FaultSeed uint64
 
-	// Logger takes refused sockets, crashed channels and lost runs. Defaults to
-	// discarding.
+	// Logger takes, as warnings, refused sockets, crashed channels and lost
+	// runs, and at level info the workers that join and leave and the runs that
+	// end. Defaults to discarding.
 	Logger *slog.Logger
 }
 

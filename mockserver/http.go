@@ -13,28 +13,6 @@ import (
 // fetch, so that plans over the frame limit can be tried.
 const maxBody = 32 << 20
 
-func (s *Server) newRoutes() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("/worker/websocket", s.endpoint)
-	mux.HandleFunc("POST /run", s.postRun)
-	mux.HandleFunc("GET /run/{id}", s.getRun)
-	for _, method := range []string{"POST", "PUT"} {
-		mux.HandleFunc(method+" /credentials/{id}", s.postBody(s.AddCredential))
-		mux.HandleFunc(method+" /dataclips/{id}", s.postBody(s.AddDataclip))
-	}
-	mux.HandleFunc("POST /faults", s.postFaults)
-	mux.HandleFunc("GET /faults", s.getFaults)
-	mux.HandleFunc("DELETE /faults", s.deleteFaults)
-	mux.HandleFunc("DELETE /faults/{id}", s.deleteFault)
-	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, s.Stats())
-	})
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusNotFound, errorBody("no such route"))
-	})
-	return mux
-}
-
 // postBody takes any JSON and stores it under the id of the path.
 func (s *Server) postBody(store func(id string, body json.RawMessage)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

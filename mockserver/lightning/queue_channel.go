@@ -20,12 +20,15 @@ var _ phoenix.Channel = (*queueChannel)(nil)
 // joinQueue lets every worker in: its token was good enough for the socket. The
 // payload, capacity and queues, is for information.
 func (s *Service) joinQueue(t *phoenix.Topic, payload []byte) (phoenix.Channel, phoenix.Reply) {
-	s.log.Debug("worker joined", "payload", string(payload))
+	s.logJoin(t.Client(), payload)
 	s.waker.add(t)
 	return &queueChannel{service: s, topic: t}, phoenix.OK([]byte(`{}`))
 }
 
-func (c *queueChannel) Left() { c.service.waker.remove(c.topic) }
+func (c *queueChannel) Left() {
+	c.service.waker.remove(c.topic)
+	c.service.log.Info("worker left", "worker", c.topic.Client())
+}
 
 func (c *queueChannel) Handle(p phoenix.Push) phoenix.Reply {
 	if p.Event != "claim" {

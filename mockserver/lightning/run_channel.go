@@ -49,6 +49,15 @@ func (c *runChannel) Handle(p phoenix.Push) phoenix.Reply {
 	if !p.Binary {
 		cs = newChangeset(e.Payload)
 	}
+	reply := c.apply(p, cs, e)
+	if p.Event == "run:complete" && reply.Status() == "ok" {
+		c.service.logEnd(c.run)
+	}
+	return reply
+}
+
+// apply answers a push and puts it, as e, on the run's record.
+func (c *runChannel) apply(p phoenix.Push, cs *changeset, e Event) phoenix.Reply {
 	s := c.service
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 // App is what an [Endpoint] serves. Its methods are called from many goroutines.
 type App interface {
 	// Connect decides on an upgrade by its query parameters, and says who the
-	// client is, which is for [Faults] alone. On an error the client is told 401
-	// Unauthorized and nothing else, as Lightning does; the error goes to the
-	// log.
+	// client is, for [Faults] and [Topic.Client]. On an error the client is told
+	// 401 Unauthorized and nothing else, as Lightning does; the error goes to
+	// the log.
 	Connect(params url.Values) (name string, err error)
 	// Join answers a phx_join. The topic is joined exactly if the channel is
 	// not nil, and then the reply must be an [OK]. The payload is only lent.

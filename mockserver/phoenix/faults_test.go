@@ -8,6 +8,7 @@ import (
 	"github.com/gorilla/websocket"
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/channel/frame"
 	"github.com/phxworker/phxworker/mockserver/fault"
 )
 
@@ -112,6 +113,20 @@ func TestHeldRepliesAreBounded(t *testing.T) {
 		}
 		require.Equal(t, 1006, c.closed())
 	})
+}
+
+// A close frame is the last message, whatever is still held.
+func TestNothingFollowsTheCloseFrame(t *testing.T) {
+	o := newOutbox()
+	o.send(&frame.Frame{Ref: `"2"`, Topic: "run:a", Event: frame.Reply, Status: frame.OK}, delivery{manner: late})
+	o.close(websocket.CloseServiceRestart)
+	o.send(&frame.Frame{Ref: `"3"`, Topic: "run:a", Event: frame.Reply, Status: frame.OK}, delivery{manner: late})
+	b, next, last, err := o.take(batch{})
+	require.NoError(t, err)
+	require.True(t, last)
+	require.Zero(t, next)
+	require.Len(t, b.messages, 1)
+	require.Equal(t, websocket.CloseMessage, b.messages[0].kind)
 }
 
 // The price of a server that could have faults and has none, against one that

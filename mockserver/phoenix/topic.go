@@ -14,6 +14,9 @@ type Topic struct {
 // Name returns the topic's name, such as worker:queue.
 func (t *Topic) Name() string { return t.name }
 
+// Client says who joined: the name that [App.Connect] gave its socket.
+func (t *Topic) Client() string { return t.socket.name }
+
 // Send sends an event on the server's own account, without refs, as a
 // broadcast. It never blocks and may be called by any goroutine. Before the join
 // is answered and once the topic is left it does nothing. The payload is JSON

@@ -63,7 +63,7 @@ func newCommand(stdout, stderr io.Writer) *cli.Command {
 			&cli.BoolFlag{Name: "opaque-tokens", Usage: "do not sign run tokens, which is faster"},
 			&cli.StringSliceFlag{Name: "fault", Usage: "a `FAULT` from the start, as JSON, such as {\"event\":\"claim\",\"action\":\"delay\",\"delay\":\"15s\"}; may be repeated"},
 			&cli.Uint64Flag{Name: "fault-seed", Usage: "the `SEED` of faults with a probability; 0 takes a random one"},
-			&cli.StringFlag{Name: "log", Usage: "the `LEVEL` from which on to log: debug, info, warn or error", Value: "warn"},
+			&cli.StringFlag{Name: "log", Usage: "the `LEVEL` from which on to log: debug, info, warn or error", Value: "info"},
 		},
 		HideHelpCommand:           true,
 		DisableSliceFlagSeparator: true, // a fault has commas of its own

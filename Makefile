@@ -26,7 +26,7 @@ fuzz: ## Run every fuzz target for FUZZTIME.
 	@$(GO) list -f '{{.Dir}}' $(PACKAGES) | while read -r dir; do \
 		grep -ho '^func Fuzz[A-Za-z0-9_]*' "$$dir"/*_test.go 2>/dev/null | sed 's/func //' | while read -r target; do \
 			echo "== $$target in $$dir"; \
-			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "$$dir" || exit 1; \
+			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x "$$dir" || exit 1; \
 		done || exit 1; \
 	done
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -41,19 +40,9 @@ func openHouse(t *testing.T, cfg mockserver.Config) *house {
 	cfg.TranscriptLimit = 100_000
 	server, err := mockserver.New(cfg)
 	require.NoError(t, err)
-	h := &house{t: t, server: server, listener: wstest.NewListener(), gate: newGate()}
-	front := &http.Server{Handler: server, ReadHeaderTimeout: time.Minute}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = front.Serve(h.listener)
-	}()
-	t.Cleanup(func() {
-		require.NoError(t, server.Close())
-		require.NoError(t, front.Close())
-		<-served
-	})
-	return h
+	listener := wstest.Serve(t, server)
+	t.Cleanup(func() { require.NoError(t, server.Close()) })
+	return &house{t: t, server: server, listener: listener, gate: newGate()}
 }
 
 // dial is a Config.NetDial that remembers its connections, so that a test can

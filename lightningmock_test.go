@@ -95,13 +95,7 @@ func TestAWholeRunAgainstLightningMock(t *testing.T) {
 			dataclip: `{"data":{}}`,
 			events:   make(chan string, 1000),
 		}
-		listener := wstest.NewListener()
-		server := &http.Server{Handler: mock, ReadHeaderTimeout: time.Minute}
-		served := make(chan struct{})
-		go func() {
-			defer close(served)
-			_ = server.Serve(listener)
-		}()
+		listener := wstest.Serve(t, mock)
 		ctx, stop := context.WithCancel(t.Context())
 		worker, err := New(Config{
 			URL: "ws://lightning.test/worker", Secret: "s", NetDial: listener.DialContext,
@@ -115,8 +109,6 @@ func TestAWholeRunAgainstLightningMock(t *testing.T) {
 		settle(2 * time.Minute) // heartbeats too
 		stop()
 		require.NoError(t, <-ended)
-		require.NoError(t, server.Close())
-		<-served
 
 		require.Equal(t, map[Reason]int{"success": 1}, worker.Stats().Ended)
 		require.Zero(t, worker.Stats().Undelivered)

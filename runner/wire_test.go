@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"sync"
 	"testing"
@@ -41,13 +40,7 @@ func newWire(t *testing.T, cfg mockserver.Config) *wire {
 	cfg.OpaqueTokens, cfg.WakeDebounce = true, 24*time.Hour
 	server, err := mockserver.New(cfg)
 	require.NoError(t, err)
-	listener := wstest.NewListener()
-	front := &http.Server{Handler: server, ReadHeaderTimeout: time.Minute}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = front.Serve(listener)
-	}()
+	listener := wstest.Serve(t, server)
 	w := &wire{t: t, server: server}
 	w.socket, err = channel.Open(channel.Config{
 		URL: "ws://lightning.test/worker",
@@ -70,8 +63,6 @@ func newWire(t *testing.T, cfg mockserver.Config) *wire {
 	t.Cleanup(func() {
 		require.NoError(t, w.socket.Close())
 		require.NoError(t, server.Close())
-		require.NoError(t, front.Close())
-		<-served
 	})
 	w.queue, err = w.socket.Join(t.Context(), "worker:queue", map[string]int{"capacity": 1})
 	require.NoError(t, err)

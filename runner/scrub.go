@@ -53,9 +53,7 @@ func newScrubber(credentials map[string]json.RawMessage) *scrubber {
 	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
 	var pairs []string
 	for _, secret := range secrets {
-		for _, spelling := range spellings(secret) {
-			pairs = append(pairs, spelling, scrubbed)
-		}
+		pairs = append(pairs, secret, scrubbed)
 	}
 	return &scrubber{replace: strings.NewReplacer(pairs...)}
 }
@@ -75,23 +73,6 @@ func collectSecrets(key string, value any, found func(string)) {
 			collectSecrets(k, item, found)
 		}
 	}
-}
-
-// spellings returns how the secret can stand between the quotes of a JSON
-// string.
-func spellings(secret string) []string {
-	var plain bytes.Buffer
-	encoder := json.NewEncoder(&plain)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(secret) // a string cannot fail to encode
-	inner := strings.TrimSuffix(plain.String(), "\n")
-	inner = inner[1 : len(inner)-1]
-
-	html, _ := json.Marshal(secret)
-	if escaped := string(html[1 : len(html)-1]); escaped != inner {
-		return []string{inner, escaped}
-	}
-	return []string{inner}
 }
 
 func (s *scrubber) messages(in []json.RawMessage) []json.RawMessage {
@@ -116,11 +97,29 @@ func (s *scrubber) value(in json.RawMessage) json.RawMessage {
 			return append(out, rest...)
 		}
 		end := start + stringLength(rest[start:])
-		out = append(out, rest[:start+1]...)
-		out = append(out, s.replace.Replace(string(rest[start+1:end-1]))...)
-		out = append(out, '"')
+		out = append(out, rest[:start]...)
+		out = append(out, s.text(rest[start:end])...)
 		rest = rest[end:]
 	}
+}
+
+// text scrubs a JSON string, with its quotes. A secret is looked for in what the
+// string means: as it is written, the secret "name" also stands in "\name", a line
+// break and "ame", and without it the rest would be no JSON.
+func (s *scrubber) text(in []byte) []byte {
+	var plain string
+	if json.Unmarshal(in, &plain) != nil {
+		return in // no server takes it
+	}
+	clean := s.replace.Replace(plain)
+	if clean == plain {
+		return in
+	}
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(clean) // a string cannot fail to encode
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
 // stringLength returns the length, with both quotes, of the JSON string that in

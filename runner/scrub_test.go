@@ -1,0 +1,53 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/mockserver"
+)
+
+func TestSecretsAreReplacedInLogLines(t *testing.T) {
+	tests := []struct {
+		name   string
+		secret string
+		line   string // JSON
+		want   string // JSON
+	}{
+		{name: "alone", secret: "hunter22", line: `"hunter22"`, want: `"***"`},
+		{name: "inside", secret: "hunter22", line: `{"a":["is hunter22!",1,null],"hunter22":2}`, want: `{"a":["is ***!",1,null],"***":2}`},
+		{name: "in a text of JSON", secret: "hunter22", line: `"{\"password\":\"hunter22\"}"`, want: `"{\"password\":\"***\"}"`},
+		{name: "with quotes and lines", secret: "a\"b\nc\\", line: `"<a\"b\nc\\>"`, want: `"<***>"`},
+		{name: "escaped as for HTML", secret: "<&>!", line: `"\u003c\u0026\u003e!"`, want: `"***"`},
+		{name: "spelled otherwise", secret: "päss", line: `"p\u00e4ss"`, want: `"***"`},
+		{name: "no string", secret: "12345", line: `12345`, want: `12345`},
+		{name: "short", secret: "abc", line: `"abc"`, want: `"abc"`},
+		// Regression: an escape was cut in two, and the line was JSON no more.
+		{name: "begins with the letter of an escape", secret: "nobody1", line: `"hello\nobody1"`, want: `"hello\nobody1"`},
+		{name: "begins inside an escape", secret: "0001abc", line: `"\u0001abc"`, want: `"\u0001abc"`},
+		{name: "behind an escape", secret: "nobody1", line: `"hello\\nobody1\n"`, want: `"hello\\***\n"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			onWire(t, func(t *testing.T, w *wire) {
+				body, err := json.Marshal(map[string]string{"password": tt.secret})
+				require.NoError(t, err)
+				run := mockserver.Run{
+					Plan:        json.RawMessage(`{"id":"r1","jobs":[{"id":"a","body":"x","credential_id":"c"}]}`),
+					Credentials: map[string]json.RawMessage{"c": body},
+				}
+				engine := Func(func(_ context.Context, run *Run) (any, error) {
+					run.Log(Line{Level: "info", Source: "JOB", Message: []json.RawMessage{json.RawMessage(tt.line)}})
+					return nil, nil
+				})
+				require.Equal(t, Success, w.run(Config{Engine: engine}, run).Reason)
+				got, err := json.Marshal(w.events("r1", "run:log")[0]["message"].([]any)[0])
+				require.NoError(t, err)
+				require.JSONEq(t, tt.want, string(got))
+			})
+		})
+	}
+}

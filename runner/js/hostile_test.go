@@ -31,6 +31,7 @@ func TestHostileJobs(t *testing.T) {
 		{name: "loop in a timer", body: `fn(() => new Promise(() => setTimeout(() => { for (;;); }, 1)))`, reason: "kill", kind: "TimeoutError"},
 		{name: "regular expression", body: `fn(() => /(a+)+$/.test('a'.repeat(60) + 'b'))`, reason: "kill", kind: "TimeoutError"},
 		{name: "sort without end", body: `fn(() => [3, 2, 1].sort(() => { for (;;); }))`, reason: "kill", kind: "TimeoutError"},
+		{name: "long calls that allocate nothing", body: `fn(() => { const t = ' '.repeat(8e6); for (;;) t.trim(); })`, reason: "kill", kind: "TimeoutError"},
 		{name: "loop in toJSON", body: `fn(() => ({ toJSON() { for (;;); } }))`, reason: "kill", kind: "TimeoutError"},
 		{name: "loop in a getter of an error", body: `fn(() => { throw { get message() { for (;;); } }; })`, reason: "kill", kind: "TimeoutError"},
 		{name: "loop in a logged value", body: `fn(() => console.log({ toJSON() { for (;;); } }))`, reason: "kill", kind: "TimeoutError"},

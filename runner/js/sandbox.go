@@ -121,12 +121,12 @@ func (b *sandbox) guard(ctx context.Context) (release func()) {
 	released, stopped := make(chan struct{}), make(chan struct{})
 	cancel := context.AfterFunc(ctx, func() {
 		defer close(stopped)
-		b.watch.stopping.Store(true)
 		// An interrupt that comes between two calls into the VM is lost.
 		again := time.NewTicker(time.Millisecond)
 		defer again.Stop()
 		for {
 			b.vm.Interrupt()
+			b.watch.hurry()
 			select {
 			case <-again.C:
 			case <-released:

@@ -13,11 +13,10 @@ import (
 )
 
 // watch sees two things in a VM that its wrapper has no API for: promises that
-// were rejected and are not handled, and memory that ran out. It also makes an
-// interrupt quicker. Neither can be
+// were rejected and are not handled, and memory that ran out. Neither can be
 // told from inside JavaScript, for a job may catch the error that is thrown
 // when memory runs out, and an async function's promise never passes through
-// code of ours.
+// code of ours. It also makes an interrupt quicker.
 //
 // It reaches the engine below the wrapper through two of the wrapper's fields;
 // newWatch fails when they are not what this version has.
@@ -29,8 +28,6 @@ type watch struct {
 	// loop, before it looks whether it is interrupted.
 	countdown *int32
 
-	// stopping tells that the VM is to be interrupted. Any goroutine may set it.
-	stopping atomic.Bool
 	// exhausted is set once an allocation failed for lack of memory.
 	exhausted bool
 	// peak is the most memory that was allocated, in bytes.
@@ -89,13 +86,8 @@ func (w *watch) watchMemory(vm *quickjs.VM) {
 	note := func(address uintptr, size libquickjs.Tsize_t) uintptr {
 		if address == 0 && size != 0 {
 			w.exhausted = true
-			w.stopping.Store(true)
 			vm.Interrupt()
-		}
-		if w.stopping.Load() {
-			// Where a call takes milliseconds, as one does that overflows the
-			// stack, 10,000 of them are too many to wait for.
-			*w.countdown = 0
+			w.hurry()
 		}
 		w.peak = max(w.peak, w.allocated())
 		return address
@@ -119,6 +111,13 @@ func (w *watch) watchPromises(runtime uintptr) {
 	}
 	libquickjs.XJS_SetHostPromiseRejectionTracker(w.tls, runtime, w.hook(tracker), 0)
 }
+
+// hurry has the VM look at its next call or loop whether it is interrupted: where
+// a call takes milliseconds, as one that overflows the stack, 10,000 of them are
+// too many to wait for. Any goroutine may call it until the VM is closed. The VM
+// counts down without locks, so its next write may undo this one: call it
+// again while there is need.
+func (w *watch) hurry() { atomic.StoreInt32(w.countdown, 0) }
 
 // hook returns a Go function as the engine's code, which was C, calls one.
 func (w *watch) hook(f any) uintptr {

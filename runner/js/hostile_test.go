@@ -40,6 +40,10 @@ func TestHostileJobs(t *testing.T) {
 		{name: "each of nothing, whose length changes", body: `let n = 1; fn(() => Array.prototype.forEach.call({ get length() { return n *= 2 ** 52; } }, () => {}))`, reason: "fail", kind: "RuntimeError"},
 		{name: "join of nothing", body: `fn(() => [].concat({ length: 2 ** 53 - 1, [Symbol.isConcatSpreadable]: true }))`, reason: "fail", kind: "RuntimeError"},
 		{name: "search of a long text in a longer one", body: `fn(() => 'a'.repeat(2 ** 22).includes('a'.repeat(2 ** 21) + 'b'))`, reason: "fail", kind: "RuntimeError"},
+		{name: "a long text in the place of many", body: `fn(() => 'a'.repeat(1e6).replaceAll('a', 'b'.repeat(1e6)))`, reason: "kill", kind: "OOMError"},
+		{name: "a long text in the place of many matches", body: `fn(() => 'a'.repeat(1e6).replace(/a/g, 'b'.repeat(1e6)))`, reason: "kill", kind: "OOMError"},
+		{name: "a long pattern in the place of many", body: `fn(() => 'a'.repeat(1e6).replaceAll('a', '$&'.repeat(1e6)))`, reason: "fail", kind: "RuntimeError"},
+		{name: "a long text in the place of one in a long text", body: `fn(() => { if (('x'.repeat(2e5) + 'a').replace(/a/g, 'b'.repeat(2e5)).length !== 4e5) throw new Error('wrong'); return {}; })`, reason: "success"},
 		{name: "a mistake in a function that is bounded", body: `fn(s => s.data.list.map(5))`, reason: "fail", kind: "RuntimeError"},
 		{name: "sparse array", body: `fn(() => { const a = []; a.length = 4294967295; return a.includes(1); })`, reason: "fail", kind: "RuntimeError"},
 

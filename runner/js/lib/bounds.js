@@ -31,6 +31,27 @@ function bound(prototype, names, tooMuch) {
   }
 }
 
+// boundReplacements gives a long replacement that would go into a long text to
+// QuickJS as a function, which it calls for each match and can be interrupted at.
+// Given as a text it is gone through anew at each match, with memory or without.
+function boundReplacements(prototype, name, textOf) {
+  const native = prototype[name];
+  const bounded = {
+    [name](first, replacement) {
+      if (typeof replacement !== 'function') replacement = `${replacement}`;
+      const fixed = replacement;
+      if (typeof fixed === 'string' && fixed.length * textOf(this, first) > MOST_COMPARISONS) {
+        if (apply(includes, fixed, ['$'])) throw from('host', new RangeError('replace() would take too long'));
+        replacement = () => fixed;
+      }
+      return apply(native, this, [first, replacement]);
+    },
+  }[name];
+  hide(prototype, name, bounded);
+}
+
+const { includes } = String.prototype;
+
 function installBounds() {
   bound(
     Array.prototype,
@@ -51,4 +72,6 @@ function installBounds() {
     ['includes', 'indexOf', 'lastIndexOf', 'replace', 'replaceAll', 'split'],
     (text, args) => typeof args[0] === 'string' && args[0].length * TextOf(text).length > MOST_COMPARISONS,
   );
+  boundReplacements(String.prototype, 'replaceAll', text => TextOf(text).length);
+  boundReplacements(RegExp.prototype, Symbol.replace, (_, text) => TextOf(text).length);
 }

@@ -78,15 +78,24 @@ func isLast(e event) bool {
 // ready waits until the topic is joined, and does what a new join needs before
 // its first event.
 func (o *outbox) ready(ctx context.Context) error {
-	epoch, err := o.topic.Ready(ctx)
-	if err != nil {
-		return err
-	}
-	if epoch != o.epoch {
+	for {
+		epoch, err := joined(ctx, o.topic)
+		if err != nil || epoch == o.epoch {
+			return err
+		}
 		o.epoch = epoch
-		o.rejoined(ctx)
+		o.rejoined(ctx) // this join may be lost meanwhile
 	}
-	return nil
+}
+
+// joined waits until the topic is joined. On one that is, [channel.Topic.Ready] succeeds
+// even when ctx is over; pushes do not, so that whoever repeats them would do
+// so for ever.
+func joined(ctx context.Context, topic *channel.Topic) (epoch int, err error) {
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	return topic.Ready(ctx)
 }
 
 func (o *outbox) push(ctx context.Context, e event) error {

@@ -78,7 +78,7 @@ func (f *fetcher) dataclip(ctx context.Context, id string) (json.RawMessage, err
 		case !errors.Is(err, channel.ErrNotSent):
 			return nil, fetchFailure(err, "DataClipError", "Failed to load dataclip "+id+": [fetch:dataclip] %s")
 		}
-		if _, err := f.topic.Ready(ctx); err != nil {
+		if _, err := joined(ctx, f.topic); err != nil {
 			return nil, err
 		}
 	}
@@ -166,7 +166,7 @@ func (f *fetcher) get(ctx context.Context, event string, payload any) (channel.R
 		case !errors.Is(err, channel.ErrOutcomeUnknown) && !errors.Is(err, channel.ErrNotSent):
 			return reply, err
 		}
-		if _, err := f.topic.Ready(ctx); err != nil {
+		if _, err := joined(ctx, f.topic); err != nil {
 			return channel.Reply{}, err
 		}
 	}

@@ -310,6 +310,20 @@ func TestWait(t *testing.T) {
 	require.ErrorIs(t, <-closed, mockserver.ErrClosed)
 }
 
+// Regression: of a run that had ended, a closed server told its end or not, as
+// chance would have it.
+func TestWaitTellsTheEndOfARunAfterTheServerIsClosed(t *testing.T) {
+	m := newInMemory(t, mockserver.Config{OpaqueTokens: true})
+	c, id := m.claimed(mockserver.Run{Plan: plan("over")})
+	c.ok("run:"+id, "run:complete", `{"reason":"success"}`)
+	require.NoError(t, m.Close())
+	for range 50 {
+		result, err := m.Wait(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, "success", result.Reason)
+	}
+}
+
 // The memory of a long benchmark stays flat.
 func TestEndedRunsAreForgotten(t *testing.T) {
 	m := newInMemory(t, mockserver.Config{OpaqueTokens: true, KeepRuns: 2})

@@ -57,7 +57,8 @@ func New(cfg Config) (*Service, error) {
 	return s, nil
 }
 
-// Close ends the service's goroutines and every [Service.Wait].
+// Close ends the service's goroutines, and every [Service.Wait] for a run that has
+// not ended.
 func (s *Service) Close() {
 	s.stop()
 	s.done.Wait()
@@ -141,10 +142,12 @@ func (s *Service) Wait(ctx context.Context, id string) (Result, error) {
 	case <-ctx.Done():
 		return Result{}, context.Cause(ctx)
 	case <-s.closed:
-		return Result{}, ErrClosed
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !r.state.Final() {
+		return Result{}, ErrClosed
+	}
 	return r.recordLocked().Result, nil
 }
 

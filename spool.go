@@ -17,12 +17,16 @@ type Resent struct {
 	Err error
 }
 
-// resendTimeout bounds the sending of one run.
-const resendTimeout = time.Minute
+// Unlike a worker, a resend has a person waiting for it.
+const (
+	connectTimeout = 15 * time.Second
+	resendTimeout  = time.Minute // for one run
+)
 
 // ResendSpool reports what lies in the folder [Config.Spool], run by run, and
 // removes the files of those that the server took. Of cfg, it uses what says
-// how to connect. The error is for what keeps it from trying.
+// how to connect. The error is for what keeps it from trying, also if that is
+// but a file that cannot be read; the others are sent.
 //
 // The server takes a run's events only while the run's token is good, which is
 // a little longer than the run was allowed to take.
@@ -30,12 +34,12 @@ func ResendSpool(ctx context.Context, cfg Config) ([]Resent, error) {
 	if cfg.Spool == "" {
 		return nil, errors.New("phxworker: no spool folder: say where the spooled runs are")
 	}
-	spooled, err := runner.ReadSpool(cfg.Spool)
-	if err != nil {
-		return nil, fmt.Errorf("phxworker: %w", err)
+	spooled, unreadable := runner.ReadSpool(cfg.Spool)
+	if unreadable != nil {
+		unreadable = fmt.Errorf("phxworker: %w", unreadable)
 	}
 	if len(spooled) == 0 {
-		return nil, nil
+		return nil, unreadable
 	}
 	if cfg.Engine == nil {
 		cfg.Engine = Func(nil) // never called
@@ -49,7 +53,9 @@ func ResendSpool(ctx context.Context, cfg Config) ([]Resent, error) {
 		return nil, err
 	}
 	defer socket.Close()
-	if err := socket.Connected(ctx); err != nil {
+	waiting, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	if err := socket.Connected(waiting); err != nil {
 		return nil, fmt.Errorf("phxworker: %w", err)
 	}
 	results := make([]Resent, 0, len(spooled))
@@ -58,5 +64,5 @@ func ResendSpool(ctx context.Context, cfg Config) ([]Resent, error) {
 		results = append(results, Resent{RunID: run.RunID, Path: run.Path, Err: run.Resend(bounded, socket)})
 		cancel()
 	}
-	return results, nil
+	return results, unreadable
 }

@@ -31,19 +31,19 @@ func (o *outbox) deliver(ctx context.Context, e event) (refusal, err error) {
 			return nil, err
 		}
 		err := o.push(ctx, e)
-		var refused *channel.RefusedError
+		refused := refusalOf(err)
 		var tooLarge *channel.TooLargeError
 		switch {
 		case err == nil:
 			return nil, nil
-		case errors.As(err, &refused) && thereAlready(refused):
+		case refused != nil && thereAlready(refused):
 			if pushedBefore {
 				o.log.Info("an event had arrived before the connection was lost", "event", e.name())
 				return nil, nil
 			}
 			o.log.Warn("the server has an event already that was not sent before", "event", e.name(), "error", err)
 			return err, nil
-		case errors.As(err, &refused), errors.As(err, &tooLarge), errors.Is(err, channel.ErrPayload):
+		case refused != nil, errors.As(err, &tooLarge), errors.Is(err, channel.ErrPayload):
 			if e.lessen() {
 				o.log.Warn("the server does not take an event; it is offered with less", "event", e.name(), "error", err)
 				pushedBefore = false
@@ -105,6 +105,16 @@ func (o *outbox) push(ctx context.Context, e event) error {
 	defer overdue.Stop()
 	_, err := o.topic.Push(ctx, e.name(), e.payload())
 	return err
+}
+
+// refusalOf returns the server's answer to a push, if it was a refusal. That of
+// a join is not: it ends the topic, and a push which finds it so was not sent.
+func refusalOf(err error) *channel.RefusedError {
+	var refused *channel.RefusedError
+	if errors.As(err, &refused) && refused.Event != "phx_join" {
+		return refused
+	}
+	return nil
 }
 
 // thereAlready reports whether the server refused an event because it has it:

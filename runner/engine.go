@@ -16,7 +16,8 @@ type Engine interface {
 	// A nil error means that the plan was followed to its end: the reason of
 	// the run is then the worst of its leaf steps. A [*Failure] says how the
 	// run ended instead; any other error is a Fail of type JobError. Steps
-	// still open when Execute returns are completed with that failure.
+	// still open when Execute returns are completed with that failure; without
+	// one, they make the run an Exception.
 	//
 	// Execute is called concurrently for different runs. A panic in it ends
 	// that run as a Crash.

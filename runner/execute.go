@@ -4,16 +4,51 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"strconv"
 	"sync/atomic"
 	"time"
 )
 
-// execute lets the engine execute the run, whatever the engine does: a panic
-// ends this run only, and one that does not return when its context has ended
-// is left behind.
+// execute lets the engine execute the run. A step that it leaves open without
+// an error is a mistake of the engine's, which must not look like success.
 func (r *Runner) execute(ctx context.Context, run *Run) (Result, *Failure) {
+	result, failure := r.guard(ctx, run, func() (Result, error) { return r.cfg.Engine.Execute(ctx, run) })
+	if failure == nil && run.hasOpenSteps() {
+		failure = &Failure{Reason: Exception, Type: "EngineError", Message: "The engine ended without completing a step that it had started"}
+	}
+	return result, failure
+}
+
+// prepare lets an engine that has something to prepare do so.
+func (r *Runner) prepare(ctx context.Context, run *Run) (Versions, *Failure) {
+	versions := Versions{"worker": r.cfg.Version}
+	preparer, ok := r.cfg.Engine.(Preparer)
+	if !ok {
+		return versions, nil
+	}
+	var more Versions
+	_, failure := r.guard(ctx, run, func() (Result, error) {
+		var err error
+		more, err = preparer.Prepare(ctx, run)
+		var failure *Failure
+		if err != nil && ctx.Err() == nil && !errors.As(err, &failure) {
+			err = &Failure{Reason: Exception, Type: "PrepareError", Message: err.Error()}
+		}
+		return Result{}, err
+	})
+	if failure != nil {
+		return nil, failure
+	}
+	maps.Copy(versions, more)
+	return versions, nil
+}
+
+// guard calls into the engine, whatever the engine does: a panic ends this run
+// only, and a call that does not return when its context has ended is left
+// behind.
+func (r *Runner) guard(ctx context.Context, run *Run, call func() (Result, error)) (Result, *Failure) {
 	type end struct {
 		result Result
 		err    error
@@ -21,7 +56,7 @@ func (r *Runner) execute(ctx context.Context, run *Run) (Result, *Failure) {
 	ended := make(chan end, 1)
 	var left atomic.Bool // the run has gone on without the engine
 	go func() {
-		// What stands if Execute neither returns nor panics but ends its
+		// What stands if the call neither returns nor panics but ends its
 		// goroutine.
 		e := end{err: &Failure{Reason: Crash, Type: "EngineError", Message: "the engine ended its goroutine"}}
 		defer func() {
@@ -34,7 +69,7 @@ func (r *Runner) execute(ctx context.Context, run *Run) (Result, *Failure) {
 				run.log.Warn("an engine that had been left behind has returned after all")
 			}
 		}()
-		result, err := r.cfg.Engine.Execute(ctx, run)
+		result, err := call()
 		e = end{result, err}
 	}()
 
@@ -70,6 +105,11 @@ func failureOf(ctx context.Context, err error) *Failure {
 		return failure
 	}
 	return &Failure{Reason: Cancel, Type: "WorkerStopped", Message: "The worker was stopped before the run had ended"}
+}
+
+// topicLost is how a run ends for the worker when its topic has ended for good.
+func topicLost(cause error) *Failure {
+	return &Failure{Reason: Exception, Type: "TopicLost", Message: "The topic of the run has ended: " + cause.Error()}
 }
 
 func timeoutFailure(limit time.Duration) *Failure {

@@ -62,7 +62,11 @@ func (f *fetcher) dataclip(ctx context.Context, id string) (json.RawMessage, err
 	}
 	again := false
 	for {
+		overdue := time.AfterFunc(f.timeout, func() {
+			f.log.Warn("the server has not answered yet; still waiting", "event", "fetch:dataclip", "after", f.timeout)
+		})
 		reply, err := f.topic.Push(ctx, "fetch:dataclip", idPayload{id})
+		overdue.Stop()
 		switch {
 		case err == nil:
 			body, err := dataclipBody(reply)
@@ -122,8 +126,8 @@ func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.
 			known, ok := fetched[id]
 			if !ok {
 				reply, err := f.get(ctx, "fetch:credential", idPayload{id})
-				var refused *channel.RefusedError
-				if err != nil && !errors.As(err, &refused) {
+				refused := refusalOf(err)
+				if err != nil && refused == nil {
 					return nil, err
 				}
 				if err != nil {
@@ -183,8 +187,8 @@ func (f *fetcher) getOnce(ctx context.Context, event string, payload any) (chann
 // fetchFailure makes a refusal an Exception with its response in the message;
 // any other error stays what it is.
 func fetchFailure(err error, errorType, format string) error {
-	var refused *channel.RefusedError
-	if !errors.As(err, &refused) {
+	refused := refusalOf(err)
+	if refused == nil {
 		return err
 	}
 	return &Failure{Reason: Exception, Type: errorType, Message: fmt.Sprintf(format, response(refused))}

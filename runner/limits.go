@@ -42,11 +42,18 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
+// maxMB and maxMilliseconds keep what a plan says within the numbers that
+// limits are counted in. No run gets near them.
+const (
+	maxMB           = 1 << 30
+	maxMilliseconds = 1e12
+)
+
 // override returns a copy of l with what the plan sets.
 func (l Limits) override(o PlanOptions) Limits {
 	set := func(limit *float64, value *float64) {
 		if value != nil && *value > 0 {
-			*limit = *value
+			*limit = min(*value, maxMB)
 		}
 	}
 	set(&l.MemoryMB, o.RunMemoryLimitMB)

@@ -151,5 +151,5 @@ func describeJSON(err error) error {
 }
 
 func milliseconds(ms float64) time.Duration {
-	return time.Duration(ms * float64(time.Millisecond))
+	return time.Duration(min(ms, maxMilliseconds) * float64(time.Millisecond))
 }

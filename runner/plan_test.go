@@ -21,6 +21,15 @@ func TestParsePlan(t *testing.T) {
 	require.Equal(t, Limits{RunTimeout: 1500 * time.Millisecond, MemoryMB: 300, PayloadMB: 10, LogPayloadMB: 1, WithholdDataclips: true}, limits)
 }
 
+func TestLimitsBeyondMeasureStayNumbers(t *testing.T) {
+	plan, err := ParsePlan([]byte(`{"id":"r","jobs":[],"options":{"run_timeout_ms":1e300,"run_memory_limit_mb":1e300,"payload_limit_mb":1e300}}`))
+	require.NoError(t, err)
+	limits := Limits{}.WithDefaults().override(plan.Options)
+	require.Greater(t, limits.RunTimeout, 24*time.Hour)
+	require.Positive(t, limits.payloadBytes())
+	require.Equal(t, float64(maxMB), limits.MemoryMB) //nolint:testifylint // exactly
+}
+
 func TestParsePlanNamesWhatIsWrong(t *testing.T) {
 	tests := []struct{ name, in, want string }{
 		{name: "no JSON", in: `{`, want: "cannot be read"},

@@ -74,6 +74,13 @@ func (r *Run) closeOpen(failure *Failure) {
 	}
 }
 
+// hasOpenSteps reports whether a step was started and not completed.
+func (r *Run) hasOpenSteps() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.open) > 0
+}
+
 // leafSteps returns the completed steps that nothing came after.
 func (r *Run) leafSteps() []*Step {
 	r.mu.Lock()

@@ -2,9 +2,7 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"maps"
 	"time"
 
 	"github.com/phxworker/phxworker/channel"
@@ -149,11 +147,16 @@ func (r *Runner) follow(ctx, report context.Context, topic *channel.Topic, run *
 
 	run.outbox = newOutbox(topic, run.log, r.cfg.OutboxBytes, r.cfg.MessageTimeout)
 	failure := failureOf(working, r.load(working, topic, run))
+	if err := topic.Err(); err != nil {
+		failure = topicLost(err)
+	}
 
 	sent := make(chan error, 1)
 	go func() {
 		err := run.outbox.run(report)
-		abandon(err) // an engine that nobody can hear may stop
+		if err != nil {
+			abandon(topicLost(err)) // an engine that nobody can hear may stop
+		}
 		sent <- err
 	}()
 	var result Result
@@ -200,9 +203,9 @@ func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	defer cancel()
 	run.done = ctx.Done()
 
-	versions, err := r.prepare(ctx, run)
-	if err != nil {
-		return Result{}, failureOf(ctx, err)
+	versions, failure := r.prepare(ctx, run)
+	if failure != nil {
+		return Result{}, failure
 	}
 	run.Versions = versions
 	run.report(&runStart{versions: versions, at: time.Now()}, 0)
@@ -212,21 +215,6 @@ func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	}
 	run.closeOpen(failure)
 	return result, failure
-}
-
-func (r *Runner) prepare(ctx context.Context, run *Run) (Versions, error) {
-	versions := Versions{"worker": r.cfg.Version}
-	preparer, ok := r.cfg.Engine.(Preparer)
-	if !ok {
-		return versions, nil
-	}
-	more, err := preparer.Prepare(ctx, run)
-	var failure *Failure
-	if err != nil && ctx.Err() == nil && !errors.As(err, &failure) {
-		err = &Failure{Reason: Exception, Type: "PrepareError", Message: err.Error()}
-	}
-	maps.Copy(versions, more)
-	return versions, err
 }
 
 // lingering returns a context that ends a grace period after parent does, so

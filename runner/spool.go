@@ -65,8 +65,12 @@ func (r *Runner) spool(run *Run, rest []event, delivered int, cause error) (path
 	spooled := Spooled{RunID: run.ID, Token: run.token, Cause: cause.Error(), At: time.Now(), Delivered: delivered}
 	for _, e := range rest {
 		payload, err := json.Marshal(e.payload())
+		for err != nil && e.lessen() { // as it would have been offered to the server
+			payload, err = json.Marshal(e.payload())
+		}
 		if err != nil {
-			return "", fmt.Errorf("encode %s: %w", e.name(), err)
+			run.log.Warn("an event cannot be spooled", "event", e.name(), "error", err)
+			continue
 		}
 		spooled.Events = append(spooled.Events, SpooledEvent{Event: e.name(), Payload: payload})
 	}
@@ -74,8 +78,12 @@ func (r *Runner) spool(run *Run, rest []event, delivered int, cause error) (path
 	if err != nil {
 		return "", err
 	}
+	// Whole or not at all: the worker may be about to end.
 	path = filepath.Join(r.cfg.Spool, spoolName(run.ID))
-	return path, os.WriteFile(path, data, 0o600)
+	if err := os.WriteFile(path+".part", data, 0o600); err != nil {
+		return "", err
+	}
+	return path, os.Rename(path+".part", path)
 }
 
 // spoolName makes a file name of a run's id, which the server chose.

@@ -38,3 +38,34 @@ func TestAStopEndsARunThatTheServerDoesNotAnswer(t *testing.T) {
 		})
 	}
 }
+
+// Guards against the refusal of a rejoin being read as the answer to what was
+// pushed under the join before.
+func TestARefusedRejoinIsNoAnswerToAPush(t *testing.T) {
+	for _, event := range []string{"fetch:plan", "fetch:credential", "run:start", "run:complete"} {
+		t.Run(event, func(t *testing.T) {
+			onWire(t, func(t *testing.T, w *wire) {
+				id, token := w.claim(mockserver.Run{
+					Plan:        json.RawMessage(`{"id":"r1","jobs":[{"id":"a","credential":"c"},{"id":"b"}]}`),
+					Credentials: map[string]json.RawMessage{"c": json.RawMessage(`{"k":"v"}`)},
+				})
+				w.fail(fault.Rule{Event: event, Action: fault.Drop, When: fault.Before})
+				w.fail(fault.Rule{Event: fault.Join, Run: "r1", Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"reason":"not_found"}`)})
+				dir := t.TempDir()
+				outcome := New(Config{Engine: Func(twoSteps), Spool: dir}).Run(t.Context(), w.socket, id, token)
+				require.ErrorContains(t, outcome.Err, "not_found")
+				require.NotContains(t, outcome.Message, "Failed to load")
+				spooled, err := ReadSpool(dir)
+				require.NoError(t, err)
+				require.Len(t, spooled, 1)
+				if event[:4] == "run:" {
+					names := make([]string, 0, len(spooled[0].Events))
+					for _, e := range spooled[0].Events {
+						names = append(names, e.Event)
+					}
+					require.Contains(t, names, event, "what was not delivered is in the spool")
+				}
+			})
+		})
+	}
+}

@@ -27,10 +27,6 @@ func (p *program) spoolCommand() *cli.Command {
 	}
 }
 
-// connectTimeout bounds the wait for the server: unlike a worker, a person is
-// waiting.
-const connectTimeout = 15 * time.Second
-
 func (p *program) spool(ctx context.Context, cmd *cli.Command) error {
 	settings, err := options.Read(cmd, p.getenv)
 	if err != nil {
@@ -42,11 +38,9 @@ func (p *program) spool(ctx context.Context, cmd *cli.Command) error {
 	if !cmd.Bool("resend") {
 		return p.listSpool(settings.Worker.Spool)
 	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	results, err := phxworker.ResendSpool(ctx, settings.Worker)
-	if err != nil {
-		return err
+	results, unreadable := phxworker.ResendSpool(ctx, settings.Worker)
+	if results == nil && unreadable != nil {
+		return unreadable
 	}
 	failed := 0
 	for _, r := range results {
@@ -59,17 +53,14 @@ func (p *program) spool(ctx context.Context, cmd *cli.Command) error {
 	}
 	fmt.Fprintf(p.stdout, "%d reported, %d kept\n", len(results)-failed, failed)
 	if failed > 0 {
-		return errors.New("some runs could not be reported; the lines above say why")
+		return errors.Join(errors.New("some runs could not be reported; the lines above say why"), unreadable)
 	}
-	return nil
+	return unreadable
 }
 
 func (p *program) listSpool(dir string) error {
-	spooled, err := runner.ReadSpool(dir)
-	if err != nil {
-		return err
-	}
-	if len(spooled) == 0 {
+	spooled, unreadable := runner.ReadSpool(dir)
+	if len(spooled) == 0 && unreadable == nil {
 		fmt.Fprintln(p.stdout, "nothing is spooled in", dir)
 		return nil
 	}
@@ -78,5 +69,5 @@ func (p *program) listSpool(dir string) error {
 	for _, run := range spooled {
 		fmt.Fprintf(table, "%s\t%s\t%d of %d events\t%s\n", run.RunID, run.At.Local().Format(time.DateTime), len(run.Events), run.Delivered+len(run.Events), run.Cause)
 	}
-	return table.Flush()
+	return errors.Join(table.Flush(), unreadable)
 }

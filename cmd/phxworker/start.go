@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"strings"
+	"net/url"
 	"sync"
 
 	"github.com/urfave/cli/v3"
@@ -42,7 +42,7 @@ func (p *program) start(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return &usageError{err.Error()}
 	}
-	log.Info("starting", "version", cfg.Version, "server", withoutQuery(cfg.URL), "groups", worker.Groups(), "engine", "js")
+	log.Info("starting", "version", cfg.Version, "server", loggable(cfg.URL), "groups", worker.Groups(), "engine", "js")
 	defer context.AfterFunc(ctx, func() {
 		log.Info("told to stop; a second signal cancels the runs under way, a third ends the process at once")
 	})()
@@ -55,8 +55,13 @@ func (p *program) start(ctx context.Context, cmd *cli.Command) error {
 	return worker.Run(ctx)
 }
 
-// withoutQuery returns a URL as it may be logged: a query can hold a token.
-func withoutQuery(address string) string {
-	address, _, _ = strings.Cut(address, "?")
-	return address
+// loggable returns a URL as it may be logged: without a query, which can hold a
+// token, and without a password.
+func loggable(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	u.RawQuery = ""
+	return u.Redacted()
 }

@@ -1,0 +1,78 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// preparing is an engine with something to do before a run starts.
+type preparing struct {
+	Func
+
+	prepare func(ctx context.Context, run *Run) (Versions, error)
+}
+
+var _ Preparer = preparing{}
+
+func (p preparing) Prepare(ctx context.Context, run *Run) (Versions, error) {
+	return p.prepare(ctx, run)
+}
+
+func TestPrepare(t *testing.T) {
+	tests := []struct {
+		name         string
+		prepare      func(ctx context.Context, run *Run) (Versions, error)
+		reason, kind string
+		starts       int
+	}{
+		{name: "versions", prepare: func(context.Context, *Run) (Versions, error) { return Versions{"engine": "e"}, nil }, reason: "success", starts: 1},
+		{name: "a failure", prepare: func(context.Context, *Run) (Versions, error) {
+			return nil, &Failure{Reason: Exception, Type: "AutoinstallError", Message: "no such adaptor"}
+		}, reason: "exception", kind: "AutoinstallError"},
+		{name: "an error", prepare: func(context.Context, *Run) (Versions, error) { return nil, errors.New("no") }, reason: "exception", kind: "PrepareError"},
+		{name: "a panic", prepare: func(context.Context, *Run) (Versions, error) { panic("no") }, reason: "crash", kind: "Panic"},
+		{name: "no end", prepare: nil, reason: "kill", kind: "TimeoutError"},
+		{name: "an end with its context", prepare: func(ctx context.Context, _ *Run) (Versions, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}, reason: "kill", kind: "TimeoutError"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			onWire(t, func(t *testing.T, w *wire) {
+				prepare := tt.prepare
+				if prepare == nil {
+					let := make(chan struct{})
+					t.Cleanup(func() { close(let) })
+					prepare = func(context.Context, *Run) (Versions, error) {
+						<-let
+						return nil, nil
+					}
+				}
+				outcome := w.run(Config{Engine: preparing{Func: success, prepare: prepare}}, planOf(`,"options":{"run_timeout_ms":1000}`))
+				require.NoError(t, outcome.Err)
+				result := w.result("r1")
+				require.Equal(t, []string{tt.reason, tt.kind}, []string{result.Reason, result.ErrorType})
+				starts := w.events("r1", "run:start")
+				require.Len(t, starts, tt.starts)
+				if tt.starts > 0 {
+					require.Equal(t, map[string]any{"worker": "dev", "engine": "e"}, starts[0]["versions"])
+				}
+			})
+		})
+	}
+}
+
+func TestAStepThatIsLeftOpenIsNoSuccess(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		w.run(Config{Engine: Func(func(_ context.Context, run *Run) (any, error) {
+			run.StartStep("a", nil)
+			return nil, nil
+		})}, planOf(""))
+		require.Equal(t, []string{"exception", "EngineError"}, []string{w.result("r1").Reason, w.result("r1").ErrorType})
+		require.Equal(t, "exception", w.events("r1", "step:complete")[0]["reason"])
+	})
+}

@@ -31,5 +31,5 @@ func TestDemoEndsEveryExampleAsItShould(t *testing.T) {
 		require.Equal(t, plan.Expect.Reason, cells[3])
 		require.LessOrEqual(t, len([]rune(rows[2+i])), 80)
 	}
-	require.Regexp(t, `All ended as they should\.\n$`, stdout)
+	require.Regexp(t, `All ended as their examples say they should\.\n$`, stdout)
 }

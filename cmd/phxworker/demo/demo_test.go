@@ -67,7 +67,7 @@ func TestRunShowsWhatBecameOfEachRun(t *testing.T) {
 		"late   manual     manual>*   kill <t> <t>",
 	}, strings.Split(parts[1], "\n")[2:])
 	require.Contains(t, parts[2], "late  TimeoutError: took too long")
-	require.Equal(t, "4 runs in <t>. All ended as they should.\n", parts[3])
+	require.Equal(t, "4 runs in <t>. All ended as their examples say they should.\n", parts[3])
 }
 
 func TestRunSaysWhichRunsEndedOtherwise(t *testing.T) {

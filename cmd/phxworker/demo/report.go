@@ -67,7 +67,7 @@ func printReport(out io.Writer, final snapshot, group map[string]string, took ti
 		fmt.Fprint(out, table([]column{{title: "run"}, {title: "what went wrong"}}, failures), "\n")
 	}
 	if check(final) == nil {
-		fmt.Fprintf(out, "%d runs in %s. All ended as they should.\n", len(final.runs), short(took))
+		fmt.Fprintf(out, "%d runs in %s. All ended as their examples say they should.\n", len(final.runs), short(took))
 	}
 }
 

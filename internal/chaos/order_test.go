@@ -1,0 +1,120 @@
+package chaos
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/channel/frame"
+	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/mockserver/phoenix"
+)
+
+type resent = phxworker.Resent
+
+// checkRepeats holds the server's record to one of each event. A run:start may
+// come twice, and so may a line if lines are sent at least once, but only right
+// after itself.
+func (j *judge) checkRepeats() {
+	for i, l := range j.heard {
+		before := slices.Index(j.heard, l)
+		if before == i || l == "run:log note" {
+			continue
+		}
+		line := strings.HasPrefix(l, "run:log ")
+		switch {
+		case line && j.schedule.worker.LogsAtMostOnce:
+			j.fail("%q came twice, and lines are to come once at most", l)
+		case l != "run:start" && !line:
+			j.fail("%q was taken twice", l)
+		case j.heard[i-1] != l:
+			j.fail("%q came again, and not right after itself", l)
+		}
+	}
+}
+
+// checkOrder holds what was heard to the order of the script.
+func (j *judge) checkOrder(wanted []string) {
+	at := 0
+	for _, l := range j.heard {
+		if l == "run:log note" {
+			continue
+		}
+		i := slices.Index(wanted, l)
+		if i < 0 {
+			j.fail("%q was not in the script", l)
+		} else if i < at {
+			j.fail("%q came too late", l)
+		}
+		at = max(at, i)
+	}
+}
+
+// checkMissing looks for what was not heard, and for why. It returns the cause, empty
+// if all was heard.
+func (j *judge) checkMissing(wanted []string) cause {
+	missing := make(map[string]int) // by event
+	for _, l := range wanted {
+		if !slices.Contains(j.heard, l) {
+			event, _, _ := strings.Cut(l, " ")
+			missing[event]++
+		}
+	}
+	var c cause
+	for event, n := range missing {
+		refused := max(j.count(saysRefused, event), j.count(saysLessened, event))
+		crashed, once := j.count(saysCrashed, event), j.count(saysOnceOnly, event)
+		if n > refused+crashed+once {
+			j.fail("%d of %s are missing, and the workers say so of %d", n, event, refused+crashed+once)
+		}
+		switch {
+		case refused > 0:
+			c = eventRefused
+			// What belongs to a step that was not taken is refused as well.
+			if !j.struckBy(event, fault.Refuse) && missing["step:start"] == 0 {
+				j.fail("%s was refused by nobody", event)
+			}
+		case crashed > 0:
+			c = crashedTwice
+			if !j.struckBy(event, fault.Crash) {
+				j.fail("the topic did not crash over %s", event)
+			}
+		case once > 0:
+			c = lineOnce
+			if !j.schedule.worker.LogsAtMostOnce {
+				j.fail("lines are to come at least once")
+			}
+		}
+	}
+	return c
+}
+
+// readTranscript tells of which runs a claim's reply reached its worker: the
+// socket lived on for so long that the worker must have read it.
+func (w *world) readTranscript() map[string]bool {
+	const heartbeat = 30 * time.Second
+	exchanges := w.server.Transcript()
+	last := make(map[int]time.Time) // word of a worker, by socket
+	for _, e := range exchanges {
+		if e.Direction == phoenix.FromClient {
+			last[e.Socket] = e.At
+		}
+	}
+	delivered := make(map[string]bool)
+	for _, e := range exchanges {
+		f, err := frame.Decode(e.Data, e.Binary)
+		if e.Direction != phoenix.ToClient || err != nil || f.Topic != "worker:queue" {
+			continue
+		}
+		var reply struct{ Runs []struct{ ID string } }
+		_ = json.Unmarshal(f.Payload, &reply)
+		for _, run := range reply.Runs {
+			if last[e.Socket].Sub(e.At) > heartbeat+5*time.Second {
+				delivered[run.ID] = true
+			}
+		}
+	}
+	return delivered
+}

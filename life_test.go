@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/mockserver/fault"
 )
 
 func TestStopLetsRunsFinishAndLeaves(t *testing.T) {
@@ -145,6 +147,25 @@ func TestARunWithAGoodTokenIsExecuted(t *testing.T) {
 		h.hire(Config{PublicKey: h.server.PublicKey()})
 		settle(time.Second)
 		require.Equal(t, "started", h.state("m1"))
+	})
+}
+
+// Guards against a server that is emptied at the speed of the network: it refuses
+// every run that it has just given away.
+func TestASlotWhoseRunCameToNothingIsHeldForAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		_, err := h.server.AddFault(fault.Rule{Event: fault.Join, Topic: "run:*", Action: fault.Refuse, Response: json.RawMessage(`{"reason":"unauthorized"}`), Count: -1})
+		require.NoError(t, err)
+		var ids []string
+		for n := range 100 {
+			ids = append(ids, fmt.Sprint("m", n))
+		}
+		h.enqueue("manual", ids...)
+		h.hire(Config{Groups: "manual>*:1"})
+		settle(10 * time.Second)
+		require.LessOrEqual(t, h.server.Stats().Claimed, 11, "one a second")
+		require.GreaterOrEqual(t, h.server.Stats().Claimed, 8)
 	})
 }
 

@@ -51,3 +51,13 @@ func TestSecretsAreReplacedInLogLines(t *testing.T) {
 		})
 	}
 }
+
+// Guards against a secret that another one begins with: the shorter one would
+// leave the rest of the longer one in sight.
+func TestTheLongerOfTwoSecretsIsReplacedWhole(t *testing.T) {
+	for range 20 { // the order of a map must not matter
+		scrub := newScrubber(map[string]json.RawMessage{"a": json.RawMessage(`{"short":"hunter22","long":"hunter22-and-more"}`)})
+		got := scrub.messages([]json.RawMessage{json.RawMessage(`"<hunter22-and-more> <hunter22>"`)})
+		require.Equal(t, `"<***> <***>"`, string(got[0]))
+	}
+}

@@ -123,7 +123,7 @@ func refusalOf(err error) *channel.RefusedError {
 // it, so the sentences are all there is.
 func thereAlready(refused *channel.RefusedError) bool {
 	var response any
-	return json.Unmarshal(refused.Response, &response) == nil && saysAlready(response)
+	return refused != nil && json.Unmarshal(refused.Response, &response) == nil && saysAlready(response)
 }
 
 func saysAlready(v any) bool {

@@ -84,14 +84,34 @@ type stepStart struct {
 
 	step *Step
 	at   time.Time
+	bare bool // without its input
+}
+
+// lessen leaves out the input of a step that the server does not take.
+func (e *stepStart) lessen() bool {
+	if e.bare || e.step.inputDataclipID() == "" {
+		return false
+	}
+	e.bare = true
+	return true
+}
+
+// settled remembers a step that the server did not take, so that the lines of
+// the step can do without it.
+func (e *stepStart) settled(refusal error) {
+	e.step.unknown = refusal != nil && !thereAlready(refusalOf(refusal))
 }
 
 func (e *stepStart) name() string { return "step:start" }
 func (e *stepStart) payload() any {
-	return struct {
+	p := struct {
 		StepID          string    `json:"step_id"`
 		JobID           string    `json:"job_id"`
 		InputDataclipID string    `json:"input_dataclip_id,omitempty"`
 		Timestamp       timestamp `json:"timestamp"`
 	}{e.step.id, e.step.jobID, e.step.inputDataclipID(), timestamp(e.at)}
+	if e.bare {
+		p.InputDataclipID = ""
+	}
+	return p
 }

@@ -12,6 +12,9 @@ type runLog struct {
 	line Line
 	step *Step
 	note bool // the line was replaced by a note
+	// stepless leaves out the step, which the server may not know: its
+	// step:start was refused.
+	stepless bool
 }
 
 func newRunLog(run *Run, line Line, step *Step) *runLog {
@@ -31,13 +34,26 @@ func (e *runLog) leaveOut(why string) {
 	e.note = true
 }
 
-// lessen replaces a line that the server does not take.
+// lessen takes the step off a line that the server does not take, then replaces
+// the line.
 func (e *runLog) lessen() bool {
-	if e.note {
+	switch {
+	case e.note:
 		return false
+	case e.step != nil && !e.step.unknown && !e.stepless:
+		e.stepless = true
+	default:
+		e.leaveOut("which the server does not take")
+		e.stepless = false // it was not for the step
 	}
-	e.leaveOut("which the server does not take")
 	return true
+}
+
+// settled remembers that the step was what the server did not take.
+func (e *runLog) settled(refusal error) {
+	if refusal == nil && e.stepless {
+		e.step.unknown = true
+	}
 }
 
 // repeatable follows the worker's policy: at least once by default, at most
@@ -68,7 +84,7 @@ func (e *runLog) payload() any {
 	if p.Message == nil {
 		p.Message = []json.RawMessage{}
 	}
-	if e.step != nil {
+	if e.step != nil && !e.step.unknown && !e.stepless {
 		p.StepID = e.step.id
 	}
 	return p

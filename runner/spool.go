@@ -122,8 +122,10 @@ func ReadSpool(dir string) ([]Spooled, error) {
 	return all, errors.Join(failed...)
 }
 
-// Resend reports what was spooled, and removes its file when the server has
-// answered every event. The server takes it only while the run's token is good.
+// Resend reports what was spooled, and removes its file when the server has all
+// of it. An event that the server refuses does not keep the others from being
+// sent, the end of the run least of all; but the file stays, and the error is
+// the last refusal. The server takes it only while the run's token is good.
 func (s *Spooled) Resend(ctx context.Context, socket *channel.Socket) error {
 	topic, err := socket.Join(ctx, "run:"+s.RunID, joinPayload{Token: s.Token})
 	if err != nil {
@@ -131,15 +133,18 @@ func (s *Spooled) Resend(ctx context.Context, socket *channel.Socket) error {
 	}
 	defer func() { _ = topic.Leave(ctx) }()
 	box := newOutbox(topic, slog.New(slog.DiscardHandler), 0, time.Minute)
+	var refusal error
 	for _, e := range s.Events {
-		refusal, err := box.deliver(ctx, &spooledEvent{of: e})
+		refused, err := box.deliver(ctx, &spooledEvent{of: e})
 		if err != nil {
 			return err
 		}
-		var refused *channel.RefusedError
-		if refusal != nil && (!errors.As(refusal, &refused) || !thereAlready(refused)) {
-			return refusal
+		if refused != nil && !thereAlready(refusalOf(refused)) {
+			refusal = refused
 		}
+	}
+	if refusal != nil {
+		return refusal
 	}
 	return os.Remove(s.Path)
 }

@@ -20,6 +20,9 @@ type Step struct {
 	// acknowledged it, and empty before: an id that the server does not know
 	// would make it refuse every event that mentions it.
 	dataclipID string
+	// unknown tells that the server has not taken the step's step:start; the
+	// sender's own as well.
+	unknown bool
 }
 
 // StepResult is how a step ended.

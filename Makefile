@@ -5,8 +5,9 @@ TOOLS    := -modfile=.ci/tools/go.mod
 LINT     := $(GO) tool $(TOOLS) golangci-lint
 FUZZTIME ?= 30s
 PACKAGES := ./...
+SOAK     ?= 1000000
 
-.PHONY: check fmt lint test race fuzz bench tidy
+.PHONY: check fmt lint test race fuzz soak bench tidy
 
 check: tidy fmt lint test race
 
@@ -29,6 +30,9 @@ fuzz: ## Run every fuzz target for FUZZTIME.
 			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x "$$dir" || exit 1; \
 		done || exit 1; \
 	done
+
+soak: ## Take SOAK runs through the weather, in about ten minutes; memory must stay flat.
+	$(GO) test ./internal/chaos -run '^TestSoak$$' -soak $(SOAK) -timeout 2h -v
 
 bench: ## Run the benchmarks, with allocations.
 	$(GO) test -run '^$$' -bench . -benchmem $(PACKAGES)

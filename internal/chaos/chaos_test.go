@@ -3,9 +3,12 @@ package chaos
 import (
 	"flag"
 	"fmt"
+	"os"
+	"runtime"
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
 
@@ -13,28 +16,88 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
 	oneSeed = flag.Uint64("seed", 0, "test this seed only")
-	first   = flag.Uint64("first", 1, "the first of the seeds")
-	seeds   = flag.Uint64("seeds", 125, "how many seeds to test")
+	seeds   = flag.Uint64("seeds", 130, "how many seeds to test, from 1 on")
+	soak    = flag.Int("soak", 0, "how many runs TestSoak takes through the weather")
 )
 
+// runsPerSeed times the default number of seeds are a little over 10,000 runs.
 const runsPerSeed = 80
 
+// Whatever the weather, each run ends exactly once at the server, with the right
+// reason, each of its steps and lines in their place; or the workers say what
+// they had to give up of it, and something that the server did was the cause.
 func TestChaos(t *testing.T) {
-	from, count := *first, *seeds
+	from, count := uint64(1), *seeds
 	if *oneSeed != 0 {
 		from, count = *oneSeed, 1
 	}
+	files := openFiles(t)
 	var total tally
 	for seed := from; seed < from+count; seed++ {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := live(t, newSchedule(seed, runsPerSeed))
-				total.add(w.verdict())
-			})
-			if t.Failed() {
-				t.Logf("again: go test ./internal/chaos -run 'TestChaos$' -count 5 -seed %d", seed)
-			}
+			total.add(weather(t, seed, runsPerSeed))
 		})
 	}
+	require.LessOrEqual(t, openFiles(t), files, "files or connections were left open")
 	t.Log(total.String())
+}
+
+// weather takes runs through the weather of a seed, in a bubble; a goroutine that
+// outlives the bubble fails the test.
+func weather(t *testing.T, seed uint64, runs int) (total tally) {
+	t.Helper()
+	defer func() {
+		if t.Failed() {
+			t.Logf("this seed again: go test ./internal/chaos -run 'TestChaos$' -count 5 -seed %d", seed)
+		}
+	}()
+	synctest.Test(t, func(t *testing.T) { total = live(t, newSchedule(seed, runs)).verdict() })
+	return total
+}
+
+// TestSoak is `make soak`: it goes on for as many runs as it is told to, and
+// holds the process to the memory that it had after the first tenth.
+func TestSoak(t *testing.T) {
+	if *soak == 0 {
+		t.Skip("for make soak")
+	}
+	const runs = 500
+	rounds := max(10, *soak/runs)
+	var total tally
+	var heap uint64
+	var goroutines int
+	for round := range rounds {
+		total.add(weather(t, uint64(1_000_000+round), runs))
+		require.False(t, t.Failed(), "seed %d", 1_000_000+round)
+		if (round+1)%(rounds/10) != 0 {
+			continue
+		}
+		now := heapInUse()
+		t.Logf("%d runs: %d KiB of heap, %d goroutines", total.runs, now>>10, runtime.NumGoroutine())
+		if heap == 0 {
+			heap, goroutines = now, runtime.NumGoroutine()
+		}
+		require.Less(t, now, heap+heap/2+4<<20, "the heap grows")
+		require.LessOrEqual(t, runtime.NumGoroutine(), goroutines, "goroutines were left behind")
+	}
+	t.Log(total.String())
+}
+
+// heapInUse is what is still referred to.
+func heapInUse() uint64 {
+	runtime.GC()
+	runtime.GC() // what the first one's finalizers let go
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// openFiles counts the descriptors of the process; 0 where it cannot.
+func openFiles(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Logf("open files are not counted here: %v", err)
+	}
+	return len(entries)
 }

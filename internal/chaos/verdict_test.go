@@ -62,7 +62,9 @@ type judge struct {
 	wrong []string
 }
 
-func (j *judge) fail(format string, args ...any) { j.wrong = append(j.wrong, fmt.Sprintf(format, args...)) }
+func (j *judge) fail(format string, args ...any) {
+	j.wrong = append(j.wrong, fmt.Sprintf(format, args...))
+}
 
 func (j *judge) count(message, event string) int { return j.notes.count(message, event) }
 
@@ -146,9 +148,9 @@ func (j *judge) ended() cause {
 	reason, wanted := j.record.Reason, j.script.labels()
 	c := done
 	switch {
-	case reason == string(j.script.reason()) && j.executed[j.script.id] == 1:
-	case reason == "exception" && j.record.ErrorType == "TopicLost" && j.count(saysGivenUp, "") > 0:
+	case j.record.ErrorType == "TopicLost" && j.count(saysGivenUp, "") > 0:
 		return j.givenUp()
+	case reason == string(j.script.reason()) && j.executed[j.script.id] == 1:
 	case reason == "exception" && j.executed[j.script.id] == 0:
 		wanted, c = ended("exception"), j.notFetched()
 	case reason == "cancel" && j.aborted && j.record.ErrorType == "WorkerStopped":
@@ -172,12 +174,16 @@ func (j *judge) ended() cause {
 func (j *judge) givenUp() cause {
 	j.checkOrder(append(j.script.body(), ended("exception")...))
 	switch {
+	case j.record.Reason != "exception":
+		j.fail("the wrong reason")
 	case j.struckBy("", fault.Expire):
 		return tokenExpired
-	case !j.struckBy(fault.Join, fault.Refuse):
+	case j.struckBy(fault.Join, fault.Refuse):
+		return joinRefused
+	case j.schedule.server.MaxTopics == 0 || !strings.Contains(j.record.ErrorMessage, "too many channels joined"):
 		j.fail("its rejoin was refused by nobody")
 	}
-	return joinRefused
+	return noRoom
 }
 
 func (j *judge) notFetched() cause {

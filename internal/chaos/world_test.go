@@ -136,6 +136,7 @@ func (w *world) pass() {
 // the weather ends with all connections lost.
 func (w *world) clear() {
 	w.server.ClearFaults()
+	time.Sleep(2 * time.Minute) // a server that is being restarted is back then
 	require.NoError(w.t, w.server.Kick(fault.Abnormal))
 	deadline := time.Now().Add(6 * time.Hour)
 	for !w.idle() {

@@ -163,10 +163,15 @@ func (j *judge) ended() cause {
 	if missing := j.checkMissing(wanted); missing != "" && c == done {
 		c = missing
 	}
-	if c == done && j.count(saysGivenUp, "") > 0 {
-		return resentLater
+	switch {
+	case c != done:
+		return c
+	case j.count(saysGivenUp, "") > 0:
+		return resentLater // what was not acknowledged is not referred to
+	case j.count(saysLessened, "") == 0:
+		j.checkDataclips()
 	}
-	return c
+	return done
 }
 
 // givenUp is about a run that the server did not let back in while it was

@@ -6,8 +6,6 @@ import (
 )
 
 type runLog struct {
-	plain
-
 	run  *Run
 	line Line
 	step *Step

@@ -55,7 +55,7 @@ func (j *judge) checkOrder(wanted []string) {
 		switch {
 		case i < 0:
 			j.fail("%q was not in the script", l)
-		case i < at && !(canBeLate(l) && j.stalled()):
+		case i < at && (!canBeLate(l) || !j.stalled()):
 			j.fail("%q came too late", l)
 		}
 		at = max(at, i)

@@ -7,9 +7,9 @@ FUZZTIME ?= 30s
 PACKAGES := ./...
 SOAK     ?= 1000000
 
-.PHONY: check fmt lint test race fuzz soak bench tidy
+.PHONY: check fmt lint test race network fuzz soak bench tidy
 
-check: tidy fmt lint test race
+check: tidy fmt lint test race network
 
 fmt: ## Format every Go file.
 	$(LINT) fmt
@@ -31,6 +31,9 @@ fuzz: ## Run every fuzz target for FUZZTIME.
 		done || exit 1; \
 	done
 
+network: ## Run the tests over a network that misbehaves, in a module of their own.
+	cd internal/toxic && $(GO) test -parallel 8 ./...
+
 soak: ## Take SOAK runs through the weather, in about ten minutes; memory must stay flat.
 	$(GO) test ./internal/chaos -run '^TestSoak$$' -soak $(SOAK) -timeout 2h -v
 
@@ -39,4 +42,5 @@ bench: ## Run the benchmarks, with allocations.
 
 tidy: ## Bring the module files in line with the code.
 	$(GO) mod tidy
+	cd internal/toxic && $(GO) mod tidy
 	$(GO) generate $(PACKAGES)

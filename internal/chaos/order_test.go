@@ -76,6 +76,9 @@ func (j *judge) checkMissing(wanted []string) cause {
 	for event, n := range missing {
 		refused := max(j.count(saysRefused, event), j.count(saysLessened, event))
 		crashed, once := j.count(saysCrashed, event), j.count(saysOnceOnly, event)
+		if j.resendRefused() {
+			refused = max(refused, n) // the resending names the last one only
+		}
 		if n > refused+crashed+once {
 			j.fail("%d of %s are missing, and the workers say so of %d", n, event, refused+crashed+once)
 		}
@@ -99,6 +102,11 @@ func (j *judge) checkMissing(wanted []string) cause {
 		}
 	}
 	return c
+}
+
+// resendRefused reports whether some of what was spooled was refused.
+func (j *judge) resendRefused() bool {
+	return slices.ContainsFunc(j.resent, func(r resent) bool { return r.RunID == j.script.id && r.Err != nil })
 }
 
 // readTranscript tells of which runs a claim's reply reached its worker: the

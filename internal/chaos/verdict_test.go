@@ -133,7 +133,7 @@ func (j *judge) neverEnded() cause {
 		return endRefused
 	case j.count(saysGivenUp, "") == 0:
 		j.fail("the workers say nothing of it")
-	case !slices.ContainsFunc(j.resent, func(r resent) bool { return r.RunID == j.script.id && r.Err != nil }):
+	case !j.resendRefused():
 		j.fail("it was given up and not spooled")
 	}
 	if j.struckBy("", fault.Expire) {

@@ -17,11 +17,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var (
 	oneSeed = flag.Uint64("seed", 0, "test this seed only")
 	seeds   = flag.Uint64("seeds", 130, "how many seeds to test, from 1 on")
+	runs    = flag.Int("runs", 80, "how many runs a seed has; with the default number of seeds a little over 10,000")
 	soak    = flag.Int("soak", 0, "how many runs TestSoak takes through the weather")
 )
-
-// runsPerSeed times the default number of seeds are a little over 10,000 runs.
-const runsPerSeed = 80
 
 // Whatever the weather, each run ends exactly once at the server, with the right
 // reason, each of its steps and lines in their place; or the workers say what
@@ -35,7 +33,7 @@ func TestChaos(t *testing.T) {
 	var total tally
 	for seed := from; seed < from+count; seed++ {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			total.add(weather(t, seed, runsPerSeed))
+			total.add(weather(t, seed, *runs))
 		})
 	}
 	require.LessOrEqual(t, openFiles(t), files, "files or connections were left open")
@@ -48,7 +46,7 @@ func weather(t *testing.T, seed uint64, runs int) (total tally) {
 	t.Helper()
 	defer func() {
 		if t.Failed() {
-			t.Logf("this seed again: go test ./internal/chaos -run 'TestChaos$' -count 5 -seed %d", seed)
+			t.Logf("this seed again: go test ./internal/chaos -run 'TestChaos$' -count 5 -seed %d -runs %d", seed, runs)
 		}
 	}()
 	synctest.Test(t, func(t *testing.T) { total = live(t, newSchedule(seed, runs)).verdict() })
@@ -61,13 +59,13 @@ func TestSoak(t *testing.T) {
 	if *soak == 0 {
 		t.Skip("for make soak")
 	}
-	const runs = 500
-	rounds := max(10, *soak/runs)
+	const each = 500
+	rounds := max(10, *soak/each)
 	var total tally
 	var heap uint64
 	var goroutines int
 	for round := range rounds {
-		total.add(weather(t, uint64(1_000_000+round), runs))
+		total.add(weather(t, uint64(1_000_000+round), each))
 		require.False(t, t.Failed(), "seed %d", 1_000_000+round)
 		if (round+1)%(rounds/10) != 0 {
 			continue

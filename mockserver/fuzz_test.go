@@ -22,6 +22,7 @@ func FuzzHTTP(f *testing.F) {
 		`{"action":"drop","event":"claim","when":"after","skip":1,"count":-1,"probability":0.5}`,
 		`{"event":"now","action":"restart","delay":"1ns","code":1006}`, `{"event":"now","action":"expire","run":"r"}`,
 		`[{"action":"refuse","response":{"errors":{}}},{"action":"delay","delay":"15s"}]`, "\"\xff\"", "{\"action\":\"drop\",\"run\":\"\xff\"}",
+		"\f[]", // regression: space to Go, but not to JSON
 	} {
 		f.Add(true, body)
 		f.Add(false, body)

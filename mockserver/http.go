@@ -37,7 +37,7 @@ func readJSON(w http.ResponseWriter, r *http.Request) (json.RawMessage, bool) {
 		writeJSON(w, http.StatusBadRequest, errorBody("the body ended early"))
 		return nil, false
 	}
-	if body = bytes.TrimSpace(body); len(body) == 0 {
+	if body = bytes.Trim(body, " \t\r\n"); len(body) == 0 {
 		writeJSON(w, http.StatusBadRequest, errorBody("the body is empty: send JSON"))
 		return nil, false
 	}

@@ -9,6 +9,11 @@ import (
 // joinCrashed is the reason Phoenix gives when the join raised on the server.
 const joinCrashed = "join crashed"
 
+// tooManyTopics is the reason Phoenix gives when the connection has as many
+// topics as it may. After a reconnect, the joins of new topics can be ahead of
+// those that were there before; a topic that had its place waits for one.
+const tooManyTopics = "too many channels joined"
+
 // run joins, again and again, until the topic ends. It alone changes the
 // topic's state.
 func (t *Topic) run() {
@@ -45,7 +50,7 @@ func (t *Topic) keepJoined() error {
 			// The topic is not at fault; the socket paces the next attempt.
 			<-c.done
 			continue
-		case !worthRetrying(err):
+		case !worthRetrying(err, t.current().epoch > 0):
 			return err
 		}
 		c.lose(j, err)
@@ -70,13 +75,13 @@ func (t *Topic) stay(j *join) error {
 }
 
 // worthRetrying reports whether a join that failed or was lost may yet come
-// about on the same connection.
-func worthRetrying(err error) bool {
+// about on the same connection. again tells that the topic was joined before.
+func worthRetrying(err error, again bool) bool {
 	var refused *RefusedError
 	var tooLarge *TooLargeError
 	switch {
 	case errors.As(err, &refused):
-		return refused.Reason() == joinCrashed
+		return refused.Reason() == joinCrashed || (again && refused.Reason() == tooManyTopics)
 	case errors.As(err, &tooLarge), errors.Is(err, ErrPayload), errors.Is(err, ErrEnded):
 		return false
 	}

@@ -112,6 +112,24 @@ func TestTopicEnds(t *testing.T) {
 	}
 }
 
+// Guards against a topic that loses its place to a newer one after a reconnect,
+// on a server that takes few topics a connection.
+func TestATopicWaitsForAPlaceAfterAReconnect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		_, topic, p, _ := joined(t, s, s.config())
+		p.drop()
+		p = s.accept()
+		for range 3 {
+			p.refuse(p.expect("room:1", "phx_join"), `{"reason":"too many channels joined"}`)
+		}
+		p.join("room:1")
+		epoch, err := topic.Ready(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 2, epoch)
+	})
+}
+
 func TestLeave(t *testing.T) {
 	tests := []struct {
 		name   string

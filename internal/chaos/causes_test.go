@@ -18,7 +18,6 @@ const (
 	claimLost    cause = "the reply to its claim was lost: the server gave it to nobody"
 	joinRefused  cause = "the server refused its join"
 	tokenExpired cause = "its token expired before a (re)join"
-	noRoom       cause = "the server, which takes few topics a socket, had no room for it after a reconnect"
 	endRefused   cause = "the server refused its end in every form"
 	fetchRefused cause = "the server refused its plan or a credential: exception"
 	inputErased  cause = "the server erased its input with a reply that was lost: exception"

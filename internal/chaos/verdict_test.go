@@ -185,10 +185,9 @@ func (j *judge) givenUp() cause {
 		return tokenExpired
 	case j.struckBy(fault.Join, fault.Refuse):
 		return joinRefused
-	case j.schedule.server.MaxTopics == 0 || !strings.Contains(j.record.ErrorMessage, "too many channels joined"):
-		j.fail("its rejoin was refused by nobody")
 	}
-	return noRoom
+	j.fail("its rejoin was refused by nobody")
+	return joinRefused
 }
 
 func (j *judge) notFetched() cause {

@@ -18,8 +18,6 @@ const (
 	topicsPerSocket = 100
 	// socketIdle is how long a further socket is kept without a run.
 	socketIdle = time.Minute
-	// tooManyTopics is the reason of such a refusal.
-	tooManyTopics = "too many channels joined"
 )
 
 // sockets carries the topics of a worker's runs. The first socket has the queue
@@ -69,7 +67,7 @@ func (s *seat) Join(ctx context.Context, name string, payload any) (*channel.Top
 			return topic, nil
 		}
 		var refused *channel.RefusedError
-		full := errors.As(err, &refused) && refused.Reason() == tooManyTopics
+		full := errors.As(err, &refused) && refused.NoRoom()
 		if !s.sockets.refused(c, full) {
 			return nil, err
 		}

@@ -74,6 +74,11 @@ func (e *RefusedError) Reason() string {
 	return shorten(string(e.Response))
 }
 
+// NoRoom reports whether a join was refused because the connection has as many
+// topics as it may: 100 with Phoenix from 1.7.24 and 1.8.9 on, unless it is
+// told otherwise. Another socket has room.
+func (e *RefusedError) NoRoom() bool { return e.Reason() == "too many channels joined" }
+
 // TooLargeError says that a message was not sent because of its size. A
 // server drops the connection, and so every topic on it, over such a message;
 // the connection stays unharmed. It is an [ErrNotSent], but to send the same

@@ -9,11 +9,6 @@ import (
 // joinCrashed is the reason Phoenix gives when the join raised on the server.
 const joinCrashed = "join crashed"
 
-// tooManyTopics is the reason Phoenix gives when the connection has as many
-// topics as it may. After a reconnect, the joins of new topics can be ahead of
-// those that were there before; a topic that had its place waits for one.
-const tooManyTopics = "too many channels joined"
-
 // run joins, again and again, until the topic ends. It alone changes the
 // topic's state.
 func (t *Topic) run() {
@@ -81,7 +76,9 @@ func worthRetrying(err error, again bool) bool {
 	var tooLarge *TooLargeError
 	switch {
 	case errors.As(err, &refused):
-		return refused.Reason() == joinCrashed || (again && refused.Reason() == tooManyTopics)
+		// After a reconnect, the joins of new topics can be ahead of those that
+		// were there before; a topic that had its place waits for one.
+		return refused.Reason() == joinCrashed || (again && refused.NoRoom())
 	case errors.As(err, &tooLarge), errors.Is(err, ErrPayload), errors.Is(err, ErrEnded):
 		return false
 	}

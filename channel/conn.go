@@ -80,7 +80,7 @@ func (c *conn) read() error {
 		}
 		f, err := frame.Decode(data, binary)
 		if err != nil {
-			return fmt.Errorf("the server sent a message that cannot be read: %w", err)
+			return fmt.Errorf("%w: %w", errUnreadable, err)
 		}
 		c.dispatch(&f)
 	}
@@ -114,9 +114,13 @@ func (c *conn) heartbeat(ctx context.Context) {
 	if err != nil {
 		return // the connection is ending already
 	}
+	written := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.HeartbeatInterval, errHeartbeat)
 	defer cancel()
-	if _, err = c.reply(ctx, ref, w); errors.Is(err, errHeartbeat) {
+	switch _, err = c.reply(ctx, ref, w); {
+	case err == nil:
+		c.stats.roundTrip.Store(int64(time.Since(written)))
+	case errors.Is(err, errHeartbeat):
 		c.fail(errHeartbeat)
 	}
 }

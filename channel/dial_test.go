@@ -76,6 +76,7 @@ func TestRefusedUpgrade(t *testing.T) {
 				require.Equal(t, Connecting, status.State)
 				require.ErrorAs(t, status.Err, &dial)
 				require.Greater(t, status.Attempts, 2)
+				require.Equal(t, map[Cause]uint64{CauseDial: uint64(status.Attempts)}, socket.Stats().Lost)
 				require.Zero(t, s.listener.Open())
 
 				// It never gave up.

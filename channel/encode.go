@@ -35,6 +35,9 @@ func (e *encoder) encode(f *frame.Frame, payload any, limit int) ([]byte, error)
 	}
 	_, f.Binary = payload.(Binary)
 	f.Payload = data
+	if !f.Binary {
+		f.Payload = frame.Portable(data)
+	}
 	message, err := frame.Append(e.message[:0], f)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w: %w", ErrNotSent, ErrPayload, err)

@@ -40,6 +40,7 @@ var (
 	errJoinTimeout = errors.New("the server did not answer the join in time")
 	errNotJoined   = errors.New("the topic is not joined just now")
 	errHeartbeat   = errors.New("the server did not answer a heartbeat")
+	errUnreadable  = errors.New("the server sent a message that cannot be read")
 )
 
 // RefusedError is an answer of status error.
@@ -111,7 +112,7 @@ func (e *DialError) Error() string {
 		return fmt.Sprintf("cannot connect to %s: %v", e.URL, e.Err)
 	}
 	answer := fmt.Sprintf("%s answered HTTP %d %s", e.URL, e.Status, http.StatusText(e.Status))
-	if e.Body != "" {
+	if e.Body != "" && e.Status != http.StatusNotFound { // whose body is a page about it
 		answer += fmt.Sprintf(" (%q)", e.Body)
 	}
 	switch {

@@ -14,7 +14,29 @@ type join struct {
 	// lost is closed when the join counts no more; cause, set before, is why.
 	lost  chan struct{}
 	cause error
+	// response is what the server answered; set before the join is published.
+	response []byte
 }
+
+// Join is one join of a topic, from the server's ok until it is lost. It is for
+// what was agreed on with this very join: a server may have answered the one
+// before differently, and need not be the same.
+type Join struct {
+	// Epoch is the number of the join, from 1.
+	Epoch int
+	// Response is what the server answered, as JSON text. To be read only.
+	Response []byte
+
+	join *join
+}
+
+// Push is [Topic.Push] under this join alone: once it is lost, nothing is sent.
+func (j *Join) Push(ctx context.Context, event string, payload any) (Reply, error) {
+	return j.join.topic.pushUnder(ctx, j.join, event, payload)
+}
+
+// Lost returns a channel that is closed when the join counts no more.
+func (j *Join) Lost() <-chan struct{} { return j.join.lost }
 
 func (j *join) end(cause error) {
 	j.cause = cause
@@ -47,6 +69,7 @@ func (c *conn) join(ctx context.Context, t *Topic) (*join, error) {
 		c.lose(j, refused)
 		return j, refused
 	}
+	j.response = a.payload
 	return j, nil
 }
 

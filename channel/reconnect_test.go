@@ -19,20 +19,21 @@ func TestReconnectsAfterEveryEnd(t *testing.T) {
 		name string
 		end  func(p *peer)
 		says string // in the error of a push in flight
+		lost Cause  // CauseClosed if empty
 	}{
 		{name: "1000", end: func(p *peer) { p.close(websocket.CloseNormalClosure) }, says: "1000"},
 		{name: "1001", end: func(p *peer) { p.close(websocket.CloseGoingAway) }, says: "1001"},
 		{name: "1002", end: func(p *peer) { p.close(websocket.CloseProtocolError) }, says: "1002"},
 		{name: "1005, no code", end: func(p *peer) { p.close(websocket.CloseNoStatusReceived) }, says: "1005"},
-		{name: "1006, no close frame", end: (*peer).drop, says: "EOF"},
+		{name: "1006, no close frame", end: (*peer).drop, says: "EOF", lost: CauseNetwork},
 		{name: "1011", end: func(p *peer) { p.close(websocket.CloseInternalServerErr) }, says: "1011"},
 		{name: "1012", end: func(p *peer) { p.close(websocket.CloseServiceRestart) }, says: "1012"},
 		{name: "4000, an application's", end: func(p *peer) { p.close(4000) }, says: "4000"},
-		{name: "no JSON", end: func(p *peer) { p.send("not json") }, says: "cannot be read"},
-		{name: "four elements", end: func(p *peer) { p.send(`[null,null,"room:1","event"]`) }, says: "cannot be read"},
+		{name: "no JSON", end: func(p *peer) { p.send("not json") }, says: "cannot be read", lost: CauseProtocol},
+		{name: "four elements", end: func(p *peer) { p.send(`[null,null,"room:1","event"]`) }, says: "cannot be read", lost: CauseProtocol},
 		{name: "unknown kind of binary", end: func(p *peer) {
 			require.NoError(p.t, p.ws.WriteMessage(websocket.BinaryMessage, []byte{9, 1, 2}))
-		}, says: "cannot be read"},
+		}, says: "cannot be read", lost: CauseProtocol},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -51,6 +52,10 @@ func TestReconnectsAfterEveryEnd(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, 2, epoch)
 				require.NoError(t, socket.Err())
+				if tt.lost == "" {
+					tt.lost = CauseClosed
+				}
+				require.Equal(t, map[Cause]uint64{tt.lost: 1}, socket.Stats().Lost)
 			})
 		})
 	}
@@ -199,8 +204,11 @@ func TestHeartbeats(t *testing.T) {
 			require.Equal(t, time.Duration(beat)*30*time.Second, time.Since(began))
 			require.Empty(t, f.JoinRef)
 			require.Equal(t, `{}`, string(f.Payload))
+			time.Sleep(time.Duration(beat) * time.Millisecond)
 			p.beat(f)
 		}
+		synctest.Wait()
+		require.Equal(t, 20*time.Millisecond, socket.Stats().RoundTrip)
 		status, _ := socket.Status()
 		require.Equal(t, 1, status.Connections)
 	})
@@ -210,7 +218,7 @@ func TestHeartbeats(t *testing.T) {
 func TestUnansweredHeartbeatEndsTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
-		_, topic, p, _ := joined(t, s, s.config())
+		socket, topic, p, _ := joined(t, s, s.config())
 		began := time.Now()
 		pushing := asyncPush(topic, "claim", nil)
 		p.expect("room:1", "claim")
@@ -222,6 +230,7 @@ func TestUnansweredHeartbeatEndsTheConnection(t *testing.T) {
 		_ = p.closed()
 		s.accept().join("room:1")
 		require.Equal(t, time.Minute, time.Since(began))
+		require.Equal(t, map[Cause]uint64{CauseHeartbeat: 1}, socket.Stats().Lost)
 	})
 }
 

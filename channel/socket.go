@@ -75,9 +75,7 @@ func (s *Socket) Err() error {
 }
 
 // Stats returns the counts so far, over all connections.
-func (s *Socket) Stats() Stats {
-	return Stats{Unknown: s.stats.unknown.Load(), Stale: s.stats.stale.Load(), Missed: s.stats.missed.Load()}
-}
+func (s *Socket) Stats() Stats { return s.stats.read() }
 
 // Connected waits until there is a connection. Its error wraps [ErrClosed], or
 // the context's cause and, if there was one, the latest reason why there is no
@@ -131,6 +129,7 @@ func (s *Socket) run() {
 		if s.ctx.Err() != nil {
 			return
 		}
+		s.stats.lose(causeOf(err))
 		report.down(err)
 		if closed, ok := errors.AsType[*websocket.CloseError](err); ok && closed.Code == websocket.CloseServiceRestart {
 			pace.spread()

@@ -1,6 +1,14 @@
 package channel
 
-import "sync/atomic"
+import (
+	"errors"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
 
 // State is what a socket is doing.
 type State int
@@ -38,7 +46,7 @@ type Status struct {
 	Connections int
 }
 
-// Stats counts what a socket took from the server and had no use for.
+// Stats is how a socket has fared, over all its connections.
 type Stats struct {
 	// Unknown is how many replies came too late, or never had a push, and how
 	// many messages were for topics not joined.
@@ -48,9 +56,66 @@ type Stats struct {
 	// Missed is how many messages were dropped because the buffer of their
 	// topic was full.
 	Missed uint64
+	// RoundTrip is how long the server took to answer the latest heartbeat, zero
+	// before the first.
+	RoundTrip time.Duration
+	// Lost counts the connections that were lost, and those that could not be
+	// made, by cause. Nil when there was none.
+	Lost map[Cause]uint64
+}
+
+// Cause is why there was no connection any more, or none to begin with.
+type Cause string
+
+// The causes.
+const (
+	CauseDial      Cause = "dial"      // it could not be made
+	CauseHeartbeat Cause = "heartbeat" // the server did not answer a heartbeat
+	CauseClosed    Cause = "closed"    // the server closed it, with a close frame
+	CauseNetwork   Cause = "network"   // it broke
+	CauseProtocol  Cause = "protocol"  // the server sent what cannot be read
+)
+
+// causeOf classifies the error that a connection ended with.
+func causeOf(err error) Cause {
+	closed, ok := errors.AsType[*websocket.CloseError](err)
+	switch {
+	case errors.As(err, new(*DialError)):
+		return CauseDial
+	case errors.Is(err, errHeartbeat):
+		return CauseHeartbeat
+	case ok && closed.Code != websocket.CloseAbnormalClosure: // which stands for a connection that ended without one
+		return CauseClosed
+	case errors.Is(err, errUnreadable):
+		return CauseProtocol
+	}
+	return CauseNetwork
 }
 
 // counters is what Stats is read from.
 type counters struct {
 	unknown, stale, missed atomic.Uint64
+	roundTrip              atomic.Int64 // nanoseconds
+
+	mu   sync.Mutex
+	lost map[Cause]uint64
+}
+
+func (c *counters) lose(cause Cause) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lost == nil {
+		c.lost = make(map[Cause]uint64)
+	}
+	c.lost[cause]++
+}
+
+func (c *counters) read() Stats {
+	c.mu.Lock()
+	lost := maps.Clone(c.lost)
+	c.mu.Unlock()
+	return Stats{
+		Unknown: c.unknown.Load(), Stale: c.stale.Load(), Missed: c.missed.Load(),
+		RoundTrip: time.Duration(c.roundTrip.Load()), Lost: lost,
+	}
 }

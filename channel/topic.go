@@ -126,20 +126,28 @@ func (t *Topic) Name() string { return t.name }
 // [*RefusedError]. The first
 // two also wrap what caused them, such as the context's cause.
 func (t *Topic) Push(ctx context.Context, event string, payload any) (Reply, error) {
-	reply, err := t.push(ctx, event, payload)
+	now := t.current()
+	if now.err != nil {
+		return Reply{}, t.pushing(event, notSent(now.err))
+	}
+	return t.pushUnder(ctx, now.join, event, payload)
+}
+
+// pushUnder pushes under a join, which may be nil.
+func (t *Topic) pushUnder(ctx context.Context, j *join, event string, payload any) (Reply, error) {
+	reply, err := t.push(ctx, j, event, payload)
 	if err != nil {
-		return Reply{}, described(fmt.Sprintf("channel: push %q on %q", event, t.name), err)
+		return Reply{}, t.pushing(event, err)
 	}
 	return reply, nil
 }
 
-func (t *Topic) push(ctx context.Context, event string, payload any) (Reply, error) {
-	now := t.current()
-	j := now.join
-	switch {
-	case now.err != nil:
-		return Reply{}, notSent(now.err)
-	case j == nil:
+func (t *Topic) pushing(event string, err error) error {
+	return described(fmt.Sprintf("channel: push %q on %q", event, t.name), err)
+}
+
+func (t *Topic) push(ctx context.Context, j *join, event string, payload any) (Reply, error) {
+	if j == nil {
 		return Reply{}, notSent(errNotJoined)
 	}
 	a, err := j.conn.roundTrip(ctx, j, j.conn.nextRef(), event, payload)
@@ -180,6 +188,16 @@ func (t *Topic) Ready(ctx context.Context) (epoch int, err error) {
 			return 0, t.socket.explain(doing, context.Cause(ctx), now.trouble)
 		}
 	}
+}
+
+// Current returns the join that counts just now, nil if there is none, and a
+// channel that is closed when that may have changed.
+func (t *Topic) Current() (*Join, <-chan struct{}) {
+	now := t.current()
+	if now.join == nil || !now.join.live() {
+		return nil, now.changed
+	}
+	return &Join{Epoch: now.epoch, Response: now.join.response, join: now.join}, now.changed
 }
 
 // Messages returns what the server pushes on the topic, in wire order. It is

@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/phxworker/phxworker/slots"
 )
@@ -17,6 +18,9 @@ type Request struct {
 	// Queues in the order of preference, as in [slots.Group]. Shared between
 	// requests: to be read only.
 	Queues []string `json:"queues"`
+	// WaitMS is for how many milliseconds the server may wait for a run before it
+	// answers. It is the Claimer's to set; see docs/extensions/longpoll.md.
+	WaitMS int64 `json:"wait_ms,omitempty"`
 }
 
 // Run is one run that the server has given to this worker.
@@ -25,6 +29,18 @@ type Run struct {
 	// Token opens the run's topic. It is a secret: it is left out wherever a
 	// Run is printed or logged, but not when it is marshalled as JSON.
 	Token string `json:"token"`
+	// Lease is for how long the run is this worker's; 0 is for ever. The Claimer
+	// sets it, and Attempt, where the server tells. See docs/extensions/lease.md.
+	Lease time.Duration `json:"-"`
+	// Attempt is how often the run was given to a worker, this time included; 0 when
+	// the server does not tell. See docs/extensions/attempt.md.
+	Attempt int `json:"-"`
+
+	// Claimed is when the loop had the reply that brought the run.
+	Claimed time.Time `json:"-"`
+	// Woken is when the wake-up came that the claim answered, zero for a claim
+	// that was made without one.
+	Woken time.Time `json:"-"`
 }
 
 // String returns the run's id.
@@ -59,4 +75,21 @@ type Starter interface {
 	// claim again at once, so a Starter must not make short work of runs that it
 	// cannot execute: the server would hand out the next, and the next.
 	Start(run Run, slot *slots.Slot)
+}
+
+// Prefetcher begins with runs that have no slot yet.
+type Prefetcher interface {
+	// CanPrefetch reports whether a run that is claimed ahead could be given back.
+	CanPrefetch() bool
+	// Prefetch does what can be done of the run before it has a slot. It returns
+	// without waiting for that. The slot will be one of the group.
+	Prefetch(run Run, group slots.Group) Ahead
+}
+
+// Ahead is a run that was claimed ahead. Exactly one of its methods is called, once.
+type Ahead interface {
+	// Start is [Starter.Start].
+	Start(slot *slots.Slot)
+	// Release gives the run back. It does not wait for that.
+	Release()
 }

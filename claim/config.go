@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -37,6 +38,21 @@ type Config struct {
 	// MaxBackoff is the longest pause. Defaults to DefaultMaxBackoff, and is
 	// raised to MinBackoff if it is less.
 	MaxBackoff time.Duration
+	// Gate is asked before each claim. An error holds the claim back; the gate is
+	// asked again when the next claim is due, a back-off later. The context is
+	// the intake of [Loop.Run]. A gate runs on the loop's goroutine: while it
+	// ponders, its group claims nothing. Defaults to none, which is always open.
+	Gate func(ctx context.Context) error
+	// GiveBack gives a run back that was claimed and not begun when the loop is
+	// stopped, and reports whether the server took it. Defaults to none: the run is
+	// started.
+	GiveBack func(ctx context.Context, run Run) bool
+	// Prefetcher makes the loop claim one run more than it has slots for, so that it
+	// is there when a slot is freed. Defaults to none.
+	Prefetcher Prefetcher
+	// Paused makes a loop that claims only when [Loop.Claim] is called, until
+	// [Loop.Resume].
+	Paused bool
 	// Logger gets the attribute "group". Defaults to none.
 	Logger *slog.Logger
 }

@@ -23,6 +23,14 @@
 // run was put in the queue. Those that come while the group is full cause none,
 // since the claim that follows the next freed slot sees what they were about.
 //
+// # Pauses and gates
+//
+// A loop that is paused makes no claim of its own, whatever wakes it; runs that
+// were claimed go on, and those that wait for a slot are started. [Loop.Claim]
+// puts one claim all the same. A [Config.Gate] is asked before each claim and may
+// hold it back, for want of memory or disk for example; that counts as a claim
+// that brought none.
+//
 // # More runs than asked for
 //
 // A run in a reply is claimed at the server, and nobody else will get it, so it
@@ -34,8 +42,23 @@
 // # Stopping
 //
 // [Loop.Run] has two contexts. When intake ends there is no new claim; the claim
-// in flight goes on under work, and its runs, and those that are held, are
-// started. Run returns when none is left, or when work ends too.
+// in flight goes on under work. Its runs, and those that are held, are given back
+// where that is possible ([Config.GiveBack]), and else started. Run returns when none
+// is left, or when work ends too.
+//
+// # Runs that come back
+//
+// A server that takes runs back may give the same ones again. The loop counts how
+// often each has come; a claim that brings only runs which came more than five times
+// is taken for one that brought none, and the loop rests for MaxBackoff, or until a
+// wake-up or a finished run. A slot that was returned ([slots.Slot.Return]) is no
+// finished run.
+//
+// # One ahead
+//
+// With a [Config.Prefetcher], a full loop claims one run more than it has slots
+// for. It gets the next slot. One that has waited 10 s for it is given back, and
+// after three of those in a row the loop claims ahead no more until a slot is freed.
 //
 // # Tokens
 //

@@ -42,13 +42,14 @@ func Example() {
 	if err := loop.Run(intake, context.Background()); err != nil {
 		fmt.Println(err)
 	}
-	fmt.Printf("%+v\n", loop.Stats())
+	stats := loop.Stats()
+	fmt.Println(stats.Claims, "claims,", stats.Runs, "runs")
 	// Output:
 	// claim 1 of [manual *]
 	// run a in manual>*
 	// claim 1 of [manual *]
 	// run b in manual>*
-	// {Claims:2 Empty:0 Failed:0 Runs:2 Refused:0 Held:0}
+	// 2 claims, 2 runs
 }
 
 func ExampleNewVerifier() {

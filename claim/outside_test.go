@@ -184,6 +184,13 @@ func (o *outside) runs(group string) (ids []string) {
 	return ids
 }
 
+// starts returns what was started, in order.
+func (o *outside) starts() []start {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.started)
+}
+
 func (o *outside) peakOf(group string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/phxworker/phxworker/slots"
 )
@@ -13,17 +14,23 @@ import (
 type outcome uint8
 
 const (
-	full    outcome = iota // no slot is open: nothing was asked
-	brought                // the claim brought a run
-	nothing                // it did not, for whatever reason
+	full      outcome = iota // no slot is open: nothing was asked
+	paused                   // the loop is: nothing was asked
+	brought                  // the claim brought a run
+	exhausted                // it brought runs that have come too often
+	nothing                  // it did not, for whatever reason
 )
 
 func (o outcome) String() string {
 	switch o {
 	case full:
 		return "full"
+	case paused:
+		return "paused"
 	case brought:
 		return "brought"
+	case exhausted:
+		return "exhausted"
 	case nothing:
 		return "nothing"
 	default:
@@ -37,13 +44,19 @@ func (l *Loop) turn(intake, work context.Context) outcome {
 		return full
 	}
 	l.reserve()
-	if len(l.reserved) == 0 {
+	ahead := len(l.reserved) == 0
+	if ahead && !l.mayPrefetch() {
 		return full
 	}
 	defer l.giveBack()
+	if !l.mayClaim(intake) {
+		return nothing
+	}
 
-	l.request.Demand = len(l.reserved)
+	l.request.Demand = max(len(l.reserved), 1)
 	l.tally.claims.Add(1)
+	woken := l.woken
+	l.woken = time.Time{}
 	runs, err := l.cfg.Claimer.Claim(work, l.request)
 	if err != nil {
 		if !endedBy(intake, err) && !endedBy(work, err) {
@@ -57,14 +70,29 @@ func (l *Loop) turn(intake, work context.Context) outcome {
 		l.tally.empty.Add(1)
 		return nothing
 	}
-	if !l.admit(runs) {
+	l.tally.brought.Add(1)
+	now := time.Now()
+	for i := range runs {
+		runs[i].Claimed, runs[i].Woken = now, woken
+	}
+	admitted, fresh := l.admit(runs)
+	if !admitted {
 		return nothing
 	}
-	l.startHeld()
+	if intake.Err() != nil { // what is given back must not be started; the rest has the slots it was claimed for
+		l.giveBackHeld(work)
+	}
+	if l.startHeld(); ahead {
+		l.prefetch()
+	}
 	if len(l.held) > 0 {
 		l.tally.held.Add(uint64(len(l.held)))
 		l.log.Warn("the server returned more runs than were asked for: some wait for a slot",
 			"demand", l.request.Demand, "runs", len(runs), "waiting", len(l.held))
+	}
+	if !fresh {
+		l.tally.exhausted.Add(1)
+		return exhausted
 	}
 	return brought
 }
@@ -94,9 +122,9 @@ func (l *Loop) giveBack() {
 }
 
 // admit adds the runs of a reply to those that wait for a slot, and reports
-// whether there was any. Runs without a good token are left out.
-func (l *Loop) admit(runs []Run) bool {
-	before := len(l.held)
+// whether there was any, and any that has not come too often. Runs without a
+// good token are left out.
+func (l *Loop) admit(runs []Run) (admitted, fresh bool) {
 	for _, run := range runs {
 		if err := l.check(run); err != nil {
 			l.tally.refused.Add(1)
@@ -104,8 +132,14 @@ func (l *Loop) admit(runs []Run) bool {
 			continue
 		}
 		l.held = append(l.held, run)
+		admitted = true
+		times := l.seen.see(run.ID)
+		if times == tired {
+			l.log.Warn("a run comes back again and again", "run_id", run.ID, "times", times)
+		}
+		fresh = fresh || times <= tired
 	}
-	return len(l.held) > before
+	return admitted, fresh
 }
 
 func (l *Loop) check(run Run) error {
@@ -120,6 +154,7 @@ func (l *Loop) check(run Run) error {
 
 // startHeld starts runs, in order, while there are slots for them.
 func (l *Loop) startHeld() {
+	l.startAhead()
 	started := 0
 	for _, run := range l.held {
 		slot, ok := l.takeSlot()

@@ -11,6 +11,8 @@ type Pool struct {
 	size    int
 	claimed int
 	running int
+	// finished counts the runs that were released.
+	finished uint64
 }
 
 // Counts is a pool at one moment.
@@ -46,6 +48,14 @@ func (p *Pool) Counts() Counts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return Counts{Size: p.size, Open: p.openLocked(), Claimed: p.claimed, Running: p.running}
+}
+
+// Finished returns how many runs have released their slots. A slot that was
+// returned does not count.
+func (p *Pool) Finished() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.finished
 }
 
 // Resize changes the number of slots to n; less than none counts as none. Slots

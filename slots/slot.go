@@ -70,8 +70,14 @@ func (s *Slot) Fill(runID string) bool {
 // Release gives the slot back, and reports whether this call did: a slot that
 // was released already stays so, and no other is freed in its place. When the
 // slot held a run and its pool has an open slot now, [Pool.Freed] is signalled.
-func (s *Slot) Release() bool {
-	held, room := s.release()
+func (s *Slot) Release() bool { return s.giveBack(true) }
+
+// Return is Release for the slot of a run that was not executed here after all, so
+// that who waits for a run to finish can tell the two apart; see [Pool.Finished].
+func (s *Slot) Return() bool { return s.giveBack(false) }
+
+func (s *Slot) giveBack(finished bool) bool {
+	held, room := s.release(finished)
 	if held == Running && room {
 		s.pool.signal()
 	}
@@ -80,7 +86,7 @@ func (s *Slot) Release() bool {
 
 // release returns the state the slot was in, and whether its pool has an open
 // slot after the release.
-func (s *Slot) release() (was State, room bool) {
+func (s *Slot) release(finished bool) (was State, room bool) {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
 	was = s.state
@@ -89,6 +95,9 @@ func (s *Slot) release() (was State, room bool) {
 		s.pool.claimed--
 	case Running:
 		s.pool.running--
+		if finished {
+			s.pool.finished++
+		}
 	case Released:
 		return was, false
 	}

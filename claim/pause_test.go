@@ -1,0 +1,187 @@
+package claim_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/claim"
+)
+
+func TestAPausedLoopClaimsNothingUntilItIsResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutside()
+		o.enqueue("manual", 3)
+		l := runLoop(t, "manual:2", o, claim.Config{Paused: true})
+		l.Wake()
+		time.Sleep(time.Hour)
+		require.True(t, l.Paused())
+		require.Empty(t, o.asks("manual"))
+
+		l.Resume()
+		synctest.Wait()
+		require.Equal(t, []string{"r1", "r2"}, o.runs("manual"))
+
+		l.Pause()
+		o.finish("r1")
+		time.Sleep(time.Hour)
+		require.Equal(t, []string{"r1", "r2"}, o.runs("manual"), "a freed slot is no reason while it is paused")
+		l.Resume()
+		synctest.Wait()
+		require.Equal(t, []string{"r1", "r2", "r3"}, o.runs("manual"))
+	})
+}
+
+func TestAPauseInABackOffHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutside()
+		l := runLoop(t, "manual:2", o, claim.Config{})
+		time.Sleep(500 * time.Millisecond)
+		l.Pause()
+		time.Sleep(time.Hour)
+		require.Equal(t, []time.Duration{0}, o.asks("manual"))
+	})
+}
+
+func TestAPauseKeepsWhatWasClaimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutside()
+		o.set(func(o *outside) {
+			o.answer = func(claim.Request) ([]claim.Run, error) {
+				return []claim.Run{{ID: "r1"}, {ID: "r2"}}, nil // one more than asked for
+			}
+		})
+		l := runLoop(t, "manual:1", o, claim.Config{})
+		l.Pause()
+		synctest.Wait()
+		require.Equal(t, []string{"r1"}, o.runs("manual"))
+		o.finish("r1")
+		synctest.Wait()
+		require.Equal(t, []string{"r1", "r2"}, o.runs("manual"))
+		require.Len(t, o.asks("manual"), 1)
+	})
+}
+
+func TestClaimPutsOneClaimAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutside()
+		o.enqueue("manual", 2)
+		l := runLoop(t, "manual:2", o, claim.Config{Paused: true})
+		for _, want := range []bool{true, true, false} { // the last has no slot
+			brought, err := l.Claim(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, want, brought)
+		}
+		require.Len(t, o.asks("manual"), 2)
+		require.Equal(t, []string{"r1", "r2"}, o.runs("manual"))
+
+		o.finish("r1")
+		brought, err := l.Claim(t.Context())
+		require.NoError(t, err)
+		require.False(t, brought, "the queue is empty")
+		require.Len(t, o.asks("manual"), 3)
+	})
+}
+
+func TestClaimDoesNotWaitForABackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutside()
+		l := runLoop(t, "manual:2", o, claim.Config{})
+		time.Sleep(100 * time.Millisecond)
+		o.enqueue("manual", 1)
+		brought, err := l.Claim(t.Context())
+		require.NoError(t, err)
+		require.True(t, brought)
+		require.Equal(t, 100*time.Millisecond, o.asks("manual")[1])
+	})
+}
+
+func TestClaimEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := claim.NewLoop(claim.Config{}) // does not run
+		gone := errors.New("gone")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(gone)
+		_, err := l.Claim(ctx)
+		require.ErrorIs(t, err, gone)
+
+		o := newOutside()
+		o.set(func(o *outside) { o.latency = time.Hour })
+		busy := runLoop(t, "manual:1", o, claim.Config{})
+		ctx, stop := context.WithTimeoutCause(t.Context(), time.Minute, gone)
+		defer stop()
+		_, err = busy.Claim(ctx)
+		require.ErrorIs(t, err, gone)
+	})
+}
+
+func TestTheGateHoldsClaimsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutside()
+		o.enqueue("manual", 1)
+		var asked atomic.Int64
+		var full atomic.Bool
+		full.Store(true)
+		logger, book := logBook()
+		l := runLoop(t, "manual:1", o, claim.Config{Logger: logger, Gate: func(context.Context) error {
+			switch n := asked.Add(1); {
+			case n == 2:
+				panic("no such disk")
+			case full.Load():
+				return errors.New("the disk is full")
+			}
+			return nil
+		}})
+		time.Sleep(time.Minute)
+		require.Empty(t, o.asks("manual"))
+		require.Greater(t, asked.Load(), int64(5))
+		require.EqualValues(t, asked.Load(), l.Stats().HeldBack)
+		require.Equal(t, 1, l.pool.Counts().Open, "no slot is held for a claim that is not made")
+
+		full.Store(false)
+		time.Sleep(10 * time.Second)
+		require.Equal(t, []string{"r1"}, o.runs("manual"))
+		text := book()
+		require.Equal(t, 2, strings.Count(text, "the disk is full"), "before and after the panic")
+		require.Contains(t, text, "the gate panics: no such disk")
+		require.Equal(t, 1, strings.Count(text, "no longer held back"))
+	})
+}
+
+func TestARunKnowsTheWakeUpThatItsClaimAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutside()
+		o.latency = 50 * time.Millisecond
+		l := runLoop(t, "manual:2", o, claim.Config{})
+		time.Sleep(500 * time.Millisecond)
+		o.enqueue("manual", 3)
+		woken := time.Now()
+		l.Wake()
+		time.Sleep(10 * time.Millisecond) // the claim is in flight
+		second := time.Now()
+		l.Wake() // both are answered by a claim of their own
+		l.Wake()
+		time.Sleep(time.Second)
+
+		require.Len(t, o.starts(), 2)
+		first := o.starts()[0].run
+		require.Equal(t, woken, first.Woken)
+		require.Equal(t, woken.Add(50*time.Millisecond), first.Claimed)
+		require.Equal(t, second, o.starts()[1].run.Woken)
+		require.Equal(t, uint64(3), l.Stats().Wakes)
+		require.Equal(t, uint64(1), l.Stats().Coalesced)
+
+		l.Wake() // while it is full: the run waits for a slot, not for the server
+		time.Sleep(time.Minute)
+		o.finish(first.ID)
+		time.Sleep(time.Second)
+		require.Len(t, o.starts(), 3)
+		require.True(t, o.starts()[2].run.Woken.IsZero())
+	})
+}

@@ -16,26 +16,40 @@ import (
 // docs/delivery.md:
 //
 // The event is pushed again only when the join was lost. On a live join a reply
-// that is late must be waited for: the first copy may have been applied, and a
-// second one would crash the topic.
+// that is late must be waited for, as [patience] has it: the first copy may have
+// been applied, and a second one would crash the topic.
 //
-// After such a second push, a refusal that says the event is there already, and
-// a crash of the topic, mean that the first copy had arrived.
+// After such a second push, a refusal that says the event is there already means
+// that the first copy had arrived. So does a crash of the topic, but one may be
+// chance, and the event lost with it; so it takes two of them.
 //
 // An event that is too large, or refused for another reason, is offered with
 // less in it, as long as there is less to offer.
 func (o *outbox) deliver(ctx context.Context, e event) (refusal, err error) {
 	pushedBefore := false
+	crashes := 0 // over the event when it was pushed again
+	losses := 0  // of the join, while the event was under way
 	for {
 		if err := o.ready(ctx); err != nil {
 			return nil, err
 		}
-		err := o.push(ctx, e)
+		if pushedBefore {
+			o.tally.resent.Add(1)
+		}
+		pushed := time.Now()
+		_, err := o.patience.push(ctx, o.topic, e.name(), e.payload())
 		refused := refusalOf(err)
 		var tooLarge *channel.TooLargeError
 		switch {
 		case err == nil:
+			o.tally.acknowledged.Observe(time.Since(pushed))
 			return nil, nil
+		case isBatch(e) && errors.Is(err, channel.ErrCrashed) && e.repeatable():
+			return err, nil // most likely the server does not know such events
+		case errors.Is(err, errTokenOver):
+			return nil, err
+		case isLeaseLost(err):
+			return nil, ErrLeaseLost
 		case refused != nil && thereAlready(refused):
 			if pushedBefore {
 				o.log.Info("an event had arrived before the connection was lost", "event", e.name())
@@ -51,6 +65,8 @@ func (o *outbox) deliver(ctx context.Context, e event) (refusal, err error) {
 			}
 			o.log.Warn("the server does not take an event of the run", "event", e.name(), "error", err)
 			return err, nil
+		case errors.Is(err, channel.ErrCrashed) && pushedBefore && crashes == 0:
+			crashes++
 		case errors.Is(err, channel.ErrCrashed) && pushedBefore && isLast(e) && e.lessen():
 			// The last event must not be taken for delivered lightly. Less of it
 			// does no harm if it was: the server then says so.
@@ -64,10 +80,24 @@ func (o *outbox) deliver(ctx context.Context, e event) (refusal, err error) {
 				return err, nil
 			}
 			pushedBefore = true
+			if losses++; losses%manyLosses == 0 && carriesJSON(e) && e.lessen() {
+				o.log.Warn("the connection was lost over an event again and again; it is offered with less", "event", e.name(), "times", losses)
+			}
 		case !errors.Is(err, channel.ErrNotSent):
 			return nil, err
 		}
 	}
+}
+
+// manyLosses of a join over one event are no chance: the event is what the server
+// cannot bear, and all that shares its connection suffers with it.
+const manyLosses = 12
+
+// carriesJSON reports whether there is JSON of a job's in the event that the
+// server decodes with the message; an output goes as a text.
+func carriesJSON(e event) bool {
+	_, line := e.(*runLog)
+	return line || isLast(e)
 }
 
 func isLast(e event) bool {
@@ -80,11 +110,17 @@ func isLast(e event) bool {
 func (o *outbox) ready(ctx context.Context) error {
 	for {
 		epoch, err := joined(ctx, o.topic)
+		if err == nil && o.lease.over() {
+			return ErrLeaseLost
+		}
 		if err != nil || epoch == o.epoch {
 			return err
 		}
 		o.epoch = epoch
-		o.rejoined(ctx) // this join may be lost meanwhile
+		o.mu.Lock()
+		rejoined := o.rejoined
+		o.mu.Unlock()
+		rejoined(ctx) // this join may be lost meanwhile
 	}
 }
 
@@ -96,15 +132,6 @@ func joined(ctx context.Context, topic *channel.Topic) (epoch int, err error) {
 		return 0, context.Cause(ctx)
 	}
 	return topic.Ready(ctx)
-}
-
-func (o *outbox) push(ctx context.Context, e event) error {
-	overdue := time.AfterFunc(o.patience, func() {
-		o.log.Warn("the server has not answered yet; still waiting", "event", e.name(), "after", o.patience)
-	})
-	defer overdue.Stop()
-	_, err := o.topic.Push(ctx, e.name(), e.payload())
-	return err
 }
 
 // refusalOf returns the server's answer to a push, if it was a refusal. That of

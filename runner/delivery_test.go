@@ -60,7 +60,7 @@ func TestAFullOutboxHoldsTheEngineUpAndDropsNothing(t *testing.T) {
 		id, token := w.claim(planOf(""))
 		done := make(chan Outcome)
 		go func() {
-			done <- New(Config{Engine: engine, OutboxBytes: 10_000}).Run(t.Context(), w.socket, id, token)
+			done <- New(Config{Engine: engine, OutboxBytes: 10_000}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
 		}()
 		outcome := <-done
 		require.NoError(t, outcome.Err)
@@ -120,14 +120,16 @@ func TestAFinalStateThatIsNoObjectIsWrapped(t *testing.T) {
 func TestAStopIsReportedWithALiveContext(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
 		id, token := w.claim(planOf(""))
-		ctx, cancel := context.WithCancel(t.Context())
+		work, cancel := context.WithCancel(t.Context())
 		engine := Func(func(ctx context.Context, run *Run) (any, error) {
 			run.StartStep("a", nil)
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
 		done := make(chan Outcome)
-		go func() { done <- New(Config{Engine: engine}).Run(ctx, w.socket, id, token) }()
+		go func() {
+			done <- New(Config{Engine: engine}).Run(work, t.Context(), w.socket, Claimed{ID: id, Token: token})
+		}()
 		synctest.Wait()
 		cancel()
 		require.NoError(t, (<-done).Err)

@@ -14,7 +14,7 @@ import (
 // execute lets the engine execute the run. A step that it leaves open without
 // an error is a mistake of the engine's, which must not look like success.
 func (r *Runner) execute(ctx context.Context, run *Run) (Result, *Failure) {
-	result, failure := r.guard(ctx, run, func() (Result, error) { return r.cfg.Engine.Execute(ctx, run) })
+	result, failure := r.guard(ctx, run, func() (Result, error) { return r.cfg.executeFunc()(ctx, run) })
 	if failure == nil && run.hasOpenSteps() {
 		failure = &Failure{Reason: Exception, Type: "EngineError", Message: "The engine ended without completing a step that it had started"}
 	}
@@ -33,7 +33,7 @@ func (r *Runner) prepare(ctx context.Context, run *Run) (Versions, *Failure) {
 		var err error
 		more, err = preparer.Prepare(ctx, run)
 		var failure *Failure
-		if err != nil && ctx.Err() == nil && !errors.As(err, &failure) {
+		if err != nil && ctx.Err() == nil && !errors.As(err, &failure) && dispositionOf(err) == nil {
 			err = &Failure{Reason: Exception, Type: "PrepareError", Message: err.Error()}
 		}
 		return Result{}, err
@@ -54,18 +54,20 @@ func (r *Runner) guard(ctx context.Context, run *Run, call func() (Result, error
 		err    error
 	}
 	ended := make(chan end, 1)
-	var left atomic.Bool // the run has gone on without the engine
+	var parted atomic.Bool // one of both has gone: the engine has returned, or the run has left it behind
 	go func() {
 		// What stands if the call neither returns nor panics but ends its
 		// goroutine.
 		e := end{err: &Failure{Reason: Crash, Type: "EngineError", Message: "the engine ended its goroutine"}}
 		defer func() {
 			if v := recover(); v != nil {
+				run.tally.panics.Add(1)
 				run.log.Error("panic in the engine", "panic", v, "stack", string(debug.Stack()))
 				e = end{err: &Failure{Reason: Crash, Type: "Panic", Message: fmt.Sprintf("panic: %v", v)}}
 			}
 			ended <- e
-			if left.Load() {
+			if parted.Swap(true) {
+				run.tally.stuckNow.Add(-1)
 				run.log.Warn("an engine that had been left behind has returned after all")
 			}
 		}()
@@ -84,7 +86,12 @@ func (r *Runner) guard(ctx context.Context, run *Run, call func() (Result, error
 	case e := <-ended:
 		return e.result, failureOf(ctx, e.err)
 	case <-grace.C:
-		left.Store(true)
+		if parted.Swap(true) { // it has returned in this very moment
+			e := <-ended
+			return e.result, failureOf(ctx, e.err)
+		}
+		run.tally.stuck.Add(1)
+		run.tally.stuckNow.Add(1)
 		run.log.Error("the engine did not stop when its context ended; the run goes on without it", "grace", r.cfg.EngineGrace)
 		return Result{}, failureOf(ctx, context.Cause(ctx))
 	}
@@ -94,9 +101,14 @@ func (r *Runner) guard(ctx context.Context, run *Run, call func() (Result, error
 // error of the engine's is taken for its way of saying that it noticed.
 func failureOf(ctx context.Context, err error) *Failure {
 	var failure *Failure
+	wants := dispositionOf(err)
 	switch {
 	case err == nil:
 		return nil
+	case wants != nil && (ctx.Err() == nil || !wants.gives()): // a run that was stopped does not go back for that
+		failure = wants.failure()
+		failure.wants = wants
+		return failure
 	case errors.As(err, &failure):
 		return failure
 	case ctx.Err() == nil:
@@ -104,12 +116,20 @@ func failureOf(ctx context.Context, err error) *Failure {
 	case errors.As(context.Cause(ctx), &failure):
 		return failure
 	}
-	return &Failure{Reason: Cancel, Type: "WorkerStopped", Message: "The worker was stopped before the run had ended"}
+	return &Failure{
+		Reason: Cancel, Type: "WorkerStopped", Message: "The worker was stopped before the run had ended",
+		wants: &disposition{settled: Requeued, release: ReleaseRequeue, reason: "the worker was stopped", stopped: true},
+	}
 }
 
-// topicLost is how a run ends for the worker when its topic has ended for good.
+// topicLost is how a run ends for the worker when the server will not hear of it
+// any more: its topic has ended for good, or is not answered.
 func topicLost(cause error) *Failure {
-	return &Failure{Reason: Exception, Type: "TopicLost", Message: "The topic of the run has ended: " + cause.Error()}
+	return &Failure{Reason: Exception, Type: "TopicLost", Message: "The server cannot be told of the run any more: " + cause.Error()}
+}
+
+func unreadyFailure(limit time.Duration) *Failure {
+	return &Failure{Reason: Exception, Type: "PrepareError", Message: "The engine was not ready for the run within " + limit.String() + "; what it waited for may be there the next time"}
 }
 
 func timeoutFailure(limit time.Duration) *Failure {

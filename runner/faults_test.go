@@ -67,7 +67,7 @@ func TestEveryEventSurvivesEveryFault(t *testing.T) {
 					}
 					id, token := w.claim(run)
 					w.fail(rule)
-					outcome := New(Config{Engine: Func(twoSteps), Limits: Limits{RunTimeout: time.Hour}}).Run(t.Context(), w.socket, id, token)
+					outcome := New(Config{Engine: Func(twoSteps), Limits: Limits{RunTimeout: time.Hour}}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
 					require.NoError(t, outcome.Err)
 					require.Len(t, w.server.Faults(), 1, "the fault must have struck")
 					result := w.result("r1")
@@ -89,9 +89,45 @@ func TestALateReplyOnALiveJoinIsWaitedFor(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
 		id, token := w.claim(planOf(""))
 		w.fail(fault.Rule{Event: "step:complete", Action: fault.Delay, When: fault.After, Delay: 4 * time.Minute})
-		New(Config{Engine: Func(twoSteps)}).Run(t.Context(), w.socket, id, token)
+		New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
 		require.Equal(t, 2, w.pushes("r1", "step:complete"), "one for each step")
 		require.Equal(t, "success", w.result("r1").Reason)
+	})
+}
+
+// Guards against an event that is lost because a crash by chance, right after the
+// connection was lost with its first copy, is taken for the proof that it arrived.
+func TestOneCrashOverASecondCopyProvesNothing(t *testing.T) {
+	for _, event := range []string{"run:start", "step:start", "run:log", "step:complete", "run:complete"} {
+		t.Run(event, func(t *testing.T) {
+			onWire(t, func(t *testing.T, w *wire) {
+				id, token := w.claim(planOf(""))
+				w.fail(fault.Rule{Event: event, Action: fault.Drop, When: fault.Before})
+				w.fail(fault.Rule{Event: event, Action: fault.Crash, When: fault.Before})
+				require.NoError(t, New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+				require.Equal(t, "success", w.result("r1").Reason)
+				require.JSONEq(t, `{"data":{"x":2}}`, string(w.result("r1").FinalState))
+				require.Contains(t, w.logged("r1"), "hello")
+				require.Len(t, w.events("r1", "step:start"), 2)
+				require.Len(t, w.events("r1", "step:complete"), 2)
+			})
+		})
+	}
+}
+
+// Guards against an event that takes the connection down whenever it is sent, and
+// with it every other run of the worker, until the run's token ends.
+func TestAnEventThatTheConnectionDoesNotBearIsLessened(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		id, token := w.claim(planOf(`,"options":{"run_timeout_ms":36000000}`))
+		w.fail(fault.Rule{Event: "run:log", Action: fault.Drop, When: fault.Before, Count: 2 * manyLosses})
+		w.fail(fault.Rule{Event: "step:complete", Action: fault.Drop, When: fault.Before, Count: 3 * manyLosses})
+		require.NoError(t, New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+		require.Equal(t, "success", w.result("r1").Reason)
+		require.Contains(t, strings.Join(w.logged("r1"), "\n"), "it was left out")
+		completes := w.events("r1", "step:complete")
+		require.Len(t, completes, 2)
+		require.NotEmpty(t, completes[0]["output_dataclip_id"], "an output is a text, and never the cause")
 	})
 }
 
@@ -100,7 +136,7 @@ func TestAPlanThatIsWithheldIsReadAgain(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
 		id, token := w.claim(planOf(""))
 		w.fail(fault.Rule{Event: "fetch:plan", Action: fault.Withhold, Count: 3})
-		require.NoError(t, New(Config{Engine: Func(success)}).Run(t.Context(), w.socket, id, token).Err)
+		require.NoError(t, New(Config{Engine: Func(success)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
 		require.Equal(t, 4, w.pushes("r1", "fetch:plan"))
 	})
 }
@@ -118,7 +154,7 @@ func TestAnInputThatWasErasedByALostReadEndsTheRun(t *testing.T) {
 		New(Config{Engine: Func(func(context.Context, *Run) (any, error) {
 			executed = true
 			return nil, nil
-		})}).Run(t.Context(), w.socket, id, token)
+		})}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
 		require.False(t, executed)
 		require.Equal(t, []string{"exception", "DataClipError"}, []string{w.result("r1").Reason, w.result("r1").ErrorType})
 	})
@@ -131,7 +167,7 @@ func TestARejoinFetchesTheCredentialsAgain(t *testing.T) {
 			Credentials: map[string]json.RawMessage{"c": json.RawMessage(`{"k":"v"}`)},
 		})
 		w.fail(fault.Rule{Event: "step:start", Action: fault.Drop, When: fault.After})
-		New(Config{Engine: Func(twoSteps)}).Run(t.Context(), w.socket, id, token)
+		New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
 		require.Equal(t, 2, w.pushes("r1", "fetch:credential"), "the server's scrubber forgets them with the join")
 		names := w.names("r1")
 		require.Equal(t, []string{"step:start", "fetch:credential", "step:start"}, names[3:6], "before anything else of the new join: %v", names)
@@ -152,7 +188,7 @@ func TestARejoinTellsTheWebhookResponseAgain(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
 		id, token := w.claim(planOf(""))
 		w.fail(fault.Rule{Event: "step:start", Skip: 1, Action: fault.Drop, When: fault.After})
-		New(Config{Engine: engine}).Run(t.Context(), w.socket, id, token)
+		New(Config{Engine: engine}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
 		steps := w.events("r1", "step:complete")
 		require.Len(t, steps, 3)
 		require.Contains(t, steps[0], "webhook_response")
@@ -166,7 +202,7 @@ func TestLogLinesAtMostOnce(t *testing.T) {
 		onWire(t, func(t *testing.T, w *wire) {
 			id, token := w.claim(planOf(""))
 			w.fail(fault.Rule{Event: "run:log", Action: fault.Drop, When: fault.After})
-			New(Config{Engine: Func(twoSteps), LogsAtMostOnce: once}).Run(t.Context(), w.socket, id, token)
+			New(Config{Engine: Func(twoSteps), LogsAtMostOnce: once}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
 			want := 2
 			if once {
 				want = 1
@@ -186,7 +222,7 @@ func TestAnOutputThatOutgrowsTheFrameIsReportedAsTooLarge(t *testing.T) {
 			return json.RawMessage(`{"all":"well"}`), nil
 		})
 		id, token := w.claim(planOf(""))
-		outcome := New(Config{Engine: engine}).Run(t.Context(), w.socket, id, token)
+		outcome := New(Config{Engine: engine}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
 		require.NoError(t, outcome.Err)
 		require.Equal(t, "DATACLIP_TOO_LARGE", w.events("r1", "step:complete")[0]["output_dataclip_error"])
 		epoch, err := w.queue.Ready(t.Context())
@@ -211,7 +247,7 @@ func TestTheEndOfARunIsOfferedWithLess(t *testing.T) {
 				id, token := w.claim(planOf(""))
 				tt.rule.Event = "run:complete"
 				w.fail(tt.rule)
-				outcome := New(Config{Engine: Func(twoSteps)}).Run(t.Context(), w.socket, id, token)
+				outcome := New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
 				require.NoError(t, outcome.Err)
 				require.Equal(t, "success", w.result("r1").Reason)
 				require.Empty(t, w.result("r1").FinalState)
@@ -228,7 +264,7 @@ func TestARunThatIsRefusedOnRejoinIsGivenUpAndSpooled(t *testing.T) {
 		id, token := w.claim(planOf(""))
 		w.fail(fault.Rule{Event: "step:complete", Action: fault.Drop, When: fault.Before})
 		w.fail(fault.Rule{Event: fault.Join, Run: "r1", Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"reason":"unauthorized"}`), Count: -1})
-		outcome := New(Config{Engine: Func(twoSteps), Spool: dir}).Run(t.Context(), w.socket, id, token)
+		outcome := New(Config{Engine: Func(twoSteps), Spool: dir}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
 		require.ErrorContains(t, outcome.Err, "unauthorized")
 
 		all, err := ReadSpool(dir)

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"time"
+	"sync"
 
 	"github.com/phxworker/phxworker/channel"
 )
@@ -17,9 +17,9 @@ import (
 // credential twice does no harm, so such a read is repeated until it has an
 // answer; the input is another matter, see dataclip.
 type fetcher struct {
-	topic   *channel.Topic
-	timeout time.Duration // after which a read is repeated on a live join
-	log     *slog.Logger
+	topic    *channel.Topic
+	patience patience
+	log      *slog.Logger
 }
 
 type idPayload struct {
@@ -62,11 +62,7 @@ func (f *fetcher) dataclip(ctx context.Context, id string) (json.RawMessage, err
 	}
 	again := false
 	for {
-		overdue := time.AfterFunc(f.timeout, func() {
-			f.log.Warn("the server has not answered yet; still waiting", "event", "fetch:dataclip", "after", f.timeout)
-		})
-		reply, err := f.topic.Push(ctx, "fetch:dataclip", idPayload{id})
-		overdue.Stop()
+		reply, err := f.patience.push(ctx, f.topic, "fetch:dataclip", idPayload{id})
 		switch {
 		case err == nil:
 			body, err := dataclipBody(reply)
@@ -77,6 +73,8 @@ func (f *fetcher) dataclip(ctx context.Context, id string) (json.RawMessage, err
 				return nil, failed("the connection was lost while it was read, and it was empty afterwards")
 			}
 			return body, nil
+		case errors.Is(err, errTokenOver):
+			return nil, failed(errTokenOver.Error())
 		case errors.Is(err, channel.ErrOutcomeUnknown):
 			again = true
 		case !errors.Is(err, channel.ErrNotSent):
@@ -114,42 +112,53 @@ func dataclipBody(reply channel.Reply) (json.RawMessage, error) {
 // base64.
 type byteValue uint8
 
-// credentials returns the credential of each job that has one, by job id. One
-// that several jobs share is fetched once.
+// credentials returns the credential of each job that has one, by job id. They are
+// fetched side by side, one that several jobs share once.
 func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.RawMessage, error) {
-	var credentials map[string]json.RawMessage
-	fetched := make(map[string]json.RawMessage)
-	var missing []string
+	answers := make(map[string]*answer)
+	var ids []string // in the order of the jobs
+	var fetching sync.WaitGroup
 	for i := range jobs {
-		id, body := jobs[i].CredentialRef()
-		if id != "" {
-			known, ok := fetched[id]
-			if !ok {
-				reply, err := f.get(ctx, "fetch:credential", idPayload{id})
-				refused := refusalOf(err)
-				if err != nil && refused == nil {
-					return nil, err
-				}
-				if err != nil {
-					missing = append(missing, fmt.Sprintf("Failed to load credential %s: [fetch:credential] %s", id, response(refused)))
-				}
-				known = append(json.RawMessage(nil), reply.Response...)
-				fetched[id] = known
-			}
-			body = known
-		}
-		if body == nil {
+		id, _ := jobs[i].CredentialRef()
+		if id == "" || answers[id] != nil {
 			continue
 		}
-		if credentials == nil {
-			credentials = make(map[string]json.RawMessage)
+		a := new(answer)
+		answers[id], ids = a, append(ids, id)
+		fetching.Go(func() { a.reply, a.err = f.get(ctx, "fetch:credential", idPayload{id}) })
+	}
+	fetching.Wait()
+
+	var missing []string
+	for _, id := range ids {
+		err := answers[id].err
+		refused := refusalOf(err)
+		switch {
+		case refused != nil:
+			missing = append(missing, fmt.Sprintf("Failed to load credential %s: [fetch:credential] %s", id, response(refused)))
+		case err != nil:
+			return nil, err
 		}
-		credentials[jobs[i].ID] = body
 	}
 	if missing != nil {
 		return nil, &Failure{Reason: Exception, Type: "CredentialLoadError", Message: strings.Join(missing, "\n")}
 	}
+	credentials := make(map[string]json.RawMessage)
+	for i := range jobs {
+		id, body := jobs[i].CredentialRef()
+		if id != "" {
+			body = append(json.RawMessage(nil), answers[id].reply.Response...)
+		}
+		if body != nil {
+			credentials[jobs[i].ID] = body
+		}
+	}
 	return credentials, nil
+}
+
+type answer struct {
+	reply channel.Reply
+	err   error
 }
 
 // credentialsAgain fetches the credentials for the server's sake: it scrubs their
@@ -160,13 +169,16 @@ func (f *fetcher) credentialsAgain(ctx context.Context, jobs []Job) {
 	}
 }
 
-// get pushes a read, as often as it takes. A refusal is an answer.
+// get pushes a read, as often as it takes; on a live join it is repeated once it
+// is overdue. A refusal is an answer.
 func (f *fetcher) get(ctx context.Context, event string, payload any) (channel.Reply, error) {
 	for {
 		reply, err := f.getOnce(ctx, event, payload)
 		switch {
+		case errors.Is(err, errOverdue) && f.patience.over():
+			return channel.Reply{}, &Failure{Reason: Exception, Type: "FetchError", Message: "[" + event + "] " + errTokenOver.Error()}
 		case errors.Is(err, errOverdue):
-			f.log.Warn("the server has not answered; reading again", "event", event, "after", f.timeout)
+			f.log.Warn("the server has not answered; reading again", "event", event, "after", f.patience.overdue)
 		case !errors.Is(err, channel.ErrOutcomeUnknown) && !errors.Is(err, channel.ErrNotSent):
 			return reply, err
 		}
@@ -179,7 +191,7 @@ func (f *fetcher) get(ctx context.Context, event string, payload any) (channel.R
 var errOverdue = errors.New("the server has not answered in time")
 
 func (f *fetcher) getOnce(ctx context.Context, event string, payload any) (channel.Reply, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, errOverdue)
+	ctx, cancel := context.WithTimeoutCause(ctx, f.patience.overdue, errOverdue)
 	defer cancel()
 	return f.topic.Push(ctx, event, payload)
 }

@@ -30,6 +30,7 @@ func (e *runLog) leaveOut(why string) {
 	note := fmt.Sprintf("(this line had %d bytes, %s; it was left out)", e.size(), why)
 	e.line.Message = TextLine("", "", note).Message
 	e.note = true
+	e.run.tally.shortened.Add(1)
 }
 
 // lessen takes the step off a line that the server does not take, then replaces
@@ -49,7 +50,10 @@ func (e *runLog) lessen() bool {
 
 // settled remembers that the step was what the server did not take.
 func (e *runLog) settled(refusal error) {
-	if refusal == nil && e.stepless {
+	switch {
+	case refusal != nil:
+		e.run.tally.dropped.Add(1)
+	case e.stepless:
 		e.step.unknown = true
 	}
 }
@@ -68,15 +72,24 @@ func (e *runLog) size() int {
 
 func (e *runLog) name() string { return "run:log" }
 func (e *runLog) payload() any {
-	p := struct {
-		RunID     string            `json:"run_id"`
-		Message   []json.RawMessage `json:"message"`
-		Source    string            `json:"source"`
-		Level     string            `json:"level"`
-		Timestamp timestamp         `json:"timestamp"`
-		StepID    string            `json:"step_id,omitempty"`
-	}{
-		RunID: e.run.ID, Message: e.line.Message, Source: e.line.Source, Level: e.line.Level,
+	p := e.entry()
+	p.RunID = e.run.ID
+	return p
+}
+
+// logEntry is one line on the wire. In a batch it goes without the run's id.
+type logEntry struct {
+	RunID     string            `json:"run_id,omitempty"`
+	Message   []json.RawMessage `json:"message"`
+	Source    string            `json:"source"`
+	Level     string            `json:"level"`
+	Timestamp timestamp         `json:"timestamp"`
+	StepID    string            `json:"step_id,omitempty"`
+}
+
+func (e *runLog) entry() logEntry {
+	p := logEntry{
+		Message: e.line.Message, Source: e.line.Source, Level: e.line.Level,
 		Timestamp: timestamp(e.line.Time),
 	}
 	if p.Message == nil {

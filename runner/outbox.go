@@ -2,9 +2,9 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/phxworker/phxworker/channel"
 )
@@ -15,16 +15,18 @@ import (
 type outbox struct {
 	topic    *channel.Topic
 	log      *slog.Logger
-	limit    int           // bytes of events that may wait
-	patience time.Duration // until an unanswered event is worth a warning
-	// rejoined is called by the sender before the first event of a join that
-	// is not the first.
-	rejoined func(ctx context.Context)
-
+	limit    int // bytes of events that may wait
+	patience patience
+	tally    *tally
+	batches  *batches // nil when lines go one by one
+	lease    *lease   // nothing is sent once it is over
 	// epoch counts the joins of the topic; the sender's own.
 	epoch int
 
-	mu        sync.Mutex
+	mu sync.Mutex
+	// rejoined is called by the sender before the first event of a join that
+	// is not the first.
+	rejoined  func(ctx context.Context)
 	queue     []queued
 	bytes     int
 	delivered int
@@ -43,13 +45,21 @@ type queued struct {
 // small ones fill the outbox as well.
 const overhead = 256
 
-func newOutbox(topic *channel.Topic, log *slog.Logger, limit int, patience time.Duration) *outbox {
+func newOutbox(topic *channel.Topic, log *slog.Logger, limit int, patience patience, tally *tally) *outbox {
 	return &outbox{
-		topic: topic, log: log, limit: limit, patience: patience,
+		topic: topic, log: log, limit: limit, patience: patience, tally: tally,
 		rejoined: func(context.Context) {},
 		epoch:    1,
+		lease:    new(lease),
 		work:     make(chan struct{}, 1), room: make(chan struct{}),
 	}
+}
+
+// afterRejoin says what a new join needs before its first event.
+func (o *outbox) afterRejoin(do func(ctx context.Context)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.rejoined = do
 }
 
 // put appends an event. While the outbox is full it blocks, until there is
@@ -123,13 +133,14 @@ func (o *outbox) sendAll(ctx context.Context) error {
 	for {
 		e, last := o.head()
 		switch {
-		case e != nil:
-			refusal, err := o.deliver(ctx, e)
-			if err != nil {
+		case o.batches.take(e):
+			if err := o.sendBatch(ctx); err != nil {
 				return err
 			}
-			e.settled(refusal)
-			o.pop()
+		case e != nil:
+			if err := o.send(ctx, e); err != nil {
+				return err
+			}
 		case last:
 			return nil
 		default:
@@ -144,6 +155,17 @@ func (o *outbox) sendAll(ctx context.Context) error {
 	}
 }
 
+// send delivers the head.
+func (o *outbox) send(ctx context.Context, e event) error {
+	refusal, err := o.deliver(ctx, e)
+	if err != nil {
+		return err
+	}
+	e.settled(refusal)
+	o.pop(1)
+	return nil
+}
+
 // head returns the event to send next; without one, it reports whether that is
 // the end.
 func (o *outbox) head() (e event, last bool) {
@@ -155,15 +177,47 @@ func (o *outbox) head() (e event, last bool) {
 	return nil, o.closed
 }
 
-func (o *outbox) pop() {
+// pop takes the first n events out, which are delivered.
+func (o *outbox) pop(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.bytes -= o.queue[0].size
-	o.queue[0] = queued{} // let the event go, the array stays
-	o.queue = o.queue[1:]
-	o.delivered++
+	for i := range n {
+		o.bytes -= o.queue[i].size
+		o.queue[i] = queued{} // let the event go, the array stays
+	}
+	o.queue = o.queue[n:]
+	o.delivered += n
 	o.makeRoomLocked()
 }
+
+// waiting returns how many events the server has not answered yet.
+func (o *outbox) waiting() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.queue)
+}
+
+// flush waits until everything was delivered.
+func (o *outbox) flush(ctx context.Context) error {
+	for {
+		o.mu.Lock()
+		empty, dead, room := len(o.queue) == 0, o.dead, o.room
+		o.mu.Unlock()
+		switch {
+		case empty:
+			return nil
+		case dead:
+			return errDead
+		}
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+var errDead = errors.New("nothing can be delivered any more")
 
 // die lets go of those who wait for room that will not come.
 func (o *outbox) die() {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -61,6 +62,15 @@ func (j *Job) CredentialRef() (id string, inline json.RawMessage) {
 	return "", j.Credential
 }
 
+// SplitAdaptor splits "@openfn/language-common@3.3.4" into name and version, which
+// is empty if there is none.
+func SplitAdaptor(adaptor string) (name, version string) {
+	if i := strings.LastIndexByte(adaptor, '@'); i > 0 {
+		return adaptor[:i], adaptor[i+1:]
+	}
+	return adaptor, ""
+}
+
 // Label returns what people know the job by: its name, or else its id.
 func (j *Job) Label() string {
 	if j.Name != "" {
@@ -102,7 +112,21 @@ type PlanOptions struct {
 	LogPayloadLimitMB *float64 `json:"log_payload_limit_mb"`
 	JobLogLevel       string   `json:"job_log_level"`
 	Sanitize          string   `json:"sanitize"`
+	// DeadlineMS is when the run is of no use any more, in milliseconds since 1970.
+	// Lightning has no such option.
+	DeadlineMS *float64 `json:"deadline_ms"`
 }
+
+// Deadline returns when the run is of no use any more, zero if it always is.
+func (o *PlanOptions) Deadline() time.Time {
+	if o.DeadlineMS == nil || *o.DeadlineMS <= 0 || *o.DeadlineMS > maxDeadline {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(*o.DeadlineMS))
+}
+
+// maxDeadline keeps a plan's number within those that are times: the year 5138.
+const maxDeadline = 1e14
 
 // ParsePlan reads a plan as the server or a plan file has it. The error names
 // the field that is wrong.

@@ -1,6 +1,9 @@
 package runner
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Reason is how a run or a step ended, in Lightning's words.
 type Reason string
@@ -49,6 +52,25 @@ type Failure struct {
 	// Type is Lightning's error_type, such as "CompileError".
 	Type    string
 	Message string
+
+	// wants is what is to become of the run where the server can do it; the
+	// fields above are for servers that cannot.
+	wants *disposition
+}
+
+// ErrCancelled matches every failure whose reason is [Cancel]: it is how an engine
+// sees, by [context.Cause], that its run was cancelled.
+var ErrCancelled = errors.New("the run was cancelled")
+
+// Is reports whether the target is [ErrCancelled] and the run was.
+func (f *Failure) Is(target error) bool {
+	return target == ErrCancelled && f.Reason == Cancel
+}
+
+// Cancellation returns the failure of a run that somebody cancelled; the message
+// says who or why.
+func Cancellation(message string) *Failure {
+	return &Failure{Reason: Cancel, Type: "RunCancelled", Message: message}
 }
 
 func (f *Failure) Error() string {

@@ -21,6 +21,9 @@ type Run struct {
 	// Limits are the worker's, overridden by the plan's. The runner applies
 	// those on time and on payloads; memory and log level are the engine's.
 	Limits Limits
+	// Attempt is how often the run was given to a worker, this time included; 0 when
+	// the server does not tell.
+	Attempt int
 	// Versions are what run:start tells the server; they are set once the
 	// engine has prepared the run.
 	Versions Versions
@@ -34,14 +37,25 @@ type Run struct {
 	webhook     webhook         // the sender's own
 	// logsAtMostOnce keeps lines from being sent again.
 	logsAtMostOnce bool
+	tally          *tally     // the runner's
+	settled        Settlement // set by the runner when the run was given back
+	why            string     // it was
+	// noticing is held by who hands a notice over: one at a time.
+	noticing chan struct{}
 
 	mu    sync.Mutex
 	open  []*Step // started and not completed, oldest first
 	leafs []*Step // completed, with nothing after them
+	phase Phase
+	since time.Time // when the phase began
 }
 
 // Credential returns the JSON of the job's credential, nil when it has none.
 func (r *Run) Credential(jobID string) json.RawMessage { return r.credentials[jobID] }
+
+// Token returns what the server gave with the run, and what opens its topic. It is
+// a secret of the run: Lightning's collections API, for one, takes it.
+func (r *Run) Token() string { return r.token }
 
 // Log sends a line that belongs to no step.
 func (r *Run) Log(line Line) { r.logLine(line, nil) }
@@ -99,6 +113,7 @@ func (r *Run) completed(step *Step, result StepResult) bool {
 		}
 		r.open = append(r.open[:i], r.open[i+1:]...)
 		step.result = result
+		step.result.State = nil // for the verdict of the run; the state is the event's
 		if result.Leaf {
 			r.leafs = append(r.leafs, step)
 		}

@@ -2,10 +2,15 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/channel/extension"
 )
 
 // Config is what a [Runner] needs. The zero values of all but Engine are the
@@ -26,13 +31,26 @@ type Config struct {
 	// EngineGrace is how long an engine has to return after its context
 	// ended. Defaults to 5 s.
 	EngineGrace time.Duration
-	// ReportGrace is how long the last events may take after the context of
-	// [Runner.Run] ended. Defaults to 15 s.
-	ReportGrace time.Duration
 	// LogsAtMostOnce sends no log line again of which nobody knows whether it
 	// arrived. By default each arrives at least once, and Lightning stores one
 	// that comes twice twice.
 	LogsAtMostOnce bool
+	// BatchLogs sends several lines in one message. Defaults to off.
+	BatchLogs BatchLogs
+	// Middleware is around the execution of every run, the first outermost.
+	Middleware []Middleware
+	// Accept decides which runs are executed here. Defaults to all.
+	Accept AcceptFunc
+	// RefuseUnsuitable ends a run that Accept gives back as an exception when the
+	// server takes no runs back. By default it is executed then.
+	RefuseUnsuitable bool
+	// MaxAttempts is how often a run may be tried, where the server counts.
+	// Defaults to 3; negative: as often as it likes.
+	MaxAttempts int
+	// Releaser gives runs back. Defaults to none: they are reported as exceptions.
+	Releaser Releaser
+	// Extensions are what is offered to the server. Defaults to none.
+	Extensions *extension.Set
 	// Spool is the folder for what could not be reported; see [Spooled].
 	// Defaults to none: it is logged and lost.
 	Spool string
@@ -51,11 +69,11 @@ func (c Config) withDefaults() Config {
 	if c.OutboxBytes == 0 {
 		c.OutboxBytes = 16 << 20
 	}
+	if c.MaxAttempts == 0 {
+		c.MaxAttempts = 3
+	}
 	if c.EngineGrace == 0 {
 		c.EngineGrace = 5 * time.Second
-	}
-	if c.ReportGrace == 0 {
-		c.ReportGrace = 15 * time.Second
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -63,24 +81,36 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Runner takes claimed runs to their end. It keeps nothing between runs, and
-// Run may be called concurrently.
+// Runner takes claimed runs to their end. It keeps nothing between runs but
+// numbers, and its methods may be called concurrently.
 type Runner struct {
-	cfg Config
+	cfg   Config
+	tally tally
+	// unbatched is set once the server was found not to know run:batch_logs.
+	unbatched atomic.Bool
+
+	mu     sync.Mutex
+	active map[*Run]bool
 }
 
 // New returns a Runner.
-func New(cfg Config) *Runner { return &Runner{cfg: cfg.withDefaults()} }
+func New(cfg Config) *Runner {
+	return &Runner{cfg: cfg.withDefaults(), active: make(map[*Run]bool)}
+}
 
 // Outcome is how a run went.
 type Outcome struct {
 	RunID string
-	// Reason is what run:complete said, or would have said.
+	// Reason is what run:complete said, or would have said; empty when the run was
+	// given back.
 	Reason Reason
-	// Type and Message are empty after a success.
+	// Type and Message are empty after a success. Of a run that was given back, the
+	// message says why.
 	Type, Message string
 	// Err is set when the server was not told: why it could not be.
 	Err error
+	// Settled is what became of the run in the server's queue.
+	Settled Settlement
 	// Took is the time from the join of the topic to the end.
 	Took time.Duration
 }
@@ -92,141 +122,106 @@ type Joiner interface {
 
 var _ Joiner = (*channel.Socket)(nil)
 
-// Run executes the run with the given id, whose topic the token opens, and
-// returns when the server has been told how it ended, or when it cannot be.
+// Run executes a claimed run, and returns when the server has been told how it
+// ended, or when it cannot be.
 //
-// When ctx ends, the engine is stopped and the run is reported as a Cancel,
-// for which there is [Config.ReportGrace].
-func (r *Runner) Run(ctx context.Context, socket Joiner, id, token string) Outcome {
-	log := r.cfg.Logger.With("run_id", id)
+// When work ends, the engine is stopped and the run is reported as a Cancel; so
+// is one whose work has ended before it began. What the server is told, it is told under
+// report, which must outlast work by as long as that may take.
+func (r *Runner) Run(work, report context.Context, socket Joiner, c Claimed) Outcome {
+	log := slog.New(r.cfg.Logger.Handler().WithAttrs(append([]slog.Attr{slog.String("run_id", c.ID)}, c.Labels...)))
 	begin := time.Now()
+	if c.At.IsZero() {
+		c.At = begin
+	}
+	run := &Run{
+		ID: c.ID, Plan: &Plan{ID: c.ID}, Limits: r.cfg.Limits, Attempt: c.Attempt,
+		scrub: &scrubber{}, log: log, token: c.Token, logsAtMostOnce: r.cfg.LogsAtMostOnce, tally: &r.tally,
+		since: begin, noticing: make(chan struct{}, 1),
+	}
+	r.enlist(run)
+	defer r.dismiss(run)
 
-	topic, err := socket.Join(ctx, "run:"+id, joinPayload{Token: token})
+	topic, err := socket.Join(report, "run:"+c.ID, joinPayload{token: c.Token, set: r.cfg.Extensions})
 	if err != nil {
-		log.Error("cannot join the run; the server will call it lost", "error", err)
-		return Outcome{RunID: id, Reason: Exception, Type: "JoinError", Message: err.Error(), Err: err, Took: time.Since(begin)}
+		return r.notJoined(run, err, begin)
 	}
 	log.Debug("run joined")
-	report, stop := lingering(ctx, r.cfg.ReportGrace)
-	defer stop()
 
-	failure, err := r.follow(ctx, report, topic, &Run{
-		ID: id, Plan: &Plan{ID: id}, Limits: r.cfg.Limits,
-		scrub: &scrubber{}, log: log, token: token, logsAtMostOnce: r.cfg.LogsAtMostOnce,
-	})
+	failure, err := r.attend(work, report, topic, run, c)
 	// The run is over; a topic that stays behind is no fault of it.
 	if err := topic.Leave(report); err != nil {
 		log.Debug("cannot leave the topic of a run", "error", err)
 	}
+	return r.conclude(run, failure, err, begin)
+}
 
-	out := Outcome{RunID: id, Reason: Success, Err: err, Took: time.Since(begin)}
-	if failure != nil {
+// notJoined is the outcome of a run that the server does not let us join.
+func (r *Runner) notJoined(run *Run, err error, begin time.Time) Outcome {
+	failure := &Failure{Reason: Exception, Type: "JoinError", Message: err.Error()}
+	if isLeaseLost(err) {
+		err = ErrLeaseLost
+	} else {
+		run.log.Error("cannot join the run; the server will call it lost", "error", err)
+	}
+	return r.conclude(run, failure, err, begin)
+}
+
+// conclude says how a run went.
+func (r *Runner) conclude(run *Run, failure *Failure, err error, begin time.Time) Outcome {
+	out := Outcome{RunID: run.ID, Reason: Success, Err: err, Took: time.Since(begin), Settled: run.settlement(failure, err)}
+	switch {
+	case run.settled != Unsettled:
+		out.Reason, out.Message = "", run.why
+	case failure != nil:
 		out.Reason, out.Type, out.Message = failure.Reason, failure.Type, failure.Message
 	}
-	// The message of an error is not logged: it may quote the data of the run.
-	// It is with the run, at the server.
+	r.tally.settled[out.Settled].Add(1)
+	// The message of a job's error is not logged: it may quote the data of the
+	// run. It is with the run, at the server.
 	attrs := []any{"reason", out.Reason, "took", out.Took.Round(time.Microsecond)}
 	if out.Type != "" {
 		attrs = append(attrs, "error_type", out.Type)
 	}
-	if err == nil {
-		log.Info("run complete", attrs...)
+	if out.Reason == Exception && run.Versions == nil { // before the engine began, so not the job's words; perhaps for the operator to mend
+		attrs = append(attrs, "error", firstLine(out.Message))
+	}
+	switch {
+	case out.Settled == LeaseLost:
+		r.tally.leasesLost.Add(1)
+		run.log.Warn("the run is another worker's now; nothing more is reported of it", "took", out.Took.Round(time.Microsecond))
+	case run.settled != Unsettled:
+		run.log.Info("run given back", "settled", out.Settled.String(), "why", firstLine(run.why), "took", out.Took.Round(time.Microsecond))
+	case err == nil:
+		run.log.Info("run complete", attrs...)
 	}
 	return out
 }
 
-type joinPayload struct {
-	Token string `json:"token"`
+// settlement returns what became of a run that is over.
+func (r *Run) settlement(failure *Failure, err error) Settlement {
+	switch {
+	case r.settled != Unsettled:
+		return r.settled
+	case errors.Is(err, ErrLeaseLost):
+		return LeaseLost
+	case err != nil:
+		return Undelivered
+	case failure == nil:
+		return Processed
+	case failure.wants != nil && !failure.wants.gives():
+		return failure.wants.settled
+	case failure.Reason == Cancel:
+		return Cancelled
+	}
+	return Processed
 }
 
-// follow takes a joined run to its run:complete. The failure is nil for a
-// success; the error is for what could not be reported.
-func (r *Runner) follow(ctx, report context.Context, topic *channel.Topic, run *Run) (*Failure, error) {
-	working, abandon := context.WithCancelCause(ctx)
-	defer abandon(nil)
-
-	run.outbox = newOutbox(topic, run.log, r.cfg.OutboxBytes, r.cfg.MessageTimeout)
-	failure := failureOf(working, r.load(working, topic, run))
-	if err := topic.Err(); err != nil {
-		failure = topicLost(err)
+func firstLine(text string) string {
+	const most = 300
+	line, _, _ := strings.Cut(text, "\n")
+	if len(line) > most {
+		line = strings.ToValidUTF8(line[:most], "") + "…"
 	}
-
-	sent := make(chan error, 1)
-	go func() {
-		err := run.outbox.run(report)
-		if err != nil {
-			abandon(topicLost(err)) // an engine that nobody can hear may stop
-		}
-		sent <- err
-	}()
-	var result Result
-	if failure == nil {
-		result, failure = r.carryOut(working, run)
-	}
-	logEnd(run, failure)
-	complete := newRunComplete(run, result, failure)
-	run.outbox.force(complete)
-	run.outbox.close()
-	if err := <-sent; err != nil {
-		return failure, r.giveUp(run, err)
-	}
-	if complete.refusal != nil {
-		run.log.Error("the end of the run was refused; the server will call it lost", "error", complete.refusal)
-	}
-	return failure, complete.refusal
-}
-
-// load fetches what the run needs before its engine can begin.
-func (r *Runner) load(ctx context.Context, topic *channel.Topic, run *Run) error {
-	fetch := fetcher{topic: topic, timeout: r.cfg.MessageTimeout, log: run.log}
-	plan, err := fetch.plan(ctx)
-	if err != nil {
-		return err
-	}
-	run.Plan = plan
-	run.Limits = r.cfg.Limits.override(plan.Options)
-	if run.Input, err = fetch.dataclip(ctx, plan.DataclipID); err != nil {
-		return err
-	}
-	if run.credentials, err = fetch.credentials(ctx, plan.Jobs); err != nil {
-		return err
-	}
-	run.scrub = newScrubber(run.credentials)
-	run.outbox.rejoined = func(ctx context.Context) { fetch.credentialsAgain(ctx, plan.Jobs) }
-	return nil
-}
-
-// carryOut lets the engine prepare and execute a run that is loaded, within
-// its time.
-func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
-	ctx, cancel := context.WithTimeoutCause(ctx, run.Limits.RunTimeout, timeoutFailure(run.Limits.RunTimeout))
-	defer cancel()
-	run.done = ctx.Done()
-
-	versions, failure := r.prepare(ctx, run)
-	if failure != nil {
-		return Result{}, failure
-	}
-	run.Versions = versions
-	run.report(&runStart{versions: versions, at: time.Now()}, 0)
-	result, failure := r.execute(ctx, run)
-	if failure == nil {
-		return result, worstLeaf(run)
-	}
-	run.closeOpen(failure)
-	return result, failure
-}
-
-// lingering returns a context that ends a grace period after parent does, so
-// that the end of a run that was stopped can still be reported.
-func lingering(parent context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
-	stop := context.AfterFunc(parent, func() {
-		timer := time.AfterFunc(grace, func() { cancel(context.Cause(parent)) })
-		context.AfterFunc(ctx, func() { timer.Stop() })
-	})
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
+	return line
 }

@@ -240,7 +240,7 @@ func TestWhatCannotBeFetchedEndsTheRunBeforeItStarts(t *testing.T) {
 
 func TestARunThatCannotBeJoinedIsSaidToBe(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
-		outcome := New(Config{Engine: Func(success)}).Run(t.Context(), w.socket, "nobody", "token")
+		outcome := New(Config{Engine: Func(success)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: "nobody", Token: "token"})
 		require.ErrorContains(t, outcome.Err, "not_found")
 	})
 }

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// scrubber replaces the secrets of a run's credentials in its log lines.
+// scrubber replaces the secrets of a run in its log lines: those of its
+// credentials, and its token.
 //
 // Lightning scrubs as well, but only on its side and only what it was asked
 // for; a secret is safest when it is never sent.
@@ -29,9 +30,12 @@ var public = map[string]bool{
 	"hosturl": true, "baseurl": true, "instanceurl": true, "database": true,
 }
 
-func newScrubber(credentials map[string]json.RawMessage) *scrubber {
+func newScrubber(token string, credentials map[string]json.RawMessage) *scrubber {
 	seen := make(map[string]bool)
 	var secrets []string
+	if len(token) >= minSecret {
+		secrets = append(secrets, token)
+	}
 	for _, body := range credentials {
 		var value any
 		if json.Unmarshal(body, &value) != nil {

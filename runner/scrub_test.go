@@ -56,7 +56,7 @@ func TestSecretsAreReplacedInLogLines(t *testing.T) {
 // leave the rest of the longer one in sight.
 func TestTheLongerOfTwoSecretsIsReplacedWhole(t *testing.T) {
 	for range 20 { // the order of a map must not matter
-		scrub := newScrubber(map[string]json.RawMessage{"a": json.RawMessage(`{"short":"hunter22","long":"hunter22-and-more"}`)})
+		scrub := newScrubber("", map[string]json.RawMessage{"a": json.RawMessage(`{"short":"hunter22","long":"hunter22-and-more"}`)})
 		got := scrub.messages([]json.RawMessage{json.RawMessage(`"<hunter22-and-more> <hunter22>"`)})
 		require.Equal(t, `"<***> <***>"`, string(got[0]))
 	}

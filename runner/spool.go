@@ -41,6 +41,9 @@ type SpooledEvent struct {
 // giveUp says, once, what of a run could not be reported, and spools it if there
 // is a folder for that. It returns the cause.
 func (r *Runner) giveUp(run *Run, cause error) error {
+	if r.isLost(run, cause) {
+		return ErrLeaseLost
+	}
 	rest, delivered := run.outbox.undelivered()
 	names := make([]string, len(rest))
 	for i, e := range rest {
@@ -59,6 +62,13 @@ func (r *Runner) giveUp(run *Run, cause error) error {
 	}
 	run.log.Warn("what was not delivered was spooled", "path", path)
 	return cause
+}
+
+// isLost reports whether the server ended the topic because the run is another
+// worker's by now. Then there is nothing to be spooled.
+func (r *Runner) isLost(run *Run, cause error) bool {
+	_, leased := run.outbox.lease.left()
+	return isLeaseLost(cause) || leased && errors.Is(cause, channel.ErrEnded)
 }
 
 func (r *Runner) spool(run *Run, rest []event, delivered int, cause error) (path string, err error) {
@@ -127,12 +137,13 @@ func ReadSpool(dir string) ([]Spooled, error) {
 // sent, the end of the run least of all; but the file stays, and the error is
 // the last refusal. The server takes it only while the run's token is good.
 func (s *Spooled) Resend(ctx context.Context, socket *channel.Socket) error {
-	topic, err := socket.Join(ctx, "run:"+s.RunID, joinPayload{Token: s.Token})
+	topic, err := socket.Join(ctx, "run:"+s.RunID, joinPayload{token: s.Token})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = topic.Leave(ctx) }()
-	box := newOutbox(topic, slog.New(slog.DiscardHandler), 0, time.Minute)
+	log := slog.New(slog.DiscardHandler)
+	box := newOutbox(topic, log, 0, newPatience(s.Token, time.Minute, log), new(tally))
 	var refusal error
 	for _, e := range s.Events {
 		refused, err := box.deliver(ctx, &spooledEvent{of: e})

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/phxworker/phxworker/channel/frame"
 )
 
 // stepComplete carries a step's output under a dataclip id that the worker
@@ -21,11 +23,12 @@ type stepComplete struct {
 }
 
 func newStepComplete(step *Step, result StepResult, at time.Time) *stepComplete {
-	e := &stepComplete{step: step, result: result, at: at}
-	state := result.State
-	if state == nil {
+	state := frame.Portable(result.State) // it is sent as a string, which the server decodes as well
+	if result.State == nil {
 		state = json.RawMessage("{}")
 	}
+	result.State = nil // it is large, and not needed any more
+	e := &stepComplete{step: step, result: result, at: at}
 	if len(state) > step.run.Limits.payloadBytes() {
 		e.tooLarge = true
 		return e

@@ -35,7 +35,7 @@ func TestTheLinesOfAStepThatTheServerDoesNotKnowGoOutWithoutIt(t *testing.T) {
 					step.Complete(StepResult{State: json.RawMessage(`{}`), Leaf: true})
 					return nil, nil
 				})
-				New(Config{Engine: engine}).Run(t.Context(), w.socket, id, token)
+				New(Config{Engine: engine}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
 				require.Equal(t, "success", w.result("r1").Reason)
 				require.Equal(t, []string{"one", "two"}, w.logged("r1")[:2])
 				for _, line := range w.events("r1", "run:log")[:2] {
@@ -53,7 +53,7 @@ func TestTheLinesOfAStepThatTheServerDoesNotKnowGoOutWithoutIt(t *testing.T) {
 func TestTheLinesOfAStepThatSeemedToArrive(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
 		id, token := w.claim(planOf(""))
-		w.fail(fault.Rule{Event: "step:start", Action: fault.Crash, When: fault.Before, Count: 2})
+		w.fail(fault.Rule{Event: "step:start", Action: fault.Crash, When: fault.Before, Count: 3})
 		engine := Func(func(_ context.Context, run *Run) (any, error) {
 			step := run.StartStep("a", nil)
 			step.Log(TextLine("info", "JOB", "one"))
@@ -61,7 +61,7 @@ func TestTheLinesOfAStepThatSeemedToArrive(t *testing.T) {
 			step.Complete(StepResult{Leaf: true})
 			return nil, nil
 		})
-		New(Config{Engine: engine}).Run(t.Context(), w.socket, id, token)
+		New(Config{Engine: engine}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
 		require.Equal(t, []string{"one", "two"}, w.logged("r1")[:2])
 		require.Equal(t, 3+1, w.pushes("r1", "run:log"), "one line finds it out for the others")
 	})

@@ -95,7 +95,7 @@ func (w *wire) claim(run mockserver.Run) (id, token string) {
 func (w *wire) run(cfg Config, run mockserver.Run) Outcome {
 	w.t.Helper()
 	id, token := w.claim(run)
-	return New(cfg).Run(w.t.Context(), w.socket, id, token)
+	return New(cfg).Run(w.t.Context(), w.t.Context(), w.socket, Claimed{ID: id, Token: token})
 }
 
 // events returns the events of the run with this name that the server took.

@@ -27,7 +27,7 @@ func ExampleCompile() {
 	// import { defer as _defer } from "@openfn/runtime"; import { get, fn } from "@openfn/language-http"; export * from "@openfn/language-http"; const _op1 = () => _defer(get(state => state.data.url), p => p
 	//   .then(s => s));
 	// const _op2 = () => fn(state => state);
-	// export default [_op1(), _op2()];
+	// ;export default [_op1(), _op2()];
 	// 1 get
 	// 3 fn
 }

@@ -90,12 +90,13 @@ func pathName(e ast.Expression) string {
 	return ""
 }
 
-// tail is the text put behind the last line.
+// tail is the text put behind the last line. It begins with a semicolon, for the
+// body may end in the middle of what a new line does not end.
 func (b *builder) tail(elements []fragment) []fragment {
 	if b.exported {
 		return nil
 	}
-	tail := []fragment{{text: "\nexport default [", anchor: nowhere}}
+	tail := []fragment{{text: "\n;export default [", anchor: nowhere}}
 	for i, element := range elements {
 		if i > 0 {
 			tail = append(tail, fragment{text: ", ", anchor: nowhere})

@@ -35,7 +35,7 @@ func TestOriginal(t *testing.T) {
 		{"between edits", 3, len("const _op2 = () => fn(state => ({ a"), at(3, 6)},
 		{"behind all edits", 3, len("const _op2 = () => fn(state => ({ a: state.a })); const x"), at(3, 23)},
 		{"the export", 4, 1, nil},
-		{"an operation in the export", 4, len("export default [_op1(), _"), at(3, 1)},
+		{"an operation in the export", 4, len(";export default [_op1(), _"), at(3, 1)},
 		{"line 0", 0, 1, nil},
 		{"column 0", 1, 0, nil},
 		{"behind the module", 9, 1, nil},

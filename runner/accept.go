@@ -1,0 +1,80 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// AcceptFunc decides, once the plan of a run is there and before anything else is
+// fetched, whether this worker executes the run: nil accepts it; [ErrRequeue] gives it back for
+// another worker, [Postpone] for later; [Discard] and [Poison] end it. Any other error is an exception.
+type AcceptFunc func(ctx context.Context, run *Run) error
+
+// AcceptAdaptors accepts runs that need none but these adaptors, such as
+// @openfn/language-http, in any version.
+func AcceptAdaptors(names ...string) AcceptFunc {
+	return func(_ context.Context, run *Run) error {
+		for i := range run.Plan.Jobs {
+			name, _ := SplitAdaptor(run.Plan.Jobs[i].Adaptor)
+			if name != "" && !slices.Contains(names, name) {
+				return fmt.Errorf("the adaptor %s is not for this worker: %w", name, ErrRequeue)
+			}
+		}
+		return nil
+	}
+}
+
+// accept decides on a run whose plan is there.
+func (r *Runner) accept(ctx context.Context, run *Run) error {
+	if at := run.Plan.Options.Deadline(); !at.IsZero() && time.Now().After(at) {
+		return Discard("its deadline passed at " + at.UTC().Format(time.RFC3339))
+	}
+	if r.cfg.Accept == nil {
+		return nil
+	}
+	err := r.ask(ctx, run)
+	d := dispositionOf(err)
+	switch {
+	case err == nil || d == nil:
+		return acceptFailure(err)
+	case !d.gives():
+		return err
+	}
+	back := *d
+	if d.settled == Requeued { // it was not tried, so it must not count as an attempt that failed
+		back.settled, back.release, back.delay = Returned, ReleasePostpone, requeueDelay
+	}
+	switch {
+	case r.release(ctx, run, &Failure{wants: &back}):
+		return err
+	case r.cfg.RefuseUnsuitable:
+		return d.failure()
+	}
+	run.log.Warn("the run is not for this worker, and the server takes none back: it is executed all the same", "error", err)
+	return nil
+}
+
+// ask calls the hook, as an engine is called: a panic is one in the run, and a hook
+// that never returns is left behind.
+func (r *Runner) ask(ctx context.Context, run *Run) error {
+	var answer error
+	_, failure := r.guard(ctx, run, func() (Result, error) {
+		answer = r.cfg.Accept(ctx, run)
+		return Result{}, nil
+	})
+	if failure != nil {
+		return failure
+	}
+	return answer
+}
+
+func acceptFailure(err error) error {
+	var failure *Failure
+	if err == nil || errors.As(err, &failure) {
+		return err
+	}
+	return &Failure{Reason: Exception, Type: "AcceptError", Message: err.Error()}
+}

@@ -1,0 +1,164 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/mockserver/fault"
+)
+
+// entry is a line that the server took, alone or in a batch.
+type entry struct {
+	RunID   string `json:"run_id"`
+	StepID  string `json:"step_id"`
+	Message []any
+}
+
+// lines returns the run's log, and how many lines there were in each batch.
+func (w *wire) lines(id string) (lines []entry, batches []int) {
+	w.t.Helper()
+	record, ok := w.server.Inspect(id)
+	require.True(w.t, ok)
+	for _, e := range record.Events {
+		if e.Status != "ok" {
+			continue
+		}
+		switch e.Event {
+		case "run:log":
+			var line entry
+			require.NoError(w.t, json.Unmarshal(e.Payload, &line))
+			require.Equal(w.t, id, line.RunID)
+			lines = append(lines, line)
+		case "run:batch_logs":
+			var batch struct {
+				RunID string `json:"run_id"`
+				Logs  []entry
+			}
+			require.NoError(w.t, json.Unmarshal(e.Payload, &batch))
+			require.Equal(w.t, id, batch.RunID)
+			lines = append(lines, batch.Logs...)
+			batches = append(batches, len(batch.Logs))
+		}
+	}
+	return lines, batches
+}
+
+func (w *wire) messages(id string) (messages []string, batches []int) {
+	lines, batches := w.lines(id)
+	for _, line := range lines {
+		messages = append(messages, fmt.Sprint(line.Message...))
+	}
+	return messages, batches
+}
+
+func numbers(from, to int) (texts []string) {
+	for i := from; i < to; i++ {
+		texts = append(texts, strconv.Itoa(i))
+	}
+	return texts
+}
+
+// counts logs numbers, with a step in their midst and a pause at the end.
+func counts(_ context.Context, run *Run) (any, error) {
+	for i := range 12 {
+		run.Print(i)
+	}
+	step := run.StartStep("a", nil)
+	for i := 12; i < 20; i++ {
+		step.Log(TextLine("info", "JOB", fmt.Sprint(i)))
+	}
+	step.Complete(StepResult{State: json.RawMessage(`{}`), Leaf: true})
+	time.Sleep(time.Minute)
+	run.Print(20)
+	return nil, nil
+}
+
+func TestLinesGoInBatchesInOrder(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		outcome := w.run(Config{Engine: Func(counts), BatchLogs: BatchLogs{Interval: 10 * time.Millisecond, Limit: 5}}, planOf(""))
+		require.NoError(t, outcome.Err)
+		messages, batches := w.messages("r1")
+		require.Equal(t, append(numbers(0, 21), "Run complete with status: success"), messages)
+		require.Equal(t, []int{5, 5, 2, 5, 3, 2}, batches, "no batch reaches over another event; the last line did not wait for it")
+		names := w.names("r1")
+		require.Equal(t, []string{"run:batch_logs", "run:batch_logs", "run:batch_logs", "step:start", "run:batch_logs", "run:batch_logs", "step:complete"},
+			names[len(names)-9:len(names)-2])
+		lines, _ := w.lines("r1")
+		require.Empty(t, lines[11].StepID)
+		require.NotEmpty(t, lines[12].StepID)
+	})
+}
+
+func TestNoBatchesUnlessAskedFor(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		w.run(Config{Engine: Func(counts)}, planOf(""))
+		messages, batches := w.messages("r1")
+		require.Len(t, messages, 22)
+		require.Empty(t, batches)
+	})
+}
+
+// Guards against a batch that takes good lines down with a bad one (traps.md, 21).
+func TestARefusedBatchIsSentLineByLine(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		id, token := w.claim(planOf(""))
+		w.fail(fault.Rule{Action: fault.Refuse, Event: "run:batch_logs", Response: json.RawMessage(`{"message":["is invalid"]}`), Count: 1})
+		r := New(Config{Engine: Func(counts), BatchLogs: BatchLogs{Interval: 10 * time.Millisecond, Limit: 5}})
+		require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+		messages, batches := w.messages("r1")
+		require.Equal(t, numbers(0, 21), messages[:21])
+		require.Equal(t, []int{5, 2, 5, 3, 2}, batches, "the others go on in batches")
+		require.Zero(t, r.Stats().LogsDropped)
+	})
+}
+
+// A server without run:batch_logs crashes the run's topic.
+func TestAServerThatDoesNotKnowBatchesGetsLines(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		log := &strings.Builder{}
+		r := New(Config{
+			Engine: Func(counts), BatchLogs: BatchLogs{Interval: 10 * time.Millisecond, Limit: 5},
+			Logger: slog.New(slog.NewTextHandler(log, nil)),
+		})
+		w.fail(fault.Rule{Action: fault.Crash, When: fault.Before, Event: "run:batch_logs"})
+		for _, id := range []string{"r1", "r2"} {
+			plan := planOf("")
+			plan.Plan = json.RawMessage(`{"id":"` + id + `","jobs":[{"id":"a"}]}`)
+			id, token := w.claim(plan)
+			require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+			messages, batches := w.messages(id)
+			require.Equal(t, numbers(0, 21), messages[:21])
+			require.Empty(t, batches, "the rule strikes once; no other batch may have come")
+		}
+		require.Equal(t, 1, strings.Count(log.String(), "does not seem to know run:batch_logs"))
+	})
+}
+
+func TestABatchIsSentAgainAfterALostConnectionUnlessAtMostOnce(t *testing.T) {
+	for _, atMostOnce := range []bool{false, true} {
+		t.Run(fmt.Sprint("at most once: ", atMostOnce), func(t *testing.T) {
+			onWire(t, func(t *testing.T, w *wire) {
+				id, token := w.claim(planOf(""))
+				w.fail(fault.Rule{Action: fault.Drop, When: fault.Before, Event: "run:batch_logs", Count: 1})
+				r := New(Config{Engine: Func(counts), LogsAtMostOnce: atMostOnce, BatchLogs: BatchLogs{Interval: 10 * time.Millisecond, Limit: 5}})
+				require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+				messages, _ := w.messages("r1")
+				if atMostOnce {
+					require.Equal(t, numbers(5, 21), messages[:16])
+					require.Equal(t, uint64(5), r.Stats().LogsDropped)
+					return
+				}
+				require.Equal(t, numbers(0, 21), messages[:21])
+				require.Equal(t, uint64(1), r.Stats().Resent)
+			})
+		})
+	}
+}

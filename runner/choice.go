@@ -1,0 +1,43 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Accepter is an engine for some plans only.
+type Accepter interface {
+	Preparer
+	// Accepts reports whether the engine can execute the plan.
+	Accepts(plan *Plan) bool
+}
+
+// Either returns an engine that leaves to second what first does not accept.
+func Either(first Accepter, second Preparer) Preparer { return &either{first, second} }
+
+type either struct {
+	first  Accepter
+	second Preparer
+}
+
+func (e *either) choose(run *Run) Preparer {
+	if e.first.Accepts(run.Plan) {
+		return e.first
+	}
+	return e.second
+}
+
+func (e *either) Prepare(ctx context.Context, run *Run) (Versions, error) {
+	return e.choose(run).Prepare(ctx, run)
+}
+
+// Notify hands a notice to the engine that has the run, if that takes any.
+func (e *either) Notify(ctx context.Context, run *Run, notice json.RawMessage) {
+	if engine, ok := e.choose(run).(Notifiable); ok {
+		engine.Notify(ctx, run, notice)
+	}
+}
+
+func (e *either) Execute(ctx context.Context, run *Run) (Result, error) {
+	return e.choose(run).Execute(ctx, run)
+}

@@ -1,0 +1,163 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/phxworker/phxworker/channel"
+)
+
+// attend takes a joined run to its end, with what goes on beside it: the server is
+// listened to, and the lease is kept.
+func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run *Run, c Claimed) (*Failure, error) {
+	working, abandon := context.WithCancelCause(work)
+	telling, hush := context.WithCancelCause(report)
+	defer hush(nil)
+	r.equip(run, topic, newLease(c))
+
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer abandon(nil)
+	beside.Go(func() {
+		(&listener{topic: topic, set: r.cfg.Extensions, engine: r.cfg.Engine, run: run, cancel: abandon}).listen(working)
+	})
+	beside.Go(func() {
+		// Under telling: what is reported after the work has ended is under the lease, too.
+		if err := (&keeper{lease: run.outbox.lease, topic: topic, set: r.cfg.Extensions, run: run}).keep(telling); err != nil {
+			hush(err)
+			abandon(topicLost(err))
+		}
+	})
+	failure, err := r.follow(working, telling, abandon, topic, run, c)
+	hush(nil)
+	return failure, err
+}
+
+// follow takes a joined run to its run:complete. The failure is nil for a
+// success; the error is for what could not be reported.
+func (r *Runner) follow(working, report context.Context, abandon context.CancelCauseFunc, topic *channel.Topic, run *Run, c Claimed) (*Failure, error) {
+	run.enter(Loading)
+	sent := make(chan error, 1)
+	go func() {
+		err := run.outbox.run(report)
+		if err != nil {
+			abandon(topicLost(err)) // an engine that nobody can hear may stop
+		}
+		sent <- err
+	}()
+	failure := failureOf(working, r.load(working, topic, run, c))
+	if err := topic.Err(); err != nil && run.settled == Unsettled {
+		failure = topicLost(err)
+	}
+	var result Result
+	if failure == nil {
+		result, failure = r.carryOut(working, run)
+	}
+	run.enter(Reporting)
+	if run.settled != Unsettled || r.release(report, run, failure) {
+		run.outbox.close()
+		<-sent //nolint:errcheck // whatever came of it: the run is not ours any more
+		return failure, nil
+	}
+	if failure != nil && run.Versions != nil {
+		run.closeOpen(failure)
+	}
+	logEnd(run, failure)
+	complete := newRunComplete(run, result, failure)
+	run.outbox.force(complete)
+	run.outbox.close()
+	if err := <-sent; err != nil {
+		return failure, r.giveUp(run, err)
+	}
+	if complete.refusal != nil {
+		run.log.Error("the end of the run was refused; the server will call it lost", "error", complete.refusal)
+	}
+	return failure, complete.refusal
+}
+
+// equip gives the run the outbox through which the server hears of it.
+func (r *Runner) equip(run *Run, topic *channel.Topic, lease *lease) {
+	box := newOutbox(topic, run.log, r.cfg.OutboxBytes, newPatience(run.token, r.cfg.MessageTimeout, run.log), &r.tally)
+	if batch := r.cfg.BatchLogs; batch.Limit > 1 {
+		box.batches = &batches{runID: run.ID, cfg: batch, off: &r.unbatched}
+	}
+	box.lease = lease
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	run.outbox = box
+}
+
+// load fetches what the run needs before its engine can begin.
+func (r *Runner) load(ctx context.Context, topic *channel.Topic, run *Run, c Claimed) error {
+	if r.cfg.MaxAttempts > 0 && c.Attempt > r.cfg.MaxAttempts {
+		return Poison(fmt.Sprintf("this is attempt %d of at most %d", c.Attempt, r.cfg.MaxAttempts))
+	}
+	fetch := fetcher{topic: topic, patience: run.outbox.patience, log: run.log}
+	plan, err := fetch.plan(ctx)
+	if err != nil {
+		return err
+	}
+	run.Plan = plan
+	run.Limits = r.cfg.Limits.override(plan.Options)
+	if err := await(ctx, c.Begin); err != nil {
+		failure := failureOf(ctx, err)
+		if failure.wants == nil || !failure.wants.gives() || r.release(ctx, run, failure) {
+			return err
+		}
+		run.log.Warn("a run that was claimed ahead could not be given back; it is executed beside the slots")
+	}
+	if err := r.accept(ctx, run); err != nil || run.settled != Unsettled {
+		return err
+	}
+	if run.Input, err = fetch.dataclip(ctx, plan.DataclipID); err != nil {
+		return err
+	}
+	if run.credentials, err = fetch.credentials(ctx, plan.Jobs); err != nil {
+		return err
+	}
+	run.scrub = newScrubber(run.token, run.credentials)
+	run.outbox.afterRejoin(func(ctx context.Context) { fetch.credentialsAgain(ctx, plan.Jobs) })
+	return nil
+}
+
+// carryOut lets the engine prepare and execute a run that is loaded. It has the
+// run's time for the one, and again for the other, as far as the run's token
+// lasts: at its end the server calls the run lost, whatever was done.
+func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
+	limit := run.Limits.RunTimeout
+	preparing, cancel := context.WithTimeoutCause(ctx, limit, unreadyFailure(limit))
+	defer cancel()
+	run.done = preparing.Done()
+	run.enter(Preparing)
+	versions, failure := r.prepare(preparing, run)
+	if failure != nil {
+		return Result{}, failure
+	}
+	run.Versions = versions
+
+	ctx, cancel = context.WithDeadlineCause(ctx, run.outbox.patience.deadline(limit), timeoutFailure(limit))
+	defer cancel()
+	run.done = ctx.Done()
+	run.enter(Executing)
+	run.report(&runStart{versions: versions, at: time.Now()}, 0)
+	result, failure := r.execute(ctx, run)
+	if failure == nil {
+		return result, worstLeaf(run)
+	}
+	return result, failure
+}
+
+// await waits for the word that a run which was claimed ahead may go on.
+func await(ctx context.Context, begin <-chan error) error {
+	if begin == nil {
+		return nil
+	}
+	select {
+	case err := <-begin:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

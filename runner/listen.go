@@ -1,0 +1,125 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"runtime/debug"
+
+	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/channel/extension"
+)
+
+// Notifiable is an [Engine] that takes notices: JSON objects that the server sends
+// to a run under way, where it and the worker have agreed on the extension notify.
+// Notify is called from another goroutine than Execute, one notice of a run at a
+// time, and should return soon. It may come a moment before Execute is called, or
+// after it has returned.
+type Notifiable interface {
+	Engine
+	Notify(ctx context.Context, run *Run, notice json.RawMessage)
+}
+
+// listener hears what the server has to say to one run.
+type listener struct {
+	topic  *channel.Topic
+	set    *extension.Set
+	engine Engine
+	run    *Run
+	cancel func(cause error) // of the run
+}
+
+// listen returns when ctx ends. What is not known, or was not agreed on, is counted
+// and left at that.
+func (l *listener) listen(ctx context.Context) {
+	for {
+		select {
+		case m := <-l.topic.Messages():
+			l.hear(ctx, m)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (l *listener) hear(ctx context.Context, m channel.Message) {
+	join, _ := l.topic.Current()
+	switch {
+	case m.Event == "run:cancel" && l.set.Agreed(join, extCancel, nil):
+		var said struct{ Message string }
+		if json.Unmarshal(m.Payload, &said) != nil || said.Message == "" {
+			said.Message = "The run was cancelled by the server"
+		}
+		l.run.log.Info("the server cancels the run")
+		l.cancel(Cancellation(said.Message))
+	case m.Event == "run:notify" && l.set.Agreed(join, extNotify, nil):
+		l.notify(ctx, m.Payload)
+	default:
+		l.run.tally.unknown.Add(1)
+		l.run.log.Debug("the server pushed an event that is not known here", "event", m.Event)
+	}
+}
+
+// notify hands a notice on. An engine that panics over one has no other effect, and
+// one that does not return is not waited for once the run is over.
+func (l *listener) notify(ctx context.Context, notice []byte) {
+	if err := l.run.notify(ctx, l.engine, notice); err != nil {
+		l.run.log.Debug("a notice came that nobody takes just now", "error", err)
+	}
+}
+
+// ErrNoNotices says that a run takes no notices: its engine does not, or it is not
+// being executed just now.
+var ErrNoNotices = errors.New("the run takes no notices: its engine does not, or it is not executed just now")
+
+func (r *Run) notify(ctx context.Context, engine Engine, notice []byte) error {
+	to, ok := engine.(Notifiable)
+	if !ok || r.progress().Phase != Executing {
+		return ErrNoNotices
+	}
+	select {
+	case r.noticing <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	taken := make(chan struct{})
+	go func() {
+		defer close(taken)
+		defer func() { <-r.noticing }()
+		r.handOver(ctx, to, notice)
+	}()
+	select {
+	case <-taken:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (r *Run) handOver(ctx context.Context, engine Notifiable, notice []byte) {
+	defer func() {
+		if v := recover(); v != nil {
+			r.tally.panics.Add(1)
+			r.log.Error("panic in the engine over a notice", "panic", v, "stack", string(debug.Stack()))
+		}
+	}()
+	engine.Notify(ctx, r, notice)
+}
+
+// Notify hands a notice, any JSON, to a run under way, as if the server had sent it,
+// and waits until it was taken, or ctx ends. It reports whether there is such a run;
+// the error is [ErrNoNotices].
+func (r *Runner) Notify(ctx context.Context, runID string, notice json.RawMessage) (found bool, err error) {
+	r.mu.Lock()
+	var to *Run
+	for run := range r.active {
+		if run.ID == runID {
+			to = run
+		}
+	}
+	r.mu.Unlock()
+	if to == nil {
+		return false, nil
+	}
+	return true, to.notify(ctx, r.cfg.Engine, notice)
+}

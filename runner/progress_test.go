@@ -1,0 +1,92 @@
+package runner
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/mockserver/fault"
+)
+
+// slow is an engine that takes a minute to prepare, and one a step.
+type slow struct{}
+
+func (slow) Prepare(context.Context, *Run) (Versions, error) {
+	time.Sleep(time.Minute)
+	return nil, nil
+}
+
+func (slow) Execute(_ context.Context, run *Run) (Result, error) {
+	step := run.StartStep("a", nil)
+	time.Sleep(time.Minute)
+	step.Complete(StepResult{Leaf: true})
+	return Result{}, nil
+}
+
+func TestARunsProgressIsToldWhileItIsUnderWay(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		id, token := w.claim(planOf(""))
+		w.fail(fault.Rule{Action: fault.Delay, Event: fault.Join, Run: id, Delay: 5 * time.Second})
+		w.fail(fault.Rule{Action: fault.Delay, Event: "fetch:plan", Delay: 20 * time.Second})
+		w.fail(fault.Rule{Action: fault.Delay, Event: "step:complete", Delay: 10 * time.Second})
+		r := New(Config{Engine: slow{}})
+		require.Empty(t, r.Active())
+		begin := time.Now()
+		done := make(chan Outcome)
+		go func() { done <- r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}) }()
+		for _, want := range []struct {
+			at time.Duration
+			is Progress
+		}{
+			{3 * time.Second, Progress{Phase: Joining}},
+			{10 * time.Second, Progress{Phase: Loading, Since: begin.Add(5 * time.Second)}},
+			{time.Minute, Progress{Phase: Preparing, Since: begin.Add(25 * time.Second)}},
+			{2 * time.Minute, Progress{Phase: Executing, Since: begin.Add(85 * time.Second), Job: "a"}},
+			{150 * time.Second, Progress{Phase: Reporting, Since: begin.Add(145 * time.Second), Unacknowledged: 3}},
+		} {
+			time.Sleep(want.at - time.Since(begin))
+			synctest.Wait()
+			want.is.RunID = id
+			if want.is.Since.IsZero() {
+				want.is.Since = begin
+			}
+			require.Equal(t, []Progress{want.is}, r.Active())
+		}
+		require.NoError(t, (<-done).Err)
+		require.Empty(t, r.Active())
+		stats := r.Stats()
+		require.Equal(t, uint64(5), stats.Acknowledged.Count)
+		require.InDelta(t, 10, stats.Acknowledged.Sum, 1e-6)
+	})
+}
+
+func TestStatsCountWhatEnginesDoWrong(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		back := make(chan struct{})
+		calls := 0
+		r := New(Config{Limits: Limits{RunTimeout: time.Minute, LogPayloadMB: 0.001}, Engine: Func(func(_ context.Context, run *Run) (any, error) {
+			if calls++; calls == 1 {
+				run.Print(string(make([]byte, 2000)))
+				panic("broken")
+			}
+			<-back
+			return nil, nil
+		})})
+		id, token := w.claim(planOf(""))
+		r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		second := planOf("")
+		second.Plan = []byte(`{"id":"r2","jobs":[{"id":"a"}]}`)
+		id, token = w.claim(second)
+		r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		stats := r.Stats()
+		require.Equal(t, []uint64{1, 1, 1}, []uint64{stats.Panics, stats.LogsShortened, stats.Stuck})
+		require.Equal(t, int64(1), stats.StuckNow)
+		close(back)
+		synctest.Wait()
+		require.Zero(t, r.Stats().StuckNow)
+		require.Equal(t, uint64(1), r.Stats().Stuck)
+	})
+}

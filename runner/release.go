@@ -1,0 +1,81 @@
+package runner
+
+import (
+	"context"
+	"time"
+)
+
+// Releaser gives runs back to the queue, on servers that take them.
+type Releaser interface {
+	// CanRelease reports whether the server takes runs back. It waits for a
+	// connection that is lost just now, until ctx ends.
+	CanRelease(ctx context.Context) bool
+	// Release gives a run back, to be available again after the delay. The error
+	// says why the server did not take it; the run is still the worker's then.
+	Release(ctx context.Context, r Release) error
+}
+
+// Release is a run to be given back, as the server is told.
+type Release struct {
+	ID    string `json:"id"`
+	Token string `json:"token"`
+	// Reason is one of requeue, postpone, drain and prefetch.
+	Reason  string `json:"reason"`
+	DelayMS int64  `json:"delay_ms"`
+}
+
+// The reasons of a release.
+const (
+	ReleaseRequeue  = "requeue"  // it failed, and is to be tried again
+	ReleasePostpone = "postpone" // it is for later
+	ReleaseDrain    = "drain"    // it came while the worker stops, and was not begun
+	ReleasePrefetch = "prefetch" // it was claimed ahead, and has waited too long
+)
+
+// requeueDelay keeps a run that one worker does not want from coming right back to
+// it.
+const requeueDelay = 3 * time.Second
+
+// releaseWithin bounds the wait for a connection to give a run back, and for what
+// is to be delivered before.
+const releaseWithin = 30 * time.Second
+
+// release gives the run back, if that is what the failure wants and the server
+// takes it, and reports whether it is no longer this worker's. What was reported up to then
+// is delivered first.
+func (r *Runner) release(ctx context.Context, run *Run, failure *Failure) bool {
+	if failure == nil || failure.wants == nil || !failure.wants.gives() || r.cfg.Releaser == nil {
+		return false
+	}
+	d := failure.wants
+	if !r.canRelease(ctx, d) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, releaseWithin)
+	defer cancel()
+	if run.outbox.flush(ctx) != nil {
+		return false
+	}
+	delay := d.delay
+	if delay == 0 && d.settled != Postponed {
+		delay = requeueDelay
+	}
+	err := r.cfg.Releaser.Release(ctx, Release{ID: run.ID, Token: run.token, Reason: d.release, DelayMS: delay.Milliseconds()})
+	if err != nil {
+		run.log.Debug("the run could not be given back", "error", err)
+		return false
+	}
+	run.settled, run.why = d.settled, d.reason
+	return true
+}
+
+// canRelease reports whether the server takes runs back, which is worth a wait; but
+// not to a worker that stops, whose time is short.
+func (r *Runner) canRelease(ctx context.Context, d *disposition) bool {
+	ctx, cancel := context.WithTimeout(ctx, releaseWithin)
+	defer cancel()
+	if d.stopped {
+		cancel()
+	}
+	return r.cfg.Releaser.CanRelease(ctx)
+}

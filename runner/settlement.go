@@ -1,0 +1,109 @@
+package runner
+
+import (
+	"errors"
+	"time"
+)
+
+// Settlement is what became of a claimed run as far as the server's queue is
+// concerned. There is exactly one for each.
+type Settlement int
+
+// The settlements.
+const (
+	Unsettled   Settlement = iota // none: a mistake of ours
+	Processed                     // it was reported, with whatever reason
+	Cancelled                     // it was reported as cancelled
+	Discarded                     // it was reported as not to be executed
+	Poisonous                     // it was reported as never to be tried again
+	Requeued                      // it was given back after a failure, to be tried again
+	Postponed                     // it was given back for later
+	Returned                      // it was given back untouched
+	LeaseLost                     // it was another worker's by then; nothing was reported
+	Undelivered                   // the server could not be told
+)
+
+// GivenBack reports whether the run is in the server's queue again.
+func (s Settlement) GivenBack() bool { return s == Requeued || s == Postponed || s == Returned }
+
+func (s Settlement) String() string {
+	names := []string{"unsettled", "processed", "cancelled", "discarded", "poisonous", "requeued", "postponed", "returned", "lease lost", "undelivered"}
+	if s < 0 || int(s) >= len(names) {
+		return "unknown"
+	}
+	return names[s]
+}
+
+// disposition is an error by which an engine, or who accepts runs, says what is to
+// become of the run other than that it failed.
+type disposition struct {
+	settled Settlement
+	delay   time.Duration
+	reason  string // for people
+	release string // what the server is told; empty for one that does not give back
+	stopped bool   // because the worker stops
+}
+
+func (d *disposition) Error() string {
+	text := "the run is to be " + d.settled.String()
+	if d.reason != "" {
+		text += ": " + d.reason
+	}
+	return text
+}
+
+// ErrRequeue says that a run failed for a reason that may be gone when it is tried
+// again, by this worker or another. Wrap it to say why. A server that takes no runs
+// back (see docs/extensions/release.md) gets it as an exception of type Requeued.
+var ErrRequeue error = &disposition{settled: Requeued, release: ReleaseRequeue}
+
+// Postpone says that a run is for later, at the earliest after the delay, and that
+// nothing has failed. It falls back as [ErrRequeue] does, with the type
+// Postponed.
+func Postpone(delay time.Duration) error {
+	return &disposition{settled: Postponed, release: ReleasePostpone, delay: delay}
+}
+
+// Discard says that a run is not to be executed, for the reason given. It is
+// reported as an exception of type Discarded.
+func Discard(reason string) error { return &disposition{settled: Discarded, reason: reason} }
+
+// Poison says that a run must never be tried again, for the reason given. It is
+// reported as an exception of type Poisonous.
+func Poison(reason string) error { return &disposition{settled: Poisonous, reason: reason} }
+
+// ErrTooLong is for [Claimed.Begin]: the run was claimed ahead and has waited too
+// long for a slot.
+var ErrTooLong error = &disposition{settled: Returned, release: ReleasePrefetch, reason: "it was claimed ahead, and has waited too long for a slot"}
+
+// dispositionOf returns what an error wants to become of its run, nil if nothing
+// special.
+func dispositionOf(err error) *disposition {
+	var d *disposition
+	if !errors.As(err, &d) {
+		return nil
+	}
+	if d.reason == "" && err.Error() != d.Error() { // ErrRequeue, wrapped with a reason
+		wrapped := *d
+		wrapped.reason = err.Error()
+		return &wrapped
+	}
+	return d
+}
+
+// failure is how the run is reported to a server that cannot do what is wanted, or
+// when to be reported is what is wanted.
+func (d *disposition) failure() *Failure {
+	kinds := map[Settlement]string{Requeued: "Requeued", Postponed: "Postponed", Returned: "Returned", Discarded: "Discarded", Poisonous: "Poisonous"}
+	message := d.reason
+	switch {
+	case d.gives() && message == "":
+		message = "The worker gave the run back, which the server does not know how to take"
+	case d.gives():
+		message = "The worker gave the run back, which the server does not know how to take: " + message
+	}
+	return &Failure{Reason: Exception, Type: kinds[d.settled], Message: message}
+}
+
+// gives reports whether the run is to go back to the queue.
+func (d *disposition) gives() bool { return d.settled.GivenBack() }

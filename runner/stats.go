@@ -1,0 +1,149 @@
+package runner
+
+import (
+	"cmp"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/phxworker/phxworker/internal/histogram"
+)
+
+// Stats is what a [Runner] has done since it was made.
+type Stats struct {
+	// Resent counts events that were sent once more, after a lost join.
+	Resent uint64
+	// LogsShortened counts the lines that a note stands for now: they were over
+	// the limit, or not what the server takes.
+	LogsShortened uint64
+	// LogsDropped counts the lines that the server took in no form, and those that
+	// may be lost because they are sent at most once.
+	LogsDropped uint64
+	// Panics counts the engine's.
+	Panics uint64
+	// Stuck counts the calls of the engine that did not end when their run did;
+	// StuckNow are those of them that still have not.
+	Stuck    uint64
+	StuckNow int64
+	// Renewed counts leases that were renewed, and LeasesLost those that were lost.
+	Renewed, LeasesLost uint64
+	// Unknown counts pushes of the server that mean nothing here.
+	Unknown uint64
+	// Settled counts the runs that are over, by what became of them.
+	Settled map[Settlement]uint64
+	// Acknowledged is how long events took from their push to the server's answer.
+	Acknowledged histogram.Snapshot
+}
+
+// tally is Stats in the making.
+type tally struct {
+	resent, shortened, dropped, panics, stuck atomic.Uint64
+	renewed, leasesLost, unknown              atomic.Uint64
+	settled                                   [Undelivered + 1]atomic.Uint64
+	stuckNow                                  atomic.Int64
+	acknowledged                              histogram.Histogram
+}
+
+// Stats returns the numbers so far. It may be called at any time.
+func (r *Runner) Stats() Stats {
+	t := &r.tally
+	settled := make(map[Settlement]uint64)
+	for i := range t.settled {
+		settled[Settlement(i)] = t.settled[i].Load()
+	}
+	return Stats{
+		Resent: t.resent.Load(), LogsShortened: t.shortened.Load(), LogsDropped: t.dropped.Load(),
+		Panics: t.panics.Load(), Stuck: t.stuck.Load(), StuckNow: t.stuckNow.Load(),
+		Renewed: t.renewed.Load(), LeasesLost: t.leasesLost.Load(), Unknown: t.unknown.Load(),
+		Settled: settled, Acknowledged: t.acknowledged.Snapshot(),
+	}
+}
+
+// Phase is how far a run has come.
+type Phase int
+
+// The phases of a run, in their order.
+const (
+	Joining   Phase = iota // waits for the server to let it onto its topic
+	Loading                // fetches plan, dataclip and credentials
+	Preparing              // the engine gets what it needs, such as adaptors
+	Executing
+	Reporting // over for the engine; the server is still to be told
+)
+
+func (p Phase) String() string {
+	switch p {
+	case Joining:
+		return "joining"
+	case Loading:
+		return "loading"
+	case Preparing:
+		return "preparing"
+	case Executing:
+		return "executing"
+	case Reporting:
+		return "reporting"
+	}
+	return "unknown"
+}
+
+// Progress is one run under way.
+type Progress struct {
+	RunID string
+	Phase Phase
+	Since time.Time // when the phase began
+	// Job is the id of the job that is executed, of several the one that
+	// began last; empty between steps.
+	Job string
+	// Unacknowledged is how many events the server has not answered yet.
+	Unacknowledged int
+}
+
+// enter takes the run to its next phase.
+func (r *Run) enter(phase Phase) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.phase, r.since = phase, time.Now()
+}
+
+func (r *Run) progress() Progress {
+	r.mu.Lock()
+	p := Progress{RunID: r.ID, Phase: r.phase, Since: r.since}
+	if n := len(r.open); n > 0 {
+		p.Job = r.open[n-1].jobID
+	}
+	box := r.outbox
+	r.mu.Unlock()
+	if box != nil {
+		p.Unacknowledged = box.waiting()
+	}
+	return p
+}
+
+// Active returns the runs under way, by id.
+func (r *Runner) Active() []Progress {
+	r.mu.Lock()
+	active := make([]*Run, 0, len(r.active))
+	for run := range r.active {
+		active = append(active, run)
+	}
+	r.mu.Unlock()
+	list := make([]Progress, len(active))
+	for i, run := range active {
+		list[i] = run.progress()
+	}
+	slices.SortFunc(list, func(a, b Progress) int { return cmp.Compare(a.RunID, b.RunID) })
+	return list
+}
+
+func (r *Runner) enlist(run *Run) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.active[run] = true
+}
+
+func (r *Runner) dismiss(run *Run) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.active, run)
+}

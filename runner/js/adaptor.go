@@ -19,26 +19,18 @@ const (
 	commonMajor   = 3
 )
 
-// splitAdaptor splits "@openfn/language-common@3.3.4" into name and version.
-func splitAdaptor(spec string) (name, version string) {
-	if i := strings.LastIndexByte(spec, '@'); i > 0 {
-		return spec[:i], spec[i+1:]
-	}
-	return spec, ""
-}
-
 // checkAdaptor returns the version that stands for a job's adaptor in
 // run:start: "" for one that no job may import, which fails when its step runs.
 // An adaptor that the OpenFn engine would install is an error.
 func checkAdaptor(spec string) (name, version string, err error) {
-	name, version = splitAdaptor(spec)
+	name, version = runner.SplitAdaptor(spec)
 	if !strings.HasPrefix(name, allowedModules) {
 		return name, "", nil
 	}
 	if name != commonAdaptor {
 		return "", "", &runner.Failure{
 			Reason: runner.Exception, Type: "AutoinstallError",
-			Message: fmt.Sprintf("Error installing %s: the js engine has no adaptor but %s; this job needs the OpenFn engine (ws-worker)", spec, commonAdaptor),
+			Message: fmt.Sprintf("Error installing %s: the js engine has no adaptor but %s; this job needs the OpenFn engine (--engine auto or openfn)", spec, commonAdaptor),
 		}
 	}
 	if version == "" || version == "latest" {
@@ -48,7 +40,7 @@ func checkAdaptor(spec string) (name, version string, err error) {
 	if n, err := strconv.Atoi(major); err != nil || n < 1 || n > commonMajor {
 		return "", "", &runner.Failure{
 			Reason: runner.Exception, Type: "AutoinstallError",
-			Message: fmt.Sprintf("Error installing %s: the js engine stands in for versions 1 to %d of it; this job needs the OpenFn engine (ws-worker)", spec, commonMajor),
+			Message: fmt.Sprintf("Error installing %s: the js engine stands in for versions 1 to %d of it; this job needs the OpenFn engine (--engine auto or openfn)", spec, commonMajor),
 		}
 	}
 	return name, version, nil

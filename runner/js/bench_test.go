@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"modernc.org/quickjs"
 
+	"github.com/phxworker/phxworker/internal/runtest"
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/compile"
 )
@@ -33,13 +34,13 @@ func BenchmarkRun(b *testing.B) {
 	}
 	for _, e := range engines {
 		b.Run(e.name, func(b *testing.B) {
-			w := newWire(b)
-			w.engine = e.engine
+			w := runtest.New(b, New(Config{}))
+			w.Engine = e.engine
 			b.ReportAllocs()
 			for b.Loop() {
-				run := oneJob(typicalJob)
+				run := runtest.OneJob(typicalJob)
 				run.Dataclip = json.RawMessage(typicalInput)
-				record := w.run(b.Context(), runner.Limits{}, run)
+				record := w.Run(b.Context(), runner.Limits{}, run)
 				require.Equal(b, "success", record.Reason)
 			}
 		})

@@ -4,7 +4,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
 	"modernc.org/quickjs"
+
+	"github.com/phxworker/phxworker/internal/runtest"
 )
 
 func TestConsole(t *testing.T) {
@@ -22,12 +25,12 @@ func TestConsole(t *testing.T) {
 		{name: "no formats", call: `console.log('%s', 1)`, want: []string{`"%s" 1`}},
 		{name: "detached", call: `const { log } = console; log('x'); [1].forEach(console.log)`, want: []string{`"x"`, `1 0 [1]`}},
 	}
-	w := newWire(t)
+	w := runtest.New(t, New(Config{}))
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			record := w.job(`fn(s => { ` + tt.call + `; return s; })`)
+			record := w.Job(`fn(s => { ` + tt.call + `; return s; })`)
 			require.Equal(t, "success", record.Reason, record.ErrorMessage)
-			require.Equal(t, tt.want, lines(t, record, "JOB"))
+			require.Equal(t, tt.want, runtest.Lines(t, record, "JOB"))
 		})
 	}
 }
@@ -44,24 +47,24 @@ func TestTheLevelOfAJobsLines(t *testing.T) {
 		{level: "error", want: []string{`"error"`, `"always"`}},
 		{level: "none", want: []string{`"error"`, `"always"`}},
 	}
-	w := newWire(t)
+	w := runtest.New(t, New(Config{}))
 	for _, tt := range tests {
 		t.Run(tt.level, func(t *testing.T) {
-			record := w.job(all, `"options":{"job_log_level":"`+tt.level+`"}`)
-			require.Equal(t, tt.want, lines(t, record, "JOB"))
-			require.Equal(t, []string{`"adaptor"`}, lines(t, record, "ADA"))
+			record := w.Job(all, `"options":{"job_log_level":"`+tt.level+`"}`)
+			require.Equal(t, tt.want, runtest.Lines(t, record, "JOB"))
+			require.Equal(t, []string{`"adaptor"`}, runtest.Lines(t, record, "ADA"))
 		})
 	}
 }
 
 // The engine's lines are worded as OpenFn's, for people who know those.
 func TestTheEnginesOwnLines(t *testing.T) {
-	w := newWire(t)
-	require.Contains(t, lines(t, w.job("fn(s =>\n  s.a.b);"), "R/T"), `"TypeError: Cannot read properties of undefined (reading 'b')\n    at line 2, column 6"`)
-	record := w.job(`assert(false, 'no')`)
-	engine := lines(t, record, "R/T")
-	require.Equal(t, []string{`"Memory limit: 500mb"`, `"Timeout: 300s"`, `"Payload limit: 10mb"`}, lines(t, record, "RTE"))
-	require.Equal(t, []string{`"Versions:\n    ▸ worker                     dev\n    ▸ engine                     js\n    ▸ runtime                    quickjs ` + quickjs.Version() + `\n    ▸ @openfn/language-common    3.3.4"`}, lines(t, record, "VER"))
+	w := runtest.New(t, New(Config{}))
+	require.Contains(t, runtest.Lines(t, w.Job("fn(s =>\n  s.a.b);"), "R/T"), `"TypeError: Cannot read properties of undefined (reading 'b')\n    at line 2, column 6"`)
+	record := w.Job(`assert(false, 'no')`)
+	engine := runtest.Lines(t, record, "R/T")
+	require.Equal(t, []string{`"Memory limit: 500mb"`, `"Timeout: 300s"`, `"Payload limit: 10mb"`}, runtest.Lines(t, record, "RTE"))
+	require.Equal(t, []string{`"Versions:\n    ▸ worker                     dev\n    ▸ engine                     js\n    ▸ runtime                    quickjs ` + quickjs.Version() + `\n    ▸ @openfn/language-common    3.3.4"`}, runtest.Lines(t, record, "VER"))
 	for _, want := range []string{
 		`"Compiling all workflow steps..."`, `"Starting step a"`, `"Error reported by \"assert()\" operation line 1:"`,
 		`"Check state.errors.a for details"`, `"Run complete with status: fail"`,

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"modernc.org/quickjs"
 
@@ -66,15 +65,13 @@ func (e *Engine) Prepare(_ context.Context, run *runner.Run) (runner.Versions, e
 			versions[name] = append(known, version)
 		}
 	}
-	run.Log(runner.TextLine("info", "RTE", "Memory limit: "+runner.FormatMB(run.Limits.MemoryMB)))
-	run.Log(runner.TextLine("info", "RTE", "Timeout: "+formatSeconds(run.Limits.RunTimeout)))
+	run.AnnounceLimits()
 	return versions, nil
 }
 
 // Execute executes the plan of a run; see [runner.Engine].
 func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, error) {
-	run.Log(runner.TextLine("info", "RTE", "Payload limit: "+runner.FormatMB(run.Limits.PayloadMB)))
-	run.Log(runner.TextLine("info", "VER", versionsLine(run.Versions)))
+	run.AnnounceVersions()
 	prelude, err := e.prelude()
 	if err != nil {
 		e.cfg.Logger.Error("the js engine cannot start", "error", err)
@@ -86,7 +83,3 @@ func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, e
 
 // threadID names what executes a step.
 func (e *Engine) threadID() string { return "js-" + strconv.FormatUint(e.steps.Add(1), 10) }
-
-func formatSeconds(d time.Duration) string {
-	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s"
-}

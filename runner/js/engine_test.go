@@ -6,12 +6,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/internal/runtest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
 )
 
 func TestAdaptors(t *testing.T) {
-	const missing = "; this job needs the OpenFn engine (ws-worker)"
+	const missing = "; this job needs the OpenFn engine (--engine auto or openfn)"
 	tests := []struct {
 		adaptor             string
 		version             string // of language-common, as run:start has it
@@ -27,11 +28,11 @@ func TestAdaptors(t *testing.T) {
 		{adaptor: "lodash@4.0.0", reason: "crash", kind: "ImportError", error: "module blacklisted: lodash"},
 		{adaptor: "", reason: "success"},
 	}
-	w := newWire(t)
+	w := runtest.New(t, New(Config{}))
 	for _, tt := range tests {
 		t.Run(tt.adaptor, func(t *testing.T) {
-			plan := `{"id":"` + newRunID() + `","jobs":[{"id":"a","adaptor":"` + tt.adaptor + `","body":"// nothing"}]}`
-			record := w.run(t.Context(), runner.Limits{}, mockserver.Run{Plan: json.RawMessage(plan)})
+			plan := `{"id":"` + runtest.NewID() + `","jobs":[{"id":"a","adaptor":"` + tt.adaptor + `","body":"// nothing"}]}`
+			record := w.Run(t.Context(), runner.Limits{}, mockserver.Run{Plan: json.RawMessage(plan)})
 			require.Equal(t, []string{tt.reason, tt.kind, tt.error}, []string{record.Reason, record.ErrorType, record.ErrorMessage})
 			require.Equal(t, tt.reason == "exception", record.StartedAt.IsZero(), "an adaptor that is missing is told before run:start")
 			for _, e := range record.Events {
@@ -51,10 +52,10 @@ func TestAdaptors(t *testing.T) {
 
 func TestStatePropsToRemove(t *testing.T) {
 	const body = `fn(() => ({ configuration: 1, response: 2, secret: 3, kept: 4 }))`
-	w := newWire(t)
-	require.JSONEq(t, `{"secret":3,"kept":4}`, string(w.job(body).FinalState))
-	w.engine = New(Config{StatePropsToRemove: []string{"secret"}})
-	require.JSONEq(t, `{"configuration":1,"response":2,"kept":4}`, string(w.job(body).FinalState))
+	w := runtest.New(t, New(Config{}))
+	require.JSONEq(t, `{"secret":3,"kept":4}`, string(w.Job(body).FinalState))
+	w.Engine = New(Config{StatePropsToRemove: []string{"secret"}})
+	require.JSONEq(t, `{"configuration":1,"response":2,"kept":4}`, string(w.Job(body).FinalState))
 }
 
 // Runs that execute at the same time have nothing in common.
@@ -63,12 +64,12 @@ func TestRunsAtTheSameTime(t *testing.T) {
 	for _, name := range []string{"one", "two", "three", "four"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWire(t)
-			w.engine = engine
+			w := runtest.New(t, New(Config{}))
+			w.Engine = engine
 			for range 5 {
-				record := w.job(`fn(async s => { globalThis.who ??= '` + name + `'; await new Promise(r => setTimeout(r, 1)); console.log(who); return { who }; })`)
+				record := w.Job(`fn(async s => { globalThis.who ??= '` + name + `'; await new Promise(r => setTimeout(r, 1)); console.log(who); return { who }; })`)
 				require.JSONEq(t, `{"who":"`+name+`"}`, string(record.FinalState))
-				require.Equal(t, []string{`"` + name + `"`}, lines(t, record, "JOB"))
+				require.Equal(t, []string{`"` + name + `"`}, runtest.Lines(t, record, "JOB"))
 			}
 		})
 	}
@@ -86,13 +87,13 @@ func FuzzJob(f *testing.F) {
 	} {
 		f.Add(body)
 	}
-	shared := newWire(f)
+	shared := runtest.New(f, New(Config{}))
 	f.Fuzz(func(t *testing.T, body string) {
 		w := *shared
-		w.t = t
-		run := oneJob(body, `"options":{"run_timeout_ms":200,"run_memory_limit_mb":8}`)
+		w.T = t
+		run := runtest.OneJob(body, `"options":{"run_timeout_ms":200,"run_memory_limit_mb":8}`)
 		run.Dataclip = json.RawMessage(typicalInput)
-		record := w.run(t.Context(), runner.Limits{}, run)
+		record := w.Run(t.Context(), runner.Limits{}, run)
 		require.NotEqual(t, "lost", record.Reason)
 		require.NotEqual(t, "Panic", record.ErrorType, record.ErrorMessage)
 	})

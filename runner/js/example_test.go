@@ -61,7 +61,7 @@ func ExampleNew() {
 	}
 
 	r := runner.New(runner.Config{Engine: js.New(js.Config{})})
-	outcome := r.Run(ctx, socket, claimed.Runs[0].ID, claimed.Runs[0].Token)
+	outcome := r.Run(ctx, ctx, socket, runner.Claimed{ID: claimed.Runs[0].ID, Token: claimed.Runs[0].Token})
 	record, _ := server.Inspect(outcome.RunID)
 	fmt.Println(outcome.Reason, string(record.FinalState))
 	// Output:

@@ -90,7 +90,7 @@ func compileJob(job *runner.Job, common compile.Adaptor) (*node, error) {
 		return n, nil
 	}
 	source := compile.Job{Name: job.Label(), Body: job.Body}
-	if name, _ := splitAdaptor(job.Adaptor); name == commonAdaptor {
+	if name, _ := runner.SplitAdaptor(job.Adaptor); name == commonAdaptor {
 		source.Adaptors = []compile.Adaptor{common}
 	}
 	var err error

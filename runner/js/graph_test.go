@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/internal/runtest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
 )
@@ -42,7 +43,7 @@ func workflow(edges []string, members ...string) mockserver.Run {
 		}
 		links = append(links, fmt.Sprintf(`{"id":"e%d",%q:%q,"target_job_id":%q,"condition":%q}`, i, source, from, to, condition))
 	}
-	plan := fmt.Sprintf(`{"id":%q,"jobs":[%s],"edges":[%s]`, newRunID(), strings.Join(jobs, ","), strings.Join(links, ","))
+	plan := fmt.Sprintf(`{"id":%q,"jobs":[%s],"edges":[%s]`, runtest.NewID(), strings.Join(jobs, ","), strings.Join(links, ","))
 	for _, member := range members {
 		plan += "," + member
 	}
@@ -85,10 +86,10 @@ func TestTheGraphIsFollowed(t *testing.T) {
 		{name: "an expression on a trigger", edges: []string{"trigger>a state?.data", "trigger>b !state"}, members: []string{trigger}, steps: "b", want: `{"data":{},"path":"b "}`},
 		{name: "nothing follows the trigger", edges: []string{"trigger>a false"}, members: []string{trigger}, steps: "", want: `{}`},
 	}
-	w := newWire(t)
+	w := runtest.New(t, New(Config{}))
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			record := w.run(t.Context(), runner.Limits{}, workflow(tt.edges, tt.members...))
+			record := w.Run(t.Context(), runner.Limits{}, workflow(tt.edges, tt.members...))
 			require.Equal(t, "success", record.Reason, record.ErrorMessage)
 			require.Equal(t, tt.steps, started(t, record))
 			require.JSONEq(t, tt.want, string(record.FinalState))
@@ -113,10 +114,10 @@ func TestAPlanThatCannotBeFollowed(t *testing.T) {
 		{name: "condition that throws", edges: []string{"a>b state.x.y"}, kind: "EdgeConditionError", message: "Cannot read properties of undefined (reading 'y')", steps: "a"},
 		{name: "condition that throws a string", edges: []string{"a>b (() => { throw 'text'; })()"}, kind: "EdgeConditionError", message: "text", steps: "a"},
 	}
-	w := newWire(t)
+	w := runtest.New(t, New(Config{}))
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			record := w.run(t.Context(), runner.Limits{}, workflow(tt.edges, tt.members...))
+			record := w.Run(t.Context(), runner.Limits{}, workflow(tt.edges, tt.members...))
 			require.Equal(t, []string{"crash", tt.kind, tt.message}, []string{record.Reason, record.ErrorType, record.ErrorMessage})
 			require.Equal(t, tt.steps, started(t, record))
 		})
@@ -128,8 +129,8 @@ func TestStepsShareTheStateOnly(t *testing.T) {
 	jobs := `[
 		{"id":"a","body":"export default [s => { globalThis.leak = 1; Array.prototype.leak = 2; s.when = new Date(0); return s; }]"},
 		{"id":"b","body":"export default [s => ({ leak: typeof leak, array: [].leak, when: s.when })]"}]`
-	run := mockserver.Run{Plan: json.RawMessage(`{"id":"` + newRunID() + `","jobs":` + jobs + `,"edges":[{"id":"e","source_job_id":"a","target_job_id":"b","condition":"Array.prototype.leak === undefined"}]}`)}
-	record := newWire(t).run(t.Context(), runner.Limits{}, run)
+	run := mockserver.Run{Plan: json.RawMessage(`{"id":"` + runtest.NewID() + `","jobs":` + jobs + `,"edges":[{"id":"e","source_job_id":"a","target_job_id":"b","condition":"Array.prototype.leak === undefined"}]}`)}
+	record := runtest.New(t, New(Config{})).Run(t.Context(), runner.Limits{}, run)
 	require.JSONEq(t, `{"leak":"undefined","when":"1970-01-01T00:00:00.000Z"}`, string(record.FinalState), record.ErrorMessage)
 }
 
@@ -142,7 +143,7 @@ func TestTheInputOfAStep(t *testing.T) {
 		{name: "a credential", input: `{"configuration":{"a":1,"b":1}}`, credential: `{"b":2}`, want: `{"configuration":{"a":1,"b":2},"data":{}}`},
 		{name: "a credential that is no object", credential: `"text"`, want: `{"configuration":{},"data":{}}`},
 	}
-	w := newWire(t)
+	w := runtest.New(t, New(Config{}))
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			job := `{"id":"a","body":"export default [s => ({ seen: JSON.stringify(s) })]"`
@@ -154,11 +155,11 @@ func TestTheInputOfAStep(t *testing.T) {
 				job += `,"credential":"c"`
 				run.Credentials = map[string]json.RawMessage{"c": json.RawMessage(tt.credential)}
 			}
-			run.Plan = json.RawMessage(`{"id":"` + newRunID() + `","jobs":[` + job + `}]}`)
+			run.Plan = json.RawMessage(`{"id":"` + runtest.NewID() + `","jobs":[` + job + `}]}`)
 			if tt.input != "" {
 				run.Dataclip = json.RawMessage(tt.input)
 			}
-			record := w.run(t.Context(), runner.Limits{}, run)
+			record := w.Run(t.Context(), runner.Limits{}, run)
 			var state struct{ Seen string }
 			require.NoError(t, json.Unmarshal(record.FinalState, &state), record.ErrorMessage)
 			require.JSONEq(t, tt.want, state.Seen)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/internal/runtest"
 	"github.com/phxworker/phxworker/runner"
 )
 
@@ -76,7 +77,7 @@ func TestHostileJobs(t *testing.T) {
 		{name: "Object.prototype polluted", body: `for (const k of ['get', 'set', 'value', 'adaptor', 'globals', 'errors', 'message', 'then']) Object.defineProperty(Object.prototype, k, { __proto__: null, get() { return undefined; }, set() {}, configurable: true }); fn(s => s)`, reason: "success"},
 		{name: "globals frozen", body: `const frozen = Object.freeze(globalThis); fn(s => { console.log(typeof Buffer); return s; })`, reason: "success"},
 	}
-	w := newWire(t)
+	w := runtest.New(t, New(Config{}))
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -89,11 +90,21 @@ func TestHostileJobs(t *testing.T) {
 				limits.RunTimeout = 2 * time.Minute // never reached, on however slow a machine
 			}
 			var log bytes.Buffer
-			w.logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
-			record := w.run(ctx, limits, oneJob(tt.body))
+			w.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
+			record := w.Run(ctx, limits, runtest.OneJob(tt.body))
 			require.Equal(t, tt.reason, record.Reason, "%s: %s", record.ErrorType, record.ErrorMessage)
 			require.Equal(t, tt.kind, record.ErrorType, record.ErrorMessage)
 			require.Empty(t, log.String(), "the runner had to go on without the engine")
 		})
 	}
+}
+
+// Guards against JSON that is valid, and that Phoenix drops the connection over,
+// with all the runs on it: half of a surrogate pair.
+func TestHalvesOfSurrogatesDoNoHarm(t *testing.T) {
+	w := runtest.New(t, New(Config{}))
+	record := w.Job(`fn(s => { console.log('a\ud800b'); return { ...s, data: { '\udc00': 'x\ud800' } }; })`)
+	require.Equal(t, "success", record.Reason, record.ErrorMessage)
+	require.Equal(t, []string{"\"a\uFFFDb\""}, runtest.Lines(t, record, "JOB"))
+	require.JSONEq(t, "{\"data\":{\"\uFFFD\":\"x\uFFFD\"}}", string(record.FinalState))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/internal/runtest"
 	"github.com/phxworker/phxworker/runner"
 )
 
@@ -28,7 +29,7 @@ func TestMemoryStaysFlat(t *testing.T) {
 		`fn(async s => { await new Promise(r => setTimeout(r, 0)); return { ...s, b: Buffer.from('x'), n: (1.5).toLocaleString() }; })`,
 		`fn(s => { const a = []; for (;;) a.push({}); })`,
 	}
-	w := newWire(t)
+	w := runtest.New(t, New(Config{}))
 	execute := func(rounds int) {
 		for range rounds {
 			for i, body := range jobs {
@@ -36,9 +37,9 @@ func TestMemoryStaysFlat(t *testing.T) {
 				if i == len(jobs)-1 {
 					limits.MemoryMB = 1
 				}
-				run := oneJob(body)
+				run := runtest.OneJob(body)
 				run.Dataclip = []byte(typicalInput)
-				w.run(t.Context(), limits, run)
+				w.Run(t.Context(), limits, run)
 			}
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/internal/runtest"
 )
 
 // The globals that jobs know from Node; the values are what Node has.
@@ -23,10 +25,10 @@ func TestGlobals(t *testing.T) {
 		{name: "crypto", expression: `[crypto.randomUUID().length, crypto.getRandomValues(new Uint8Array(4)).length]`, want: `[36,4]`},
 		{name: "not there", expression: `[typeof process, typeof require, typeof module, typeof fetch, typeof std, typeof os, typeof __host, typeof __native, typeof __adaptor]`, want: `["undefined","undefined","undefined","undefined","undefined","undefined","undefined","undefined","undefined"]`},
 	}
-	w := newWire(t)
+	w := runtest.New(t, New(Config{}))
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			record := w.job(`fn(() => ({ is: ` + tt.expression + ` }))`)
+			record := w.Job(`fn(() => ({ is: ` + tt.expression + ` }))`)
 			require.Equal(t, "success", record.Reason, record.ErrorMessage)
 			require.JSONEq(t, `{"is":`+tt.want+`}`, string(record.FinalState))
 		})

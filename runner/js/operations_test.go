@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/internal/runtest"
 	"github.com/phxworker/phxworker/runner"
 )
 
@@ -44,14 +45,14 @@ func TestOperations(t *testing.T) {
 		{name: "promise chain", body: `fn(async () => ({ n: 1 })).then(s => ({ n: s.n + 1 })).then(s => ({ n: s.n * 10 }))`, want: `{"n":20}`},
 		{name: "promise chain with catch", body: `fn(async () => { throw new Error('no'); }).catch((error, s) => ({ ...s, caught: error.message }))`, want: `{"data":{},"caught":"no"}`},
 	}
-	w := newWire(t)
+	w := runtest.New(t, New(Config{}))
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			run := oneJob(tt.body)
+			run := runtest.OneJob(tt.body)
 			if tt.input != "" {
 				run.Dataclip = json.RawMessage(`{"data":` + tt.input + `}`)
 			}
-			record := w.run(t.Context(), runner.Limits{}, run)
+			record := w.Run(t.Context(), runner.Limits{}, run)
 			require.Equal(t, "success", record.Reason, record.ErrorMessage)
 			require.JSONEq(t, tt.want, string(record.FinalState))
 		})
@@ -67,13 +68,13 @@ func TestOperationsThatFail(t *testing.T) {
 		{name: "a path that is none", body: `fn(sourceValue('$.a[?'))`, kind: "AdaptorError", message: `"$.a[?" is not a path: unexpected end`},
 		{name: "a CSV that is none", body: `parseCsv('a,b\n"x')`, kind: "AdaptorError", message: "Quote Not Closed: the parsing is finished with an opening quote at line 2"},
 		{name: "a row that is too short", body: `parseCsv('a,b\nx')`, kind: "AdaptorError", message: "Invalid Record Length: columns length is 2, got 1 on record 1"},
-		{name: "http", body: `http.get('https://example.org')`, kind: "JobError", message: "http.get() is not one of the basic operations; this job needs the OpenFn engine (ws-worker)"},
-		{name: "dates", body: `fn(() => dateFns.addDays(new Date(), 1))`, kind: "AdaptorError", message: "dateFns.addDays() is not one of the basic operations; this job needs the OpenFn engine (ws-worker)"},
+		{name: "http", body: `http.get('https://example.org')`, kind: "JobError", message: "http.get() is not one of the basic operations; this job needs the OpenFn engine (--engine auto or openfn)"},
+		{name: "dates", body: `fn(() => dateFns.addDays(new Date(), 1))`, kind: "AdaptorError", message: "dateFns.addDays() is not one of the basic operations; this job needs the OpenFn engine (--engine auto or openfn)"},
 	}
-	w := newWire(t)
+	w := runtest.New(t, New(Config{}))
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			record := w.job(tt.body)
+			record := w.Job(tt.body)
 			require.Equal(t, []string{"fail", tt.kind, tt.message}, []string{record.Reason, record.ErrorType, record.ErrorMessage})
 		})
 	}
@@ -98,13 +99,13 @@ func TestPaths(t *testing.T) {
 		{path: "$.data.nothing.at.all", want: `[]`},
 		{path: "$.data.store.book.length", want: `[3]`},
 	}
-	w := newWire(t)
+	w := runtest.New(t, New(Config{}))
 	for _, tt := range tests {
 		t.Run(tt.path, func(t *testing.T) {
 			path, _ := json.Marshal(tt.path)
-			run := oneJob(`fn(s => ({ found: source(` + string(path) + `)(s) }))`)
+			run := runtest.OneJob(`fn(s => ({ found: source(` + string(path) + `)(s) }))`)
 			run.Dataclip = json.RawMessage(`{"data":` + input + `}`)
-			record := w.run(t.Context(), runner.Limits{}, run)
+			record := w.Run(t.Context(), runner.Limits{}, run)
 			require.JSONEq(t, `{"found":`+tt.want+`}`, string(record.FinalState), record.ErrorMessage)
 		})
 	}

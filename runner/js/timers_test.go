@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/internal/runtest"
 	"github.com/phxworker/phxworker/runner"
 )
 
@@ -30,13 +31,13 @@ func TestTimers(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWire(t)
+				w := runtest.New(t, New(Config{}))
 				begin := time.Now()
-				record := w.run(t.Context(), runner.Limits{}, oneJob(tt.body))
+				record := w.Run(t.Context(), runner.Limits{}, runtest.OneJob(tt.body))
 				require.Equal(t, "success", record.Reason, record.ErrorMessage)
 				require.JSONEq(t, tt.want, string(record.FinalState))
 				require.Equal(t, tt.took, time.Since(begin))
-				require.Empty(t, lines(t, record, "JOB"))
+				require.Empty(t, runtest.Lines(t, record, "JOB"))
 			})
 		})
 	}
@@ -44,9 +45,9 @@ func TestTimers(t *testing.T) {
 
 func TestTheTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		record := newWire(t).run(t.Context(), runner.Limits{RunTimeout: 90 * time.Second}, oneJob(`fn(() => { console.log('waiting'); return new Promise(() => {}); })`))
+		record := runtest.New(t, New(Config{})).Run(t.Context(), runner.Limits{RunTimeout: 90 * time.Second}, runtest.OneJob(`fn(() => { console.log('waiting'); return new Promise(() => {}); })`))
 		require.Equal(t, []string{"kill", "TimeoutError", "Workflow failed to return within 90000ms"}, []string{record.Reason, record.ErrorType, record.ErrorMessage})
-		require.Equal(t, []string{`"waiting"`}, lines(t, record, "JOB"))
+		require.Equal(t, []string{`"waiting"`}, runtest.Lines(t, record, "JOB"))
 	})
 }
 
@@ -60,7 +61,7 @@ func TestCancellation(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				record := newWire(t).run(ctx, runner.Limits{}, oneJob(body))
+				record := runtest.New(t, New(Config{})).Run(ctx, runner.Limits{}, runtest.OneJob(body))
 				require.Equal(t, "cancel", record.Reason, record.ErrorMessage)
 			})
 		})

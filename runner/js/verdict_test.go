@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/internal/runtest"
 )
 
 // An error is reported with its place in the job as its user wrote it, however
@@ -20,10 +22,10 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 		{name: "in a lazy argument", body: "log($.a.b.c);", line: 1, column: 9},
 		{name: "behind a function that is bounded", body: "fn(s => [1].map(x =>\n  s.a.b));", line: 2, column: 6},
 	}
-	w := newWire(t)
+	w := runtest.New(t, New(Config{}))
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			record := w.job(tt.body)
+			record := w.Job(tt.body)
 			require.Equal(t, "RuntimeError", record.ErrorType, record.ErrorMessage)
 			var state struct {
 				Errors map[string]struct {
@@ -64,16 +66,16 @@ func TestVerdicts(t *testing.T) {
 		{name: "an export that is no list", body: `export default {}`, reason: "crash", kind: "RuntimeCrash", message: "InvalidExportsError: Invalid exports in job expression: exports must be an array"},
 		{name: "BigInt", body: `fn(() => ({ n: 2n ** 64n, d: { list: [1n] } }))`, reason: "success"},
 	}
-	w := newWire(t)
+	w := runtest.New(t, New(Config{}))
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			record := w.job(tt.body)
+			record := w.Job(tt.body)
 			require.Equal(t, []string{tt.reason, tt.kind, tt.message}, []string{record.Reason, record.ErrorType, record.ErrorMessage})
 		})
 	}
 }
 
 func TestAStateThatIsNotFitForJSON(t *testing.T) {
-	record := newWire(t).job(`fn(s => { s.n = 2n ** 64n; s.d = { list: [1n, s.data] }; s.self = s; return s; })`)
+	record := runtest.New(t, New(Config{})).Job(`fn(s => { s.n = 2n ** 64n; s.d = { list: [1n, s.data] }; s.self = s; return s; })`)
 	require.JSONEq(t, `{"data":{},"n":"18446744073709551616","d":{"list":["1",{}]},"self":"[Circular]"}`, string(record.FinalState))
 }

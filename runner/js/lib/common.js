@@ -158,7 +158,7 @@ const assert = (condition, message) => state => {
 const validate = (schema = 'schema', data = 'data') => state => {
   const rules = fromState(schema, state);
   if (typeof rules === 'string') {
-    throw new Error('validate() can take a schema from the state or as an object; for one at a URL, this job needs the OpenFn engine (ws-worker)');
+    throw new Error('validate() can take a schema from the state or as an object; for one at a URL, this job needs the OpenFn engine (--engine auto or openfn)');
   }
   const value = fromState(data, state);
   const errors = load('schema').check(rules, value);
@@ -229,7 +229,7 @@ function elsewhere(name) {
     get(_, key) {
       if (typeof key === 'symbol' || key === 'then') return undefined;
       return () => {
-        throw new Error(`${name}.${key}() is not one of the basic operations; this job needs the OpenFn engine (ws-worker)`);
+        throw new Error(`${name}.${key}() is not one of the basic operations; this job needs the OpenFn engine (--engine auto or openfn)`);
       };
     },
   });

@@ -1,0 +1,49 @@
+package recorded
+
+// differences are the recorded runs that come to something else, and why, by
+// engine. docs/compatibility.md lists the same.
+var differences = map[string]map[string]string{
+	"js": {
+		"common-cursor-format-throws": namedFunction,
+		"err-in-async-function":       namedFunction,
+		"err-in-function-reference":   namedFunction,
+		"err-in-function-type":        namedFunction,
+		"err-in-method":               namedFunction,
+		"err-named-operation":         namedFunction,
+		"err-stack-overflow":          namedFunction,
+		"graph-diamond":               joined,
+		"log-class-hangs":             "a function or class that is logged arrives as null; OpenFn's engine hangs",
+		"log-function-hangs":          "a function or class that is logged arrives as null; OpenFn's engine hangs",
+		"log-errors":                  "every error that is logged arrives with its name and message, not only those of class Error",
+		"log-bigint":                  bigInt,
+		"log-console-missing":         "the console has no methods of the engine's own logger",
+		"cred-leak":                   scrubbed,
+		"state-return-number":         wrapped,
+		"state-return-string":         wrapped,
+		"js-bigint-literal":           laterSyntax,
+		"js-class-field-instance":     laterSyntax,
+		"js-numeric-separator":        laterSyntax,
+		"js-regex-flag-v":             laterSyntax,
+	},
+	"openfn": {
+		"cred-leak":               scrubbed,
+		"graph-diamond":           joined,
+		"js-bigint-literal":       laterSyntax,
+		"js-buffer":               "an error of the sandbox is a JobError; in the recording, OpenFn's runtime took itself for an adaptor because of the folder it lay in",
+		"js-class-field-instance": laterSyntax,
+		"js-numeric-separator":    laterSyntax,
+		"js-regex-flag-v":         laterSyntax,
+		"log-bigint":              bigInt,
+		"state-return-number":     wrapped,
+		"state-return-string":     wrapped,
+	},
+}
+
+const (
+	joined        = "a step where branches join names the dataclip that it was given, not that of the last branch"
+	scrubbed      = "secrets of credentials are replaced by *** in log lines"
+	bigInt        = "a BigInt arrives as its digits; OpenFn's engine replaces the whole line by a note"
+	namedFunction = "an error keeps its type wherever in the job's own code it is thrown; with OpenFn's engine a named function makes it an AdaptorError"
+	wrapped       = `a final state that is no object is sent as {"value": …}; Lightning loses a run that ends with anything else`
+	laterSyntax   = "syntax that OpenFn's compiler refuses is accepted"
+)

@@ -1,0 +1,62 @@
+package recorded
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/internal/runtest"
+	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/js"
+	"github.com/phxworker/phxworker/runner/openfn"
+)
+
+// engine is one that the recordings are held against.
+type engine struct {
+	name string
+	make func(t *testing.T) runner.Engine
+	// applies says which recordings are for it.
+	applies func(recordedRun) bool
+	// minimum is the share of them that must come to the same.
+	minimum float64
+}
+
+var engines = []engine{
+	{
+		name:    "js",
+		make:    func(*testing.T) runner.Engine { return js.New(js.Config{}) },
+		minimum: 0.90,
+		applies: func(r recordedRun) bool {
+			slow := r.Name == "err-memory" || r.Name == "state-over-engine-limit" // take minutes under the race detector
+			return r.Category != "http" && (!slow || !raceEnabled)
+		},
+	},
+	{
+		name:    "openfn",
+		make:    newOpenFn,
+		minimum: 0.95,
+		applies: func(recordedRun) bool { return true },
+	},
+}
+
+func newOpenFn(t *testing.T) runner.Engine {
+	if raceEnabled {
+		t.Skip("the race detector sees nothing of what happens in Node; package openfn has its own tests")
+	}
+	runtest.Need(t, "node", "npm")
+	e, err := openfn.New(openfn.Config{RepoDir: t.TempDir(), Spares: 2})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	return e
+}
+
+func engineNamed(t *testing.T, name string) engine {
+	t.Helper()
+	for _, e := range engines {
+		if e.name == name {
+			return e
+		}
+	}
+	t.Fatalf("docs/compatibility.md speaks of an engine %q", name)
+	return engine{}
+}

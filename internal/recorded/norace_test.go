@@ -1,0 +1,5 @@
+//go:build !race
+
+package recorded
+
+const raceEnabled = false

@@ -1,0 +1,106 @@
+package recorded
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"go.uber.org/goleak"
+
+	"github.com/phxworker/phxworker/internal/runtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestRecordedRuns executes each recorded run with each engine that it applies
+// to, compares all but the engines' own log lines, and prints how it went.
+func TestRecordedRuns(t *testing.T) {
+	files, err := filepath.Glob("testdata/runs/*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, e := range engines {
+		t.Run(e.name, func(t *testing.T) {
+			w := runtest.New(t, e.make(t))
+			web := newWebServer(t)
+			same, executed, met := 0, 0, make(map[string]bool)
+			for _, file := range files {
+				recorded := readRecorded(t, file, web)
+				if !e.applies(recorded) {
+					continue
+				}
+				executed++
+				met[recorded.Name] = true
+				reason, documented := differences[e.name][recorded.Name]
+				difference := differenceTo(w, recorded)
+				verdict := "same"
+				switch {
+				case difference == "" && !documented:
+					same++
+				case difference == "":
+					verdict = "SAME, but documented to differ"
+					t.Errorf("%s no longer differs; take it from the list: %s", recorded.Name, reason)
+				case documented:
+					verdict = "differs as documented: " + reason
+				default:
+					verdict = "DIFFERS"
+					t.Errorf("%s differs:\n%s", recorded.Name, difference)
+				}
+				t.Logf("%-40s %s", recorded.Name, verdict)
+			}
+			for name := range differences[e.name] {
+				require.True(t, met[name] || raceEnabled, "%s is documented to differ, but there is no such recording", name)
+			}
+			t.Logf("%s: %d of %d recorded runs come to the same", e.name, same, executed)
+			require.GreaterOrEqual(t, float64(same), e.minimum*float64(executed))
+		})
+	}
+}
+
+// differenceTo executes what was recorded, and returns the first difference, ""
+// if there is none.
+func differenceTo(w *runtest.Bench, recorded recordedRun) string {
+	got := replay(w, recorded)
+	want := recorded.Expect
+	normalise(&want)
+	normalise(&got)
+	forgetLatest(&want, &got)
+	if want.Reason == "kill" {
+		dropLost(&want, &got)
+	}
+	return compare(want, got)
+}
+
+// docs/compatibility.md has a row for each difference, and no other.
+func TestTheDocumentedDifferences(t *testing.T) {
+	page, err := os.ReadFile("../../docs/compatibility.md")
+	require.NoError(t, err)
+	files, err := filepath.Glob("testdata/runs/*.json")
+	require.NoError(t, err)
+	parts := regexp.MustCompile(`(?m)^## The engine (\w+)`).FindAllStringSubmatchIndex(string(page), -1)
+	require.Len(t, parts, len(engines))
+	for i, part := range parts {
+		end := len(page)
+		if i+1 < len(parts) {
+			end = parts[i+1][0]
+		}
+		name, text := string(page[part[2]:part[3]]), string(page[part[0]:end])
+		documented := make(map[string]string)
+		for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (.+) \\|$").FindAllStringSubmatch(text, -1) {
+			documented[row[1]] = row[2]
+		}
+		require.Equal(t, differences[name], documented)
+		applies := 0
+		for _, file := range files {
+			if engineNamed(t, name).applies(readRecorded(t, file, &webServer{})) || raceEnabled {
+				applies++
+			}
+		}
+		if !raceEnabled {
+			require.Contains(t, text, fmt.Sprintf("**%d of %d come to the same**", applies-len(differences[name]), applies))
+		}
+	}
+}

@@ -1,0 +1,146 @@
+// Package runtest executes plans with an engine, for tests of engines: the real
+// runner takes them from a mock server, in memory. What a test asserts is what
+// this server recorded.
+package runtest
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/internal/wstest"
+	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/runner"
+)
+
+// Bench is a mock Lightning, a socket to it, and an engine. Run may be called
+// concurrently.
+type Bench struct {
+	Server *mockserver.Server
+	// Engine may be changed between runs.
+	Engine runner.Engine
+	// Logger is the runner's; nil for none.
+	Logger *slog.Logger
+
+	// T is who fails. It may be changed between runs.
+	T testing.TB
+
+	socket *channel.Socket
+	queue  *channel.Topic
+}
+
+// New returns a Bench, which ends with the test.
+func New(t testing.TB, engine runner.Engine) *Bench {
+	t.Helper()
+	server, err := mockserver.New(mockserver.Config{OpaqueTokens: true, WakeDebounce: 24 * time.Hour, KeepRuns: 10, TranscriptLimit: -1})
+	require.NoError(t, err)
+	listener := wstest.Serve(t, server)
+	b := &Bench{T: t, Server: server, Engine: engine}
+	b.socket, err = channel.Open(channel.Config{
+		URL:     "ws://lightning.test/worker",
+		NetDial: listener.DialContext,
+		Params: func(context.Context) (url.Values, error) {
+			claims := jwt.MapClaims{"iss": "urn:openfn:worker", "iat": time.Now().Unix(), "worker_id": "test"}
+			token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte(server.Secret()))
+			return url.Values{"token": {token}}, err
+		},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, b.socket.Close())
+		require.NoError(t, server.Close())
+	})
+	b.queue, err = b.socket.Join(t.Context(), "worker:queue", map[string]int{"capacity": 1})
+	require.NoError(t, err)
+	return b
+}
+
+// Run executes a plan, and returns what the server recorded. The end of ctx stops
+// the run, which is reported all the same.
+func (b *Bench) Run(ctx context.Context, limits runner.Limits, run mockserver.Run) mockserver.RunRecord {
+	b.T.Helper()
+	run.Queue = "manual"
+	require.NoError(b.T, b.Server.Enqueue(run))
+	reply, err := b.queue.Push(b.T.Context(), "claim", map[string]any{"demand": 1, "worker_name": nil})
+	require.NoError(b.T, err)
+	var body struct{ Runs []struct{ ID, Token string } }
+	require.NoError(b.T, reply.Decode(&body))
+	require.Len(b.T, body.Runs, 1)
+	r := runner.New(runner.Config{Engine: b.Engine, Limits: limits, Logger: b.Logger})
+	outcome := r.Run(ctx, b.T.Context(), b.socket, runner.Claimed{ID: body.Runs[0].ID, Token: body.Runs[0].Token})
+	require.NoError(b.T, outcome.Err)
+	record, ok := b.Server.Inspect(body.Runs[0].ID)
+	require.True(b.T, ok)
+	return record
+}
+
+// Need skips the test where one of the programs is not installed, except in CI.
+func Need(t testing.TB, programs ...string) {
+	t.Helper()
+	for _, program := range programs {
+		if _, err := exec.LookPath(program); err != nil {
+			if os.Getenv("CI") != "" {
+				t.Fatalf("%s is missing, and CI must have it", program)
+			}
+			t.Skipf("%s is not installed, and this test needs it", program)
+		}
+	}
+}
+
+// Job executes a plan of one job; see [OneJob].
+func (b *Bench) Job(body string, members ...string) mockserver.RunRecord {
+	b.T.Helper()
+	return b.Run(b.T.Context(), runner.Limits{}, OneJob(body, members...))
+}
+
+// OneJob returns a run with a plan of one job, which is a, of language-common, and
+// further members of the plan given as JSON.
+func OneJob(body string, members ...string) mockserver.Run {
+	code, _ := json.Marshal(body)
+	job := `"jobs":[{"id":"a","adaptor":"@openfn/language-common@3.3.4","body":` + string(code) + `}]`
+	all := append([]string{`"id":"` + NewID() + `"`, job}, members...)
+	return mockserver.Run{Plan: json.RawMessage("{" + strings.Join(all, ",") + "}")}
+}
+
+// Lines returns the log lines of the source, the values of a line as JSON and
+// joined by a space.
+func Lines(t testing.TB, record mockserver.RunRecord, source string) []string {
+	t.Helper()
+	out := []string{}
+	for _, e := range record.Events {
+		var line struct {
+			Source  string
+			Message []json.RawMessage
+		}
+		if e.Event != "run:log" {
+			continue
+		}
+		require.NoError(t, json.Unmarshal(e.Payload, &line))
+		if line.Source != source {
+			continue
+		}
+		var words []string
+		for _, m := range line.Message {
+			words = append(words, string(m))
+		}
+		out = append(out, strings.Join(words, " "))
+	}
+	return out
+}
+
+// NewID returns the id of a run that no other has.
+func NewID() string { return "run-" + strconv.FormatUint(ids.Add(1), 10) }
+
+var ids atomic.Uint64

@@ -1,0 +1,124 @@
+package command
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/phxworker/phxworker/runner"
+)
+
+// Config says what the processes of a [Pool] are. All but Args may be left zero.
+type Config struct {
+	// Args are the program and its arguments. A program without a slash is
+	// looked up in the PATH of the worker. Processes have a working folder of
+	// their own, so a relative path of a file that exists is made absolute.
+	Args []string
+	// Env is the environment of the processes, as "key=value", besides TMPDIR
+	// and HOME, which are their own. Defaults to PATH, LANG, LC_ALL and TZ of
+	// the worker; its other variables are never passed on.
+	Env []string
+	// Grant returns further arguments, to be placed right behind the program,
+	// that depend on the temporary folder of the process. Defaults to none.
+	Grant func(tmp string) []string
+	// Spares is how many processes are kept ready, from the first run on.
+	// Defaults to 0.
+	Spares int
+	// SpareIdle is how long processes without a run are kept after the last run
+	// of the pool. Defaults to 1 min.
+	SpareIdle time.Duration
+	// Runs is how many runs a process executes before it is replaced. With more
+	// than one, what a run leaves in the process is there for the next.
+	// Defaults to 1.
+	Runs int
+	// CancelGrace is how long a process has to end a run by itself once it was
+	// told to, and to exit at the end of its input. Defaults to 2 s; negative for
+	// none.
+	CancelGrace time.Duration
+	// StartTimeout is how long a process may take until it is ready. Defaults
+	// to 30 s.
+	StartTimeout time.Duration
+	// MaxLine is the longest message of a process, in bytes; a longer one ends
+	// its run. Defaults to 64 MiB.
+	MaxLine int
+	// Died says what it means that a process exits in the middle of a run.
+	// Where it is nil or returns nil, the run is a Crash of type ExitError.
+	Died func(Exit) *runner.Failure
+	// Logger defaults to one that discards.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.Env == nil {
+		c.Env = Environment()
+	}
+	if c.SpareIdle == 0 {
+		c.SpareIdle = time.Minute
+	}
+	c.Runs = max(c.Runs, 1)
+	if c.CancelGrace == 0 {
+		c.CancelGrace = 2 * time.Second
+	}
+	if c.StartTimeout == 0 {
+		c.StartTimeout = 30 * time.Second
+	}
+	if c.MaxLine == 0 {
+		c.MaxLine = 64 << 20
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Environment returns what [Config.Env] defaults to, and the variables named
+// besides, each if the worker has it.
+func Environment(besides ...string) []string {
+	env := []string{}
+	for _, key := range append([]string{"PATH", "LANG", "LC_ALL", "TZ"}, besides...) {
+		if value, found := os.LookupEnv(key); found {
+			env = append(env, key+"="+value)
+		}
+	}
+	return env
+}
+
+// resolve returns the path of the program, and the arguments as a process with
+// another working folder needs them.
+func resolve(args []string) (program string, absolute []string, err error) {
+	if len(args) == 0 || args[0] == "" {
+		return "", nil, &ProgramError{Reason: "none is named"}
+	}
+	program, err = exec.LookPath(args[0])
+	if err == nil {
+		program, err = filepath.Abs(program)
+	}
+	if err != nil {
+		reason := "it cannot be executed: " + err.Error()
+		if strings.Contains(args[0], "/") {
+			if _, statErr := os.Stat(args[0]); os.IsNotExist(statErr) {
+				reason = "there is no such file"
+			}
+		} else {
+			reason = "it is not in the PATH; install it, or name it with its path"
+		}
+		return "", nil, &ProgramError{Program: args[0], Reason: reason}
+	}
+	absolute = slices.Clone(args)
+	for i, arg := range absolute[1:] {
+		if info, err := os.Stat(arg); err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		path, err := filepath.Abs(arg)
+		if err != nil {
+			return "", nil, fmt.Errorf("the argument %q of the engine has no absolute path: %w", arg, err)
+		}
+		absolute[i+1] = path
+	}
+	return program, absolute, nil
+}

@@ -1,0 +1,91 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+
+	"github.com/phxworker/phxworker/runner"
+)
+
+// Engine executes plans with any program that speaks the protocol of
+// docs/engine-protocol.md. It sends the plan as the server gave it.
+type Engine struct{ pool *Pool }
+
+var _ runner.Preparer = (*Engine)(nil)
+
+// New returns an engine with a pool of its own; see [NewPool]. It must be
+// closed.
+func New(cfg Config) (*Engine, error) {
+	pool, err := NewPool(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Engine{pool: pool}, nil
+}
+
+// Prepare returns the versions that the program names. They are known once one
+// of its processes is ready, so the first run waits for that.
+func (e *Engine) Prepare(ctx context.Context, run *runner.Run) (runner.Versions, error) {
+	run.AnnounceLimits()
+	return e.pool.Versions(ctx)
+}
+
+// Execute gives the run to a process; see [Pool.Execute].
+func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, error) {
+	run.AnnounceVersions()
+	req := Request{Run: newRunBody(run), MemoryMB: int(math.Ceil(run.Limits.MemoryMB))}
+	return e.pool.Execute(ctx, run, req)
+}
+
+// Check starts a process, and returns why it is not ready to take a run. The
+// process is kept for the first one.
+func (e *Engine) Check(ctx context.Context) error {
+	_, err := e.pool.Versions(ctx)
+	if failure, ok := errors.AsType[*runner.Failure](err); ok {
+		return errors.New(failure.Message)
+	}
+	return err
+}
+
+// Processes returns how many processes there are; see [Pool.Processes].
+func (e *Engine) Processes() int { return e.pool.Processes() }
+
+// Close ends the processes; see [Pool.Close].
+func (e *Engine) Close() error { return e.pool.Close() }
+
+// runBody is a run as the program gets it.
+type runBody struct {
+	ID          string                     `json:"id"`
+	Plan        json.RawMessage            `json:"plan"`
+	Input       json.RawMessage            `json:"input"`       // null if there is none
+	Credentials map[string]json.RawMessage `json:"credentials"` // by job id
+	Limits      limitsBody                 `json:"limits"`
+	JobLogLevel string                     `json:"job_log_level"`
+}
+
+type limitsBody struct {
+	RunTimeoutMS int64   `json:"run_timeout_ms"`
+	RunMemoryMB  float64 `json:"run_memory_mb"`
+	PayloadMB    float64 `json:"payload_mb"`
+	LogPayloadMB float64 `json:"log_payload_mb"`
+}
+
+func newRunBody(run *runner.Run) runBody {
+	body := runBody{
+		ID: run.ID, Plan: run.Plan.Raw, Input: run.Input, Credentials: make(map[string]json.RawMessage),
+		Limits: limitsBody{
+			RunTimeoutMS: run.Limits.RunTimeout.Milliseconds(), RunMemoryMB: run.Limits.MemoryMB,
+			PayloadMB: run.Limits.PayloadMB, LogPayloadMB: run.Limits.LogPayloadMB,
+		},
+		JobLogLevel: run.Limits.JobLogLevel,
+	}
+	for i := range run.Plan.Jobs {
+		id := run.Plan.Jobs[i].ID
+		if credential := run.Credential(id); credential != nil {
+			body.Credentials[id] = credential
+		}
+	}
+	return body
+}

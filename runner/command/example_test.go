@@ -1,0 +1,78 @@
+package command_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/command"
+)
+
+// The smallest engine there is: a script of the shell, for which the plan does
+// not matter.
+func ExampleNew() {
+	engine, err := command.New(command.Config{Args: []string{"sh", "-c", `
+		echo '{"type": "ready", "versions": {"engine": "sh"}}'
+		read run
+		echo '{"type": "log", "source": "JOB", "message": ["hello from a shell"]}'
+		echo '{"type": "end", "state": {"answer": 42}}'
+	`}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = engine.Close() }()
+
+	server, err := mockserver.Start(mockserver.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = server.Close() }()
+	socket, err := channel.Open(channel.Config{URL: server.URL(), Params: func(context.Context) (url.Values, error) {
+		claims := jwt.MapClaims{"iss": "urn:openfn:worker", "iat": time.Now().Unix(), "worker_id": "example"}
+		token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte(server.Secret()))
+		return url.Values{"token": {token}}, err
+	}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = socket.Close() }()
+
+	err = server.Enqueue(mockserver.Run{Plan: json.RawMessage(`{"id": "run-1", "jobs": [{"id": "a"}]}`), Queue: "manual"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	queue, err := socket.Join(ctx, "worker:queue", map[string]int{"capacity": 1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	reply, err := queue.Push(ctx, "claim", map[string]any{"demand": 1, "worker_name": nil})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var claimed struct{ Runs []struct{ ID, Token string } }
+	if err := reply.Decode(&claimed); err != nil || len(claimed.Runs) == 0 {
+		fmt.Println("nothing to do", err)
+		return
+	}
+
+	r := runner.New(runner.Config{Engine: engine})
+	outcome := r.Run(ctx, ctx, socket, runner.Claimed{ID: claimed.Runs[0].ID, Token: claimed.Runs[0].Token})
+	record, _ := server.Inspect(outcome.RunID)
+	fmt.Println(outcome.Reason, string(record.FinalState))
+	// Output:
+	// success {"answer":42}
+}

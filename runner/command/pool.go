@@ -1,0 +1,192 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/phxworker/phxworker/runner"
+)
+
+// Pool keeps the processes of an engine. It is used concurrently.
+type Pool struct {
+	cfg     Config
+	program string
+	args    []string
+	keeper  *keeper
+	// work counts runs, starts and processes: all that Close waits for.
+	work sync.WaitGroup
+	once sync.Once
+
+	mu       sync.Mutex
+	living   map[*process]bool // those started and not buried
+	notices  map[*runner.Run]*notices
+	idle     []*process // ready and without a run, those that became so first in front
+	waiting  []*waiter  // runs without a process, oldest first
+	attempts []*attempt // processes that are being started, oldest first
+	runs     int        // under way
+	modules  []string   // of the latest request
+	versions runner.Versions
+	keep     bool // spares are kept: there was a run of late
+	held     bool // no spare is started before the keeper's retry
+	pause    *backoff.ExponentialBackOff
+	closed   bool
+}
+
+// NewPool returns a pool that has started no process yet. The error is a
+// [*ProgramError] when the program is not there. The pool must be closed.
+func NewPool(cfg Config) (*Pool, error) {
+	cfg = cfg.withDefaults()
+	program, args, err := resolve(cfg.Args)
+	if err != nil {
+		return nil, err
+	}
+	p := &Pool{
+		cfg: cfg, program: program, args: args, keeper: newKeeper(), living: make(map[*process]bool), notices: make(map[*runner.Run]*notices),
+		pause: backoff.NewExponentialBackOff(
+			backoff.WithInitialInterval(500*time.Millisecond),
+			backoff.WithMaxInterval(time.Minute),
+			backoff.WithMaxElapsedTime(0),
+		),
+	}
+	go p.keeper.run(p.endIdle, p.retry)
+	return p, nil
+}
+
+// Request is what a run asks of its process.
+type Request struct {
+	// Run is sent as the "run" of the run message.
+	Run any
+	// Modules are what the process should have loaded. One that has most of them
+	// is preferred, and new spares load those of the latest request.
+	Modules []string
+	// MemoryMB is by how many MB of 2^20 bytes the resident memory of the process
+	// and its descendants may grow during the run. Beyond, they are killed and
+	// the run is a Kill of type OOMError. 0 is no limit. Only Linux watches it.
+	MemoryMB int
+}
+
+// Execute gives the run to a process and returns when the process has said that
+// it is over, or has died, or ctx has ended and the process is gone. The error is
+// then the cause of ctx, otherwise a [*runner.Failure]; a pool that is closed
+// adds [ErrClosed] to it. ctx is the run's, as a [runner.Engine] gets it, or made
+// from it.
+func (p *Pool) Execute(ctx context.Context, run *runner.Run, req Request) (runner.Result, error) {
+	if !p.enter() {
+		return runner.Result{}, errors.Join(engineFailure(ErrClosed), ErrClosed)
+	}
+	defer p.leave()
+	line, err := encode(struct {
+		Type string `json:"type"`
+		Run  any    `json:"run"`
+	}{"run", req.Run})
+	if err != nil {
+		return runner.Result{}, engineFailure(fmt.Errorf("the run cannot be written as JSON: %w", err))
+	}
+	p.request(req.Modules)
+	proc, err := p.acquire(ctx, req.Modules)
+	if err != nil {
+		return runner.Result{}, err
+	}
+	proc.runs++
+	for _, module := range req.Modules {
+		if !slices.Contains(proc.loaded, module) {
+			proc.loaded = append(proc.loaded, module)
+		}
+	}
+	notices, stop := p.listen(run)
+	defer stop()
+	talk := &talk{cfg: &p.cfg, proc: proc, run: run, notices: notices, steps: make(map[string]*runner.Step), open: make(map[string]bool)}
+	result, err := talk.hold(ctx, line, req.MemoryMB)
+	p.release(proc, talk.clean)
+	return result, err
+}
+
+// Versions returns what the program says that it is, in its first message. It
+// starts a process if there was none yet, which the next run gets.
+func (p *Pool) Versions(ctx context.Context) (runner.Versions, error) {
+	if !p.enter() {
+		return nil, errors.Join(engineFailure(ErrClosed), ErrClosed)
+	}
+	defer p.leave()
+	p.mu.Lock()
+	versions := p.versions
+	p.mu.Unlock()
+	if versions != nil {
+		return versions, nil
+	}
+	proc, err := p.acquire(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	versions = proc.versions
+	p.place(proc)
+	return versions, nil
+}
+
+// Processes returns how many processes there are: with a run, kept ready, or on
+// their way to either, until they have exited. What a process has started itself
+// is not counted.
+func (p *Pool) Processes() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for proc := range p.living {
+		select {
+		case <-proc.exited: // but its output is still read
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// Close ends the processes that have no run, waits for the runs under way, and
+// returns when all processes are gone. To end runs, end their contexts.
+func (p *Pool) Close() error {
+	p.once.Do(func() {
+		p.mu.Lock()
+		p.closed = true
+		p.balanceLocked()
+		p.mu.Unlock()
+		p.endIdle()
+		p.work.Wait()
+		p.keeper.stop()
+	})
+	return nil
+}
+
+// enter counts a run in; it reports false when the pool is closed.
+func (p *Pool) enter() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return false
+	}
+	p.work.Add(1)
+	p.runs++
+	p.keeper.idle.Stop()
+	return true
+}
+
+func (p *Pool) leave() {
+	p.mu.Lock()
+	p.runs--
+	if p.runs == 0 {
+		p.keeper.idle.Reset(p.cfg.SpareIdle)
+	}
+	p.mu.Unlock()
+	p.work.Done()
+}
+
+// request notes what the latest run asks for, and has spares kept from now on.
+func (p *Pool) request(modules []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.modules, p.keep = modules, true
+}

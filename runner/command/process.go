@@ -1,0 +1,243 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/phxworker/phxworker/runner"
+)
+
+// stage is what a process is doing, as far as its messages tell.
+type stage int
+
+const (
+	starting stage = iota // has not said ready
+	idle                  // has no run
+	busy                  // has a run, and has not said end
+)
+
+// process is one of an engine. Two goroutines read its output and a third waits
+// for its death; they end soon after it.
+type process struct {
+	log     *slog.Logger
+	cmd     *exec.Cmd
+	tmp     string
+	maxLine int
+
+	stdin, stdout, stderr *os.File
+
+	versions runner.Versions // set when ready is closed
+	ready    chan struct{}
+	messages chan message  // of the run; closed when there are no more
+	left     chan struct{} // closed when nobody takes messages any more
+	exit     Exit          // set when exited is closed
+	exited   chan struct{}
+	tail     tail
+
+	// Of whoever has the process: the pool while it is idle, then its run.
+	runs   int      // it was given
+	loaded []string // modules that it was told to load, or that its runs needed
+
+	mu     sync.Mutex
+	stage  stage
+	used   bool   // has had a run
+	reused bool   // has had another before
+	fault  string // what it did while it had no run
+	dead   bool   // no signal may be sent any more
+}
+
+// spawn makes a process around a command that has not been started, with a
+// folder of its own. start starts the command.
+func spawn(cfg *Config, program string, args []string, start func(*exec.Cmd) error) (_ *process, err error) {
+	tmp, err := os.MkdirTemp("", "phxworker-engine-")
+	if err == nil {
+		tmp, err = filepath.EvalSymlinks(tmp) // the process may only be allowed its real path
+	}
+	if err != nil {
+		return nil, fmt.Errorf("no folder can be made for it: %w", err)
+	}
+	var in, out, errs pipe
+	defer func() {
+		if err != nil {
+			closeAll(in.r, in.w, out.r, out.w, errs.r, errs.w)
+			removeFolder(tmp)
+		}
+	}()
+	for _, pipe := range []*pipe{&in, &out, &errs} {
+		if pipe.r, pipe.w, err = os.Pipe(); err != nil {
+			return nil, fmt.Errorf("no pipe can be made for it: %w", err)
+		}
+	}
+	argv := []string{args[0]}
+	if cfg.Grant != nil {
+		argv = append(argv, cfg.Grant(tmp)...)
+	}
+	p := &process{
+		log: cfg.Logger, tmp: tmp, maxLine: cfg.MaxLine,
+		cmd: &exec.Cmd{
+			Path: program, Args: append(argv, args[1:]...), Dir: tmp,
+			Env:   append(slices.Clone(cfg.Env), "TMPDIR="+tmp, "HOME="+tmp),
+			Stdin: in.r, Stdout: out.w, Stderr: errs.w, SysProcAttr: ownGroup(),
+		},
+		stdin: in.w, stdout: out.r, stderr: errs.r,
+		ready: make(chan struct{}), messages: make(chan message), left: make(chan struct{}), exited: make(chan struct{}),
+	}
+	if err := start(p.cmd); err != nil {
+		return nil, err
+	}
+	closeAll(in.r, out.w, errs.w)
+	return p, nil
+}
+
+type pipe struct{ r, w *os.File }
+
+// past is a deadline that ends whatever waits for a pipe.
+var past = time.Unix(1, 0)
+
+func closeAll(files ...*os.File) {
+	for _, file := range files {
+		if file != nil {
+			_ = file.Close()
+		}
+	}
+}
+
+// live follows the process until it has exited, nothing of its group is left and
+// its output is read.
+func (p *process) live() {
+	var reading, errReading sync.WaitGroup
+	reading.Go(p.readMessages)
+	errReading.Go(p.readErrors)
+
+	pid := p.cmd.Process.Pid
+	awaitExit(pid)
+	p.mu.Lock()
+	killGroup(pid)
+	p.dead = true
+	p.mu.Unlock()
+	_ = p.cmd.Wait() // says no more than the state
+	killKin(p.tmp)
+
+	// What is in the pipes by now is all there will be.
+	_ = p.stdout.SetReadDeadline(past)
+	_ = p.stderr.SetReadDeadline(past)
+	_ = p.stdin.Close()
+	errReading.Wait()
+	p.exit = exitOf(p.cmd.ProcessState, p.tail.bytes())
+	close(p.exited)
+	removeFolder(p.tmp)
+	reading.Wait()
+}
+
+// kill kills the whole group of the process.
+func (p *process) kill() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.dead {
+		killGroup(p.cmd.Process.Pid)
+	}
+}
+
+// abandon kills the process, and leaves unread what it has to say.
+func (p *process) abandon() {
+	p.kill()
+	close(p.left)
+}
+
+// dismiss lets the process exit by itself, for a while.
+func (p *process) dismiss(grace time.Duration) {
+	if grace <= 0 {
+		p.kill()
+		return
+	}
+	_ = p.stdin.Close()
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-p.exited:
+	case <-timer.C:
+		p.kill()
+	}
+}
+
+// alive reports whether the process is not known to have exited, or to have
+// spoken out of turn.
+func (p *process) alive() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.dead && p.fault == ""
+}
+
+// misspoke returns what the process did while it had no run, empty if nothing.
+func (p *process) misspoke() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fault
+}
+
+// begin tells that what the process says from now on is of a run.
+func (p *process) begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stage, p.reused, p.used = busy, p.used, true
+}
+
+// mayQuote reports whether all that the process wrote to stderr is of the run
+// that it has now. What a run before it wrote may come late, and would be seen in
+// the log of another.
+func (p *process) mayQuote() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.reused
+}
+
+// unused reports whether the process has not had a run yet.
+func (p *process) unused() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.used
+}
+
+// load tells the process to load modules that it has not loaded.
+func (p *process) load(modules []string, timeout time.Duration) error {
+	missing := slices.DeleteFunc(slices.Clone(modules), func(m string) bool { return slices.Contains(p.loaded, m) })
+	if len(missing) == 0 {
+		return nil
+	}
+	p.loaded = append(p.loaded, missing...)
+	line, err := encode(struct {
+		Type    string   `json:"type"`
+		Modules []string `json:"modules"`
+	}{"warm", missing})
+	if err != nil {
+		return err
+	}
+	_ = p.stdin.SetWriteDeadline(time.Now().Add(timeout))
+	if err := p.write(line); err != nil {
+		return err
+	}
+	return p.stdin.SetWriteDeadline(time.Time{})
+}
+
+// write writes a line to the process.
+func (p *process) write(line []byte) error {
+	_, err := p.stdin.Write(line)
+	return err
+}
+
+// encode returns a message for a process: a line of JSON.
+func encode(message any) ([]byte, error) {
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(message)
+	return line.Bytes(), err
+}

@@ -1,0 +1,48 @@
+package js
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/compile"
+)
+
+var _ runner.Accepter = (*Engine)(nil)
+
+// beyond are the parts of the adaptor, and of OpenFn's own engine, that this one
+// does not have. A body may use the words for something else; that it is
+// not accepted then does no harm.
+var beyond = regexp.MustCompile(`\b(http|dateFns|util|collections)\b`)
+
+// Accepts implements [runner.Accepter]: a plan whose jobs need no adaptor but
+// the basic operations of today's language-common. What fails at once, and in the
+// same words as elsewhere, is accepted too.
+func (e *Engine) Accepts(plan *runner.Plan) bool {
+	for i := range plan.Jobs {
+		if job := &plan.Jobs[i]; job.Body != "" && !accepts(job) {
+			return false
+		}
+	}
+	return true
+}
+
+func accepts(job *runner.Job) bool {
+	name, version, err := checkAdaptor(job.Adaptor)
+	if err != nil || (name == commonAdaptor && !strings.HasPrefix(version, "3.")) || beyond.MatchString(job.Body) {
+		return false
+	}
+	if !strings.Contains(job.Body, "import") {
+		return true // without compiling it, which is done again to execute it
+	}
+	module, err := compile.Compile(compile.Job{Body: job.Body})
+	if err != nil {
+		return true
+	}
+	for _, i := range module.Imports {
+		if strings.HasPrefix(i.Module, allowedModules) && i.Module != commonAdaptor && i.Module != runtimeModule {
+			return false
+		}
+	}
+	return true
+}

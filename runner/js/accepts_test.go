@@ -1,0 +1,37 @@
+package js
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/runner"
+)
+
+func TestAccepts(t *testing.T) {
+	common := "@openfn/language-common@3.3.4"
+	tests := []struct {
+		name, adaptor, body string
+		want                bool
+	}{
+		{name: "basic operations", adaptor: common, body: "fn(s => s)", want: true},
+		{name: "latest", adaptor: "@openfn/language-common@latest", body: "fn(s => s)", want: true},
+		{name: "no version", adaptor: "@openfn/language-common", body: "fn(s => s)", want: true},
+		{name: "no adaptor", body: "export default [s => s]", want: true},
+		{name: "no body", adaptor: "@openfn/language-http@7.2.10", want: true},
+		{name: "an adaptor nobody may import", adaptor: "left-pad@1.0.0", body: "fn(s => s)", want: true},
+		{name: "an import nobody may make", adaptor: common, body: "import fs from 'fs'; fn(s => s)", want: true},
+		{name: "what does not parse", adaptor: common, body: "fn(", want: true},
+		{name: "another adaptor", adaptor: "@openfn/language-http@7.2.10", body: "get('/')"},
+		{name: "an older major version", adaptor: "@openfn/language-common@1.15.0", body: "fn(s => s)"},
+		{name: "a later one", adaptor: "@openfn/language-common@4.0.0", body: "fn(s => s)"},
+		{name: "a part that is not here", adaptor: common, body: "fn(s => http.get('/'))"},
+		{name: "another module", adaptor: common, body: "import { get } from '@openfn/language-http'; fn(s => s)"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			plan := &runner.Plan{Jobs: []runner.Job{{ID: "a", Body: "fn(s => s)"}, {ID: "b", Adaptor: tt.adaptor, Body: tt.body}}}
+			require.Equal(t, tt.want, New(Config{}).Accepts(plan))
+		})
+	}
+}

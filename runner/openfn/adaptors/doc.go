@@ -1,0 +1,51 @@
+// Package adaptors is a folder of npm packages: OpenFn's adaptors, and the
+// runtime that executes jobs with them.
+//
+// [Repo.Resolve] returns a package by what a plan calls it, and has npm install
+// it first if it is not there. Versions stand side by side, each in a folder of
+// its own with all that it depends on:
+//
+//	@openfn/language-http@7.2.10/
+//	  node_modules/               as npm made it, without running any script
+//	  bundle-1f0e2d3c/
+//	    prepared.json             what the package exports
+//	    node_modules/@openfn/language-http/
+//	      package.json, index.js  the package to load: an ES module with the same exports
+//	      load.cjs, bundle.js     what it consists of
+//	      bundle-….cache          V8's code cache, see [Repo.WarmCache]
+//
+// # Bundles
+//
+// Most of what a fresh Node costs is finding, reading and compiling the many files
+// of an adaptor. So each package is made into one file by esbuild, and V8's
+// compiled code of it is kept beside. A bundle does what the package does: its
+// names are compared with those of the package, ES modules stay strict code, files
+// find those beside them where npm put them, and native or optional dependencies
+// and those that choose by themselves what to load are loaded from there. A
+// package for which this does not work (or that uses await at its top level)
+// is used as npm installed it. The path of a bundle ends like that of the package,
+// for OpenFn's runtime judges an error by the paths in its stack.
+//
+// A process has one instance of a package, also if it is imported under several
+// queries.
+//
+// # Concurrency
+//
+// An install is shared by all who ask for the package while it runs, and goes on
+// while one of them waits; npm and all its children are killed when none does.
+// Folders get their names when they are complete, so several processes may share
+// a repo and a death leaves nothing half done: of two that were made at the same
+// time, the first stays. What the dead have left is removed after an hour.
+//
+// # Trust
+//
+// Specifiers come from plans. They are checked against npm's grammar and never
+// reach a shell; which packages are allowed is for the caller to say. npm and
+// esbuild have the environment of the worker, where proxies and registries are
+// set, without its WORKER_ variables. Code of packages runs when they are looked
+// into and when caches are made, as it does in jobs: with PATH, the language and
+// the time zone for an environment, and in Node's permission model.
+//
+// Not promised: that packages are ever removed, and that a package is what its
+// name says, which is npm's to check.
+package adaptors

@@ -1,0 +1,237 @@
+package adaptors
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const one = "@openfn/language-one@1.0.0"
+
+func open(t testing.TB, cfg Config) *Repo {
+	t.Helper()
+	if cfg.Dir == "" {
+		cfg.Dir = filepath.Join(t.TempDir(), "not", "there")
+	}
+	r, err := Open(cfg)
+	require.NoError(t, err)
+	return r
+}
+
+// logged are the commands that the fake npm was given.
+func logged(t *testing.T, log string) []string {
+	t.Helper()
+	raw, err := os.ReadFile(log)
+	require.NoError(t, err)
+	return strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n")[:strings.Count(string(raw), "\n")]
+}
+
+// fifo sets a variable to the path of a new pipe.
+func fifo(t *testing.T, variable string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), variable)
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	t.Setenv(variable, path)
+	return path
+}
+
+// names are what is in a folder.
+func names(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestInstallsOnDemandAndOnce(t *testing.T) {
+	log := fakes(t)
+	r := open(t, Config{})
+	var lines []string
+	p, err := r.Resolve(t.Context(), one, func(line string) { lines = append(lines, line) })
+	require.NoError(t, err)
+	dir := filepath.Join(r.Dir(), one, "node_modules", "@openfn", "language-one")
+	require.Equal(t, Package{
+		Name: "@openfn/language-one", Version: "1.0.0", Dir: dir,
+		Entry: filepath.Join(dir, "lib", "index.js"), Exports: []string{"default", "fn"},
+	}, p)
+	require.Len(t, lines, 2)
+	require.Equal(t, "Installing "+one, lines[0])
+	require.Regexp(t, "^Installed "+one+` in \d`, lines[1])
+
+	again, err := open(t, Config{Dir: r.Dir()}).Resolve(t.Context(), one, func(line string) { require.Fail(t, line) })
+	require.NoError(t, err)
+	require.Equal(t, p, again)
+	_, err = r.Resolve(t.Context(), "@openfn/language-one@2.0.0", nil)
+	require.NoError(t, err)
+
+	require.Equal(t, []string{"install " + one, "install esbuild@" + bundlerVersion, "install @openfn/language-one@2.0.0"}, logged(t, log))
+	require.Equal(t, []string{"language-one@1.0.0", "language-one@2.0.0"}, names(t, filepath.Join(r.Dir(), "@openfn")))
+	list, err := r.List()
+	require.NoError(t, err)
+	require.Len(t, list, 3)
+	require.Equal(t, p, list[0])
+	require.Equal(t, "2.0.0", list[1].Version)
+	require.Equal(t, "esbuild", list[2].Name)
+}
+
+func TestARepoThatIsNotThereIsEmpty(t *testing.T) {
+	list, err := open(t, Config{}).List()
+	require.NoError(t, err)
+	require.Empty(t, list)
+}
+
+func TestConcurrentRunsShareAnInstall(t *testing.T) {
+	log := fakes(t)
+	begun, gate := fifo(t, "FAKE_BEGUN"), fifo(t, "FAKE_GATE")
+	r := open(t, Config{})
+	type outcome struct {
+		p   Package
+		err error
+	}
+	out, told := make(chan outcome, 2), make(chan string, 8)
+	for range 2 {
+		go func() {
+			p, err := r.Resolve(t.Context(), one, func(line string) { told <- line })
+			out <- outcome{p, err}
+		}()
+	}
+	_, err := os.ReadFile(begun)
+	require.NoError(t, err)
+	require.Equal(t, "Installing "+one, <-told)
+	require.Equal(t, "Installing "+one, <-told, "both are told")
+	require.NoError(t, os.WriteFile(gate, nil, 0o600))
+	a, b := <-out, <-out
+	require.NoError(t, a.err)
+	require.Equal(t, a, b)
+	require.Equal(t, 1, strings.Count(strings.Join(logged(t, log), "\n"), one))
+}
+
+func TestTheEndOfTheRepoKillsAnInstall(t *testing.T) {
+	fakes(t)
+	begun, held := fifo(t, "FAKE_BEGUN"), fifo(t, "FAKE_HELD")
+	fifo(t, "FAKE_GATE")
+	r := open(t, Config{})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	out := make(chan error)
+	go func() {
+		_, err := r.Resolve(ctx, one, nil)
+		out <- err
+	}()
+	_, err := os.ReadFile(begun)
+	require.NoError(t, err)
+	child, err := os.Open(held) // the child of npm has it open
+	require.NoError(t, err)
+	defer child.Close()
+	cancel(errNobody)
+	require.ErrorIs(t, <-out, errNobody)
+	r.Close()
+	_, err = io.ReadAll(child)
+	require.NoError(t, err, "the child of npm is dead")
+	require.Empty(t, names(t, filepath.Join(r.Dir(), "@openfn")), "nothing half done")
+}
+
+func TestWhoInstalledFirstWins(t *testing.T) {
+	fakes(t)
+	r := open(t, Config{})
+	t.Setenv("FAKE_FIRST", filepath.Join(r.Dir(), one)) // as another process would
+	_, err := r.Resolve(t.Context(), one, nil)
+	require.NoError(t, err)
+	require.FileExists(t, filepath.Join(r.Dir(), one, "theirs"))
+	require.Equal(t, []string{"language-one@1.0.0"}, names(t, filepath.Join(r.Dir(), "@openfn")))
+}
+
+func TestWhatTheDeadHaveLeftIsSwept(t *testing.T) {
+	fakes(t)
+	r := open(t, Config{})
+	scope := filepath.Join(r.Dir(), "@openfn")
+	for name, age := range map[string]time.Duration{"old": 2 * time.Hour, "new": time.Minute} {
+		dir := filepath.Join(scope, unfinished+name)
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, "node_modules"), 0o700))
+		require.NoError(t, os.Chtimes(dir, time.Time{}, time.Now().Add(-age)))
+	}
+	_, err := r.Resolve(t.Context(), one, nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{unfinished + "new", "language-one@1.0.0"}, names(t, scope))
+}
+
+func TestNPMSeesNothingOfTheWorker(t *testing.T) {
+	log := fakes(t)
+	t.Setenv("WORKER_SECRET", "hush")
+	t.Setenv("HTTPS_PROXY", "proxy.example")
+	_, err := open(t, Config{}).Resolve(t.Context(), one, nil)
+	require.NoError(t, err)
+	env, err := os.ReadFile(log + ".env")
+	require.NoError(t, err)
+	require.NotContains(t, string(env), "hush")
+	require.Contains(t, string(env), "HTTPS_PROXY=proxy.example")
+}
+
+func TestWhyAPackageIsNotInstalled(t *testing.T) {
+	tests := []struct {
+		name string
+		env  map[string]string
+		want string
+	}{
+		{
+			"unknown version",
+			map[string]string{"FAKE_STDERR": "npm warn old\nnpm error code ETARGET\nnpm error notarget No matching version found for x.\nnpm error A complete log of this run can be found in: /home/log"},
+			"npm has no such version\nnpm error code ETARGET\nnpm error notarget No matching version found for x.",
+		},
+		{
+			"unknown package",
+			map[string]string{"FAKE_STDERR": "npm error code E404\nnpm error 404\nnpm error 404 Not Found"},
+			"npm knows no such package or version, or may not give it out\nnpm error code E404\nnpm error 404\nnpm error 404 Not Found",
+		},
+		{
+			"no network, older npm",
+			map[string]string{"FAKE_STDERR": "npm ERR! code EAI_AGAIN\nnpm ERR! request failed"},
+			"npm's registry cannot be reached from this worker\nnpm ERR! code EAI_AGAIN\nnpm ERR! request failed",
+		},
+		{"another failure", map[string]string{"FAKE_STDERR": "npm error code EWHATEVER"}, "npm failed\nnpm error code EWHATEVER"},
+		{"broken npm", map[string]string{"FAKE_STDERR": "Segmentation fault"}, "npm failed: exit status 1\nSegmentation fault"},
+		{"killed", map[string]string{"FAKE_SIGNAL": "9"}, "npm failed: signal: killed"},
+		{"another version", map[string]string{"FAKE_INSTALLED": "3.0.0"}, "the folder for adaptors cannot be used: npm installed version 3.0.0"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			fakes(t)
+			for name, value := range tt.env {
+				t.Setenv(name, value)
+			}
+			r := open(t, Config{})
+			_, err := r.Resolve(t.Context(), one, nil)
+			require.Equal(t, &InstallError{Specifier: one, Reason: tt.want}, err)
+			require.EqualError(t, err, "Error installing "+one+": "+tt.want)
+			require.Empty(t, names(t, filepath.Join(r.Dir(), "@openfn")))
+		})
+	}
+}
+
+func TestWithoutNPM(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	for _, specifier := range []string{one, "@openfn/language-one", "@openfn/language-one@latest"} {
+		_, err := open(t, Config{}).Resolve(t.Context(), specifier, nil)
+		var install *InstallError
+		require.ErrorAs(t, err, &install)
+		require.Equal(t, noNPM, install.Reason)
+	}
+}
+
+func TestAFolderThatCannotBeUsed(t *testing.T) {
+	fakes(t)
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err := open(t, Config{Dir: file}).Resolve(t.Context(), one, nil)
+	require.ErrorContains(t, err, "Error installing "+one+": ")
+	require.ErrorContains(t, err, "not a directory")
+}

@@ -1,0 +1,83 @@
+package adaptors
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Package is an installed package.
+type Package struct {
+	Name, Version string
+	// Dir is the folder to load it from. Its package.json has the name and the
+	// version, and says which module it is, in "exports" or "main".
+	Dir string
+	// Entry is the path of that module.
+	Entry string
+	// Exports are the names that the module exports, sorted. Nil if Node cannot
+	// load it.
+	Exports []string
+	// Bundled tells that Dir has a bundle, not what npm installed.
+	Bundled bool
+}
+
+// packageJSON is of npm's file what matters here.
+type packageJSON struct {
+	Name    string          `json:"name"`
+	Version string          `json:"version"`
+	Main    string          `json:"main,omitempty"`
+	Exports json.RawMessage `json:"exports,omitempty"`
+}
+
+// readPackage reads what a folder says of itself.
+func readPackage(dir string) (Package, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, "package.json")) //nolint:gosec // below the folders of the repo
+	if err != nil {
+		return Package{}, err
+	}
+	var p packageJSON
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return Package{}, fmt.Errorf("package.json of %s: %w", filepath.Base(dir), err)
+	}
+	if p.Name == "" || p.Version == "" {
+		return Package{}, errors.New("package.json without a name and a version")
+	}
+	return Package{Name: p.Name, Version: p.Version, Dir: dir, Entry: filepath.Join(dir, p.module())}, nil
+}
+
+// module is what an import of the package loads, relative to its folder.
+func (p *packageJSON) module() string {
+	if target := importTarget(p.Exports); target != "" {
+		return target
+	}
+	if p.Main != "" {
+		return p.Main
+	}
+	return "index.js"
+}
+
+// conditions are those of "exports" that hold for an import in Node. Node takes
+// the first in the order of the file; packages list them in this one.
+var conditions = []string{".", "node", "import", "module-sync", "default"}
+
+// importTarget finds the module in the value of "exports".
+func importTarget(exports json.RawMessage) string {
+	var target string
+	if json.Unmarshal(exports, &target) == nil {
+		return target
+	}
+	var choices map[string]json.RawMessage
+	if json.Unmarshal(exports, &choices) != nil {
+		return ""
+	}
+	for _, condition := range conditions {
+		if choice, ok := choices[condition]; ok {
+			if target := importTarget(choice); target != "" {
+				return target
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,67 @@
+package adaptors
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	// unfinished begins the names of folders that are not complete.
+	unfinished = ".installing-"
+	// staleAfter is how old a folder is that belongs to nobody any more. It is
+	// more than an install may take.
+	staleAfter = time.Hour
+)
+
+// place makes the folder path with fill, which gets a temporary one beside it,
+// for only within a file system a rename is atomic. If path is there when it is
+// complete, another process was first and theirs stays.
+func place(path string, fill func(dir string) error) error {
+	parent := filepath.Dir(path)
+	if err := mkdir(parent); err != nil {
+		return err
+	}
+	sweep(parent)
+	tmp, err := os.MkdirTemp(parent, unfinished+"*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)                      // what is left of it
+	if err := os.Chmod(tmp, 0o755); err != nil { //nolint:gosec // others may run the jobs
+		return err
+	}
+	if err := fill(tmp); err != nil {
+		return err
+	}
+	err = os.Rename(tmp, path)
+	if _, statErr := os.Stat(path); statErr == nil {
+		return nil
+	}
+	return err
+}
+
+// sweep removes what installs that were killed have left in a folder. Errors do
+// not matter: another process may sweep at the same time.
+func sweep(parent string) {
+	entries, _ := os.ReadDir(parent)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), unfinished) {
+			continue
+		}
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > staleAfter {
+			_ = os.RemoveAll(filepath.Join(parent, e.Name()))
+		}
+	}
+}
+
+// mkdir makes a folder that others may read, and those above it.
+func mkdir(path string) error {
+	return os.MkdirAll(path, 0o755) //nolint:gosec // others may run the jobs
+}
+
+// write writes a file that others may read.
+func write(path string, data []byte) error {
+	return os.WriteFile(path, data, 0o644) //nolint:gosec // others may run the jobs
+}

@@ -1,0 +1,128 @@
+package adaptors
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// process is a child that ends with its context, and all that it started too.
+func process(ctx context.Context, path string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // node and npm of the PATH; what comes from plans is checked by parse
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second // of pipes that a runaway grandchild holds
+	return cmd
+}
+
+// toolEnv is the environment of npm and esbuild: the worker's, where proxies and
+// registries are set, but nothing of the worker itself.
+func toolEnv() []string {
+	return environ(func(name string) bool { return !strings.HasPrefix(name, "WORKER_") })
+}
+
+// jobEnv is the environment in which the code of a package may run: the same as
+// that of a job.
+func jobEnv() []string {
+	return environ(func(name string) bool {
+		switch name {
+		case "PATH", "LANG", "LC_ALL", "TZ":
+			return true
+		}
+		return false
+	})
+}
+
+func environ(keep func(name string) bool) []string {
+	kept := []string{}
+	for _, entry := range os.Environ() {
+		if name, _, _ := strings.Cut(entry, "="); keep(name) {
+			kept = append(kept, entry)
+		}
+	}
+	return kept
+}
+
+// script is a program for Node that answers on file descriptor 3, so that what
+// a package prints when it is loaded is not mistaken for the answer.
+type script struct {
+	node  string
+	flags []string
+	env   []string
+	code  string // an ES module
+	args  []string
+}
+
+// scriptError is a script that failed.
+type scriptError struct {
+	exit *exec.ExitError
+	said string // the end of its standard error
+}
+
+func (e *scriptError) Error() string { return "node: " + e.exit.Error() + "\n" + e.said }
+
+func (e *scriptError) Unwrap() error { return e.exit }
+
+// ask runs the script with the node in PATH and arguments as its argument, and
+// reads its answer, both as JSON.
+func (s script) ask(ctx context.Context, arguments, answer any) error {
+	path, err := exec.LookPath("node")
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(arguments)
+	if err != nil {
+		return err
+	}
+	s.node, s.args = path, []string{string(text)}
+	raw, err := s.run(ctx)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, answer)
+}
+
+// run returns the answer. The error is a [*scriptError] when Node failed.
+func (s script) run(ctx context.Context) (answer []byte, err error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	cmd := process(ctx, s.node, append(append(append([]string{}, s.flags...), "--input-type=module", "-"), s.args...)...)
+	var said tail
+	cmd.Env, cmd.Stdin, cmd.Stderr, cmd.ExtraFiles = s.env, strings.NewReader(s.code), &said, []*os.File{w}
+	err = cmd.Start()
+	_ = w.Close() // the child has its own
+	if err != nil {
+		return nil, err
+	}
+	answer, readErr := io.ReadAll(r) // ends with the process, whose descriptor no child of its own inherits
+	err = cmd.Wait()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return nil, &scriptError{exit, strings.TrimSpace(said.String())}
+	}
+	return answer, errors.Join(err, readErr)
+}
+
+// tail keeps the end of what is written to it.
+type tail struct{ buf bytes.Buffer }
+
+const maxTail = 16 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.buf.Write(p)
+	if over := t.buf.Len() - maxTail; over > 0 {
+		t.buf.Next(over)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string { return t.buf.String() }

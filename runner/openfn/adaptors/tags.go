@@ -1,0 +1,48 @@
+package adaptors
+
+import "context"
+
+// exact replaces a tag by the version that it stands for. When npm cannot be
+// asked, latest is the newest version that is installed: an image with its
+// adaptors works offline.
+func (r *Repo) exact(ctx context.Context, s specifier, progress func(string)) (specifier, error) {
+	version, ok := r.tags.get(s.String())
+	if !ok {
+		var err error
+		version, err = r.lookUps.do(ctx, s.String(), progress, func(ctx context.Context, tell func(string)) (string, error) {
+			return r.lookUp(ctx, s, tell)
+		})
+		if err != nil {
+			return s, err
+		}
+	}
+	return specifier{name: s.name, version: version}, nil
+}
+
+func (r *Repo) lookUp(ctx context.Context, s specifier, tell func(string)) (string, error) {
+	version, offline, err := r.askNPM(ctx, s)
+	if err != nil && offline && s.version == latestTag {
+		if newest := r.newest(s.name); newest != "" {
+			r.log.Warn("latest version is not known, taking the newest that is installed", "package", s.name, "version", newest, "error", err)
+			tell("npm cannot be asked for the latest version of " + s.name + "; using " + newest + ", the newest that is installed")
+			version, err = newest, nil
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	r.tags.put(s.String(), version)
+	return version, nil
+}
+
+// newest returns the newest version of a package that is installed, a release
+// before any other; empty if there is none.
+func (r *Repo) newest(name string) string {
+	newest := ""
+	for _, s := range r.installed() {
+		if s.name == name && (newest == "" || compareVersions(newest, s.version) < 0) {
+			newest = s.version
+		}
+	}
+	return newest
+}

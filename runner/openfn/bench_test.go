@@ -1,0 +1,99 @@
+package openfn
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/internal/runtest"
+	"github.com/phxworker/phxworker/mockserver"
+)
+
+// BenchmarkWake measures an idle worker, over TCP: from the enqueueing of a run
+// until the server has its run:start and its run:complete, at the median.
+func BenchmarkWake(b *testing.B) {
+	h := openHouse(b, Config{Spares: 1}, 5)
+	h.wait(h.enqueue()) // installs, and starts the first spare
+	var start, complete []time.Duration
+	for b.Loop() {
+		time.Sleep(400 * time.Millisecond) // an idle worker has its spare
+		begin := time.Now()
+		record := h.wait(h.enqueue())
+		complete = append(complete, time.Since(begin))
+		start = append(start, record.StartedAt.Sub(begin))
+	}
+	for name, all := range map[string][]time.Duration{"ms-to-start": start, "ms-to-complete": complete} {
+		slices.Sort(all)
+		b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, name)
+	}
+}
+
+// BenchmarkRuns measures a busy worker with five slots.
+func BenchmarkRuns(b *testing.B) {
+	for name, cfg := range map[string]Config{"a process each": {Spares: 2}, "reused": {Spares: 2, Reuse: 1000}} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			h := openHouse(b, cfg, 5)
+			h.wait(h.enqueue())
+			begin := time.Now()
+			var ids []string
+			for b.Loop() {
+				ids = append(ids, h.enqueue())
+			}
+			for _, id := range ids {
+				h.wait(id)
+			}
+			b.ReportMetric(float64(len(ids))/time.Since(begin).Seconds(), "runs/s")
+		})
+	}
+}
+
+type house struct {
+	b      *testing.B
+	server *mockserver.Server
+	next   int
+}
+
+func openHouse(b *testing.B, cfg Config, slots int) *house {
+	b.Helper()
+	runtest.Need(b, "node", "npm")
+	cfg.RepoDir = repo
+	engine, err := New(cfg)
+	require.NoError(b, err)
+	server, err := mockserver.Start(mockserver.Config{OpaqueTokens: true, WakeDebounce: -1})
+	require.NoError(b, err)
+	worker, err := phxworker.New(phxworker.Config{URL: server.URL(), Secret: server.Secret(), Groups: fmt.Sprintf("manual>*:%d", slots), Engine: engine})
+	require.NoError(b, err)
+	ctx, stop := context.WithCancel(b.Context())
+	done := make(chan error, 1)
+	go func() { done <- worker.Run(ctx) }()
+	b.Cleanup(func() {
+		stop()
+		require.NoError(b, <-done)
+		require.NoError(b, engine.Close())
+		require.NoError(b, server.Close())
+	})
+	return &house{b: b, server: server}
+}
+
+func (h *house) enqueue() string {
+	h.next++
+	id := fmt.Sprint("r", h.next)
+	plan := `{"id":"` + id + `","jobs":[{"id":"a","adaptor":"@openfn/language-common@3.3.4","body":"fn(s => ({ ...s, data: { x: 1 } }))"}]}`
+	require.NoError(h.b, h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)}))
+	return id
+}
+
+func (h *house) wait(id string) mockserver.RunRecord {
+	_, err := h.server.Wait(h.b.Context(), id)
+	require.NoError(h.b, err)
+	record, _ := h.server.Inspect(id)
+	require.Equal(h.b, "success", record.Reason, record.ErrorMessage)
+	return record
+}

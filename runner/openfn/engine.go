@@ -1,0 +1,237 @@
+package openfn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/command"
+	"github.com/phxworker/phxworker/runner/openfn/adaptors"
+)
+
+// Config configures an [Engine].
+type Config struct {
+	// RepoDir is where adaptors and the runtime are installed. Required.
+	RepoDir string
+	// MonorepoDir is where adaptors of version "local" are loaded from.
+	MonorepoDir string
+	// LatestFor is how long a version that "latest" stood for is good.
+	// Defaults to 5 min.
+	LatestFor time.Duration
+	// MemoryMB is the heap limit of the processes: the limit of runs whose plan
+	// has none. Defaults to 500.
+	MemoryMB float64
+	// Spares is how many processes are kept ready once there was a run.
+	// Defaults to none.
+	Spares int
+	// Reuse is how many runs a process executes. Defaults to one: only then
+	// does no run see what another left behind.
+	Reuse int
+	// StatePropsToRemove are the keys that are taken from the state when a
+	// step ends. Defaults to "configuration" and "response".
+	StatePropsToRemove []string
+	// CollectionsURL is Lightning's collections API. With it, a job that
+	// speaks of collections gets their adaptor, in CollectionsVersion, which
+	// defaults to latest, and the run's token.
+	CollectionsURL, CollectionsVersion string
+	// Logger defaults to one that discards. It gets what concerns the worker;
+	// what concerns a run goes to that run's log.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.MemoryMB == 0 {
+		c.MemoryMB = runner.Limits{}.WithDefaults().MemoryMB
+	}
+	if c.StatePropsToRemove == nil {
+		c.StatePropsToRemove = []string{"configuration", "response"}
+	}
+	if c.CollectionsVersion == "" {
+		c.CollectionsVersion = "latest"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Engine executes plans in Node. It may be used concurrently.
+type Engine struct {
+	cfg  Config
+	repo *adaptors.Repo
+
+	prepared sync.Map // by run, what Prepare has loaded for Execute
+
+	opening sync.Mutex           // held while the host is made, which asks node what it is
+	host    atomic.Pointer[host] // nil before the first run
+}
+
+// loaded is what a run is executed with.
+type loaded struct {
+	host     *host
+	packages packagesByJob
+}
+
+var _ runner.Preparer = (*Engine)(nil)
+
+// New returns an Engine. It touches no disk and starts no process before the
+// first run; [Engine.Close] ends what there is.
+func New(cfg Config) (*Engine, error) {
+	cfg = cfg.withDefaults()
+	if cfg.MonorepoDir != "" { // Node's permissions are for real paths
+		dir, err := filepath.Abs(cfg.MonorepoDir)
+		if err == nil {
+			dir, err = filepath.EvalSymlinks(dir)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("openfn: the folder of local adaptors: %w", err)
+		}
+		cfg.MonorepoDir = dir
+	}
+	repo, err := adaptors.Open(adaptors.Config{Dir: cfg.RepoDir, Monorepo: cfg.MonorepoDir, LatestFor: cfg.LatestFor, Logger: cfg.Logger})
+	if err != nil {
+		return nil, err
+	}
+	return &Engine{cfg: cfg, repo: repo}, nil
+}
+
+// Close ends the processes that are kept ready, and installs. No run may be under way, and
+// none may come.
+func (e *Engine) Close() error {
+	e.repo.Close()
+	e.opening.Lock()
+	defer e.opening.Unlock()
+	if host := e.host.Load(); host != nil {
+		return host.close()
+	}
+	return nil
+}
+
+// Processes returns how many processes of Node there are for runs: with one,
+// kept ready, or on their way to either, until they have exited. npm is none of
+// them. It never waits.
+func (e *Engine) Processes() int {
+	if host := e.host.Load(); host != nil {
+		return host.pool.Processes()
+	}
+	return 0
+}
+
+// Prepare installs what the run needs and is not there yet.
+func (e *Engine) Prepare(ctx context.Context, run *runner.Run) (runner.Versions, error) {
+	progress := func(line string) { run.Log(runner.TextLine("info", "RTE", line)) }
+	l, err := e.load(ctx, run.Plan, progress)
+	if err != nil {
+		return nil, err
+	}
+	l.host.warm(ctx, l.packages)
+	if ctx.Err() != nil { // nobody may be there any more to execute it
+		return nil, context.Cause(ctx)
+	}
+	e.prepared.Store(run, l)
+	run.AnnounceLimits()
+	versions := runner.Versions{"engine": "openfn", "node": l.host.node.Version, "runtime": l.host.runtime.Version, "compiler": "phxworker"}
+	l.packages.addTo(versions)
+	return versions, nil
+}
+
+// Execute executes the plan of a run; see [runner.Engine].
+func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, error) {
+	run.AnnounceVersions()
+	prepared, ok := e.prepared.LoadAndDelete(run)
+	if !ok {
+		return runner.Result{}, errUnprepared
+	}
+	l := prepared.(loaded) //nolint:forcetypeassert // nothing else is stored
+	say := func(level, text string) { run.Log(runner.TextLine(level, "R/T", text)) }
+	say("info", "Compiling all workflow steps...")
+	begin := time.Now()
+	plan, err := planFor(run, l.packages)
+	if err != nil {
+		return runner.Result{}, err
+	}
+	if slices.ContainsFunc(run.Plan.Jobs, e.usesCollections) {
+		plan.Workflow.Credentials = map[string]string{"collections_token": run.Token(), "collections_endpoint": e.cfg.CollectionsURL}
+	}
+	say("success", "Workflow compilation complete in "+time.Since(begin).Round(time.Millisecond).String())
+	return l.host.pool.Execute(ctx, run, command.Request{
+		Run: hostRun{
+			Plan: plan, Input: run.Input,
+			Options: hostOptions{
+				JobLogLevel:        run.Limits.JobLogLevel,
+				StatePropsToRemove: e.cfg.StatePropsToRemove, StateLimitMB: stateShare * run.Limits.MemoryMB,
+			},
+		},
+		Modules:  l.packages.entries(),
+		MemoryMB: residentMB(run.Limits.MemoryMB),
+	})
+}
+
+// residentMB is how much the memory of a process may grow under a limit, which is
+// one on what the job holds: V8 leaves garbage lie, and has needs of its own.
+func residentMB(limit float64) int { return int(limit*1.25) + 64 }
+
+// stateShare is the part of the memory limit that a state may take as JSON.
+const stateShare = 0.25
+
+// load returns what a plan is executed with, and installs what is missing.
+func (e *Engine) load(ctx context.Context, plan *runner.Plan, progress func(string)) (loaded, error) {
+	var l loaded
+	var both sync.WaitGroup
+	var hostErr, packagesErr error
+	both.Go(func() { l.host, hostErr = e.open(ctx, progress) })
+	both.Go(func() { l.packages, packagesErr = e.packages(ctx, plan, progress) })
+	both.Wait()
+	return l, cmp.Or(hostErr, packagesErr)
+}
+
+var errUnprepared = errors.New("openfn: the run was executed without being prepared")
+
+// open makes the host when the first run comes.
+func (e *Engine) open(ctx context.Context, progress func(string)) (*host, error) {
+	if host := e.host.Load(); host != nil {
+		return host, nil
+	}
+	runtime, logger, err := e.repo.Runtime(ctx, progress)
+	if err != nil {
+		return nil, failure(err)
+	}
+	e.opening.Lock()
+	defer e.opening.Unlock()
+	host := e.host.Load()
+	if host == nil {
+		if host, err = newHost(ctx, e.cfg, e.repo, runtime, logger); err != nil {
+			return nil, err
+		}
+		e.host.Store(host)
+	}
+	return host, nil
+}
+
+// collections is the adaptor that a job gets for speaking of collections.
+const collections = "@openfn/language-collections"
+
+// adaptorsOf returns what a job may import from without saying so.
+func (e *Engine) adaptorsOf(job *runner.Job) []string {
+	var specifiers []string
+	if job.Adaptor != "" {
+		specifiers = append(specifiers, job.Adaptor)
+	}
+	if name, _ := runner.SplitAdaptor(job.Adaptor); name != collections && e.usesCollections(*job) {
+		specifiers = append(specifiers, collections+"@"+e.cfg.CollectionsVersion)
+	}
+	return specifiers
+}
+
+func (e *Engine) usesCollections(job runner.Job) bool {
+	return e.cfg.CollectionsURL != "" && strings.Contains(job.Body, "collections.")
+}

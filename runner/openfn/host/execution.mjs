@@ -1,0 +1,100 @@
+// execution executes one run with OpenFn's runtime, and reports its steps.
+
+import { loggers } from './logs.mjs';
+import { Steps } from './steps.mjs';
+import { send, stringify } from './wire.mjs';
+
+// execute returns how the run ended, as the fields of an end message.
+export async function execute(run, runtime, createLogger) {
+  const steps = new Steps(run.plan.workflow.steps, run.plan.options.start);
+  const logs = loggers(createLogger, run.options, () => steps.current);
+  captureConsole(logs.adaptor);
+  const leafs = { completed: 0, withState: 0 };
+  const uncaught = new Promise(resolve => {
+    process.removeAllListeners('uncaughtException');
+    process.on('uncaughtException', error => {
+      logs.adaptor.error(`Uncaught exception in worker thread (workflow ${run.plan.id} )`);
+      logs.adaptor.error(error);
+      resolve({ reason: 'crash', error_type: 'ExecutionError', error_message: messageOf(error), last: true }); // the run may still be going on
+    });
+  });
+  return Promise.race([followed(run, runtime, logs, steps, leafs), uncaught]);
+}
+
+async function followed(run, runtime, logs, steps, leafs) {
+  try {
+    const state = await runtime(run.plan, run.input ?? {}, {
+      logger: logs.runtime,
+      jobLogger: logs.job,
+      disableEsmHook: true, // it is for modules that Node does not find by itself, and costs a thread
+      linker: { whitelist: ['/^@openfn/'] },
+      statePropsToRemove: run.options.state_props_to_remove,
+      stateLimitMb: run.options.state_limit_mb,
+      callbacks: { notify: (event, details) => notify(event, details, steps, leafs) },
+    });
+    return { state: finalState(state, leafs) };
+  } catch (error) {
+    return ended(error);
+  }
+}
+
+function notify(event, { jobId, next, state, error, duration, mem }, steps, leafs) {
+  switch (event) {
+    case 'job-start':
+      send({ type: 'step-start', job: jobId, ...steps.begin(jobId) });
+      return;
+    case 'job-complete':
+    case 'job-error': {
+      const leaf = next.length === 0;
+      if (leaf) leafs.completed++;
+      if (leaf && state) leafs.withState++;
+      send({
+        type: 'step-complete', step: steps.complete(next), leaf, duration, state, memory: mem,
+        thread_id: `${process.pid}`, webhook_response: state?.webhookResponse, ...verdict(jobId, state, error),
+      });
+    }
+  }
+}
+
+// verdict is the reason of a step. An error that a job wrote into the state
+// itself counts as well.
+function verdict(job, state, error) {
+  if (error && error.severity !== 'fail') {
+    return { reason: error.severity ?? 'crash', error_type: text(error.subtype ?? error.type ?? error.name), error_message: messageOf(error) };
+  }
+  const own = state?.errors?.[job];
+  if (own) return { reason: 'fail', error_type: text(own.type ?? own.name), error_message: text(own.message) };
+  return { reason: 'success' };
+}
+
+// ended is the reason of a run that was not followed to its end.
+function ended(error) {
+  return { reason: error?.severity ?? 'crash', error_type: text(error?.type ?? error?.name ?? 'Error'), error_message: messageOf(error) };
+}
+
+function messageOf(error) {
+  return text(error?.message ?? error);
+}
+
+// text makes a text of what a job, or an adaptor, put where one belongs.
+function text(value) {
+  if (typeof value === 'string' || value === undefined) return value;
+  return value !== null && typeof value === 'object' ? stringify(value) : String(value);
+}
+
+// finalState leaves out the empty objects at the top of a state, as OpenFn's
+// engine does where a step that returned nothing stands beside one that did, and
+// everything where there was no step.
+function finalState(state, leafs) {
+  if (leafs.completed === 0) return {};
+  if (leafs.completed === 1 || leafs.withState !== 1) return state;
+  const empty = value => value !== null && typeof value === 'object' && Object.keys(value).length === 0;
+  return Object.fromEntries(Object.entries(state).filter(([, value]) => !empty(value)));
+}
+
+// captureConsole makes lines of the log of what adaptors print, except for their
+// console.debug, which is for those who work on them.
+function captureConsole(logger) {
+  for (const level of ['log', 'info', 'warn', 'error']) console[level] = logger[level];
+  console.debug = () => {};
+}

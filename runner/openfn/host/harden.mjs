@@ -1,0 +1,44 @@
+// harden takes from the process what Node's permission model leaves to whoever
+// gets hold of it: ways to other processes, the worker's among them, and to files
+// by way of V8, of sockets in the file system, and of another working folder.
+
+import { once } from 'node:events';
+import module from 'node:module';
+import net from 'node:net';
+import os from 'node:os';
+import { join } from 'node:path';
+import v8 from 'node:v8';
+
+const taken = [
+  [process, 'process', [
+    'kill', '_kill', '_debugProcess', '_debugEnd', '_startProfilerIdleNotifier', 'binding', '_linkedBinding', 'dlopen', 'loadEnvFile',
+    'setuid', 'setgid', 'seteuid', 'setegid', 'setgroups', 'initgroups', 'chdir', 'execve',
+  ]],
+  [v8, 'v8', ['setFlagsFromString', 'setHeapSnapshotNearHeapLimit', 'takeCoverage', 'stopCoverage']], // some flags write files
+  [os, 'os', ['setPriority']],
+];
+
+const refuse = name => () => {
+  throw Object.assign(new Error(`${name} is not allowed`), { code: 'ERR_ACCESS_DENIED' });
+};
+
+export async function harden() {
+  const tracing = await import('node:trace_events').catch(() => undefined); // not in every Node
+  if (tracing) taken.push([tracing.default, 'trace_events', ['createTracing']]);
+  const server = net.createServer().listen(join(os.tmpdir(), 'harden'));
+  await once(server, 'listening');
+  taken.push([Object.getPrototypeOf(server._handle), 'socket', ['bind', 'fchmod']]); // a bound one is a file, and deletes it
+  server.close();
+
+  for (const [object, name, functions] of taken) {
+    for (const f of functions) {
+      if (f in object) replace(object, f, refuse(`${name}.${f}`));
+    }
+  }
+  replace(process, 'report', undefined); // it writes files
+  module.syncBuiltinESMExports();
+}
+
+function replace(object, name, value) {
+  Object.defineProperty(object, name, { value, writable: false, configurable: false });
+}

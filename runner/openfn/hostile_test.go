@@ -1,0 +1,195 @@
+package openfn
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/internal/runtest"
+	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/runner"
+)
+
+// A job has no process, but finds it through a function that was made outside.
+const escape = "const p = setTimeout.constructor('return process')(); const get = p.getBuiltinModule; "
+
+// What a job that gets out of its sandbox can do to the machine, and to the
+// worker: nothing but to end its own run. docs/security.md lists the same.
+func TestWhatAHostileJobGets(t *testing.T) {
+	b := newBench(t, Config{})
+	t.Setenv("WORKER_SECRET", "not for jobs")
+	outside := filepath.Join(t.TempDir(), "outside")
+	require.NoError(t, os.WriteFile(outside, []byte("not for jobs"), 0o600))
+	const denied = "Access to this API has been restricted"
+	tests := []struct {
+		name, body, reason, message string
+	}{
+		{name: "reads a file", body: "get('fs').readFileSync('/etc/passwd')", reason: "fail", message: denied},
+		{name: "reads a file of the worker's user", body: "get('fs').readFileSync(" + strconv.Quote(outside) + ")", reason: "fail", message: denied},
+		{name: "reads the worker's environment", body: "get('fs').readFileSync('/proc/' + p.ppid + '/environ')", reason: "fail", message: denied},
+		{name: "writes a file", body: "get('fs').writeFileSync(" + strconv.Quote(outside) + ", 'x')", reason: "fail", message: denied},
+		{name: "writes among the adaptors", body: "get('fs').writeFileSync(" + strconv.Quote(filepath.Join(repo, "x")) + ", 'x')", reason: "fail", message: denied},
+		{name: "writes a report", body: "p.report.writeReport('x')", reason: "fail", message: "TypeError: Cannot read properties of undefined (reading 'writeReport')"},
+		{name: "forks", body: "get('child_process').fork('x')", reason: "fail", message: denied},
+		{name: "starts a thread", body: "new (get('worker_threads').Worker)('1', { eval: true })", reason: "fail", message: denied},
+		{name: "opens the inspector", body: "get('inspector').open(0)", reason: "fail", message: denied},
+		{name: "has V8 write a file", body: "get('v8').setFlagsFromString('--trace-turbo')", reason: "fail", message: "v8.setFlagsFromString is not allowed"},
+		{name: "changes the worker's priority", body: "get('os').setPriority(p.ppid, 19)", reason: "fail", message: "os.setPriority is not allowed"},
+		{name: "makes a socket", body: "get('net').createServer().listen(" + strconv.Quote(filepath.Join(repo, "socket")) + ")", reason: "fail", message: "socket.bind is not allowed"},
+		{name: "goes to another folder", body: "p.chdir(" + strconv.Quote(repo) + ")", reason: "fail", message: "process.chdir is not allowed"},
+		{name: "traces events", body: "get('trace_events').createTracing({ categories: ['v8'] })", reason: "fail", message: "trace_events.createTracing is not allowed"},
+		{name: "kills the worker", body: "p.kill(p.ppid, 9)", reason: "fail", message: "process.kill is not allowed"},
+		{name: "exits", body: "p.exit(3)", reason: "crash"},
+		{name: "ends itself", body: "p.abort()", reason: "crash"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b.T = t
+			record := b.Job("fn(s => { " + escape + tt.body + "; return s; })")
+			require.Equal(t, tt.reason, record.Reason, record.ErrorMessage)
+			if tt.message != "" {
+				require.True(t, strings.HasPrefix(record.ErrorMessage, tt.message), record.ErrorMessage) // later versions of Node say more
+			} else {
+				require.Equal(t, "ExitError", record.ErrorType)
+			}
+			content, err := os.ReadFile(outside)
+			require.NoError(t, err)
+			require.Equal(t, "not for jobs", string(content))
+		})
+	}
+	b.T = t
+	record := b.Job("fn(s => { " + escape + "return { ...s, data: { secret: p.env.WORKER_SECRET ?? null, home: p.env.HOME, tmp: get('os').tmpdir(), cwd: p.cwd() } }; })")
+	var state struct {
+		Data struct{ Secret, Home, Tmp, Cwd string }
+	}
+	require.NoError(t, json.Unmarshal(record.FinalState, &state))
+	require.Empty(t, state.Data.Secret)
+	for _, dir := range []string{state.Data.Home, state.Data.Tmp, state.Data.Cwd} {
+		require.NotEqual(t, os.Getenv("HOME"), dir)
+		gone := func() bool { _, err := os.Stat(dir); return os.IsNotExist(err) }
+		require.Eventually(t, gone, 10*time.Second, time.Millisecond, "it goes with the run")
+	}
+	require.Equal(t, "success", b.Job("fn(s => s)").Reason, "the next run runs")
+}
+
+func TestALoopIsKilledAtTheTimeOut(t *testing.T) {
+	b := newBench(t, Config{})
+	for _, body := range []string{"fn(() => { while (true); })", "fn(() => new Promise(() => setInterval(() => {}, 1000)))"} {
+		record := b.Run(t.Context(), runner.Limits{RunTimeout: 1500 * time.Millisecond}, runtest.OneJob(body))
+		require.Equal(t, []string{"kill", "TimeoutError", "Workflow failed to return within 1500ms"}, []string{record.Reason, record.ErrorType, record.ErrorMessage})
+		require.True(t, began(record))
+	}
+}
+
+func TestMemoryThatRunsOutEndsTheRun(t *testing.T) {
+	b := newBench(t, Config{MemoryMB: 200})
+	for name, body := range map[string]string{
+		"heap":    "fn(() => { const all = []; while (true) all.push(new Array(1e5).fill({})); })",
+		"buffers": "fn(async () => { const all = []; while (true) { all.push(Buffer.alloc(1e7, 1)); await new Promise(r => setTimeout(r, 1)); } })",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.T = t
+			record := b.Run(t.Context(), runner.Limits{MemoryMB: 200}, runtest.OneJob(body))
+			require.Equal(t, []string{"kill", "OOMError", "Run exceeded maximum memory usage"}, []string{record.Reason, record.ErrorType, record.ErrorMessage})
+		})
+	}
+}
+
+// A flood of lines is held back by what the server takes, and the run can be
+// stopped meanwhile.
+func TestAFloodOfLinesIsHeldBack(t *testing.T) {
+	b := newBench(t, Config{})
+	record := b.Run(t.Context(), runner.Limits{RunTimeout: 2 * time.Second}, runtest.OneJob("fn(() => { while (true) console.log('x'.repeat(10000)); })"))
+	require.Equal(t, "TimeoutError", record.ErrorType)
+	require.NotEmpty(t, runtest.Lines(t, record, "JOB"))
+}
+
+func TestAStopCancelsTheRun(t *testing.T) {
+	b := newBench(t, Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	run := runtest.OneJob("fn(() => new Promise(r => setTimeout(r, 1e6)))")
+	var plan struct{ ID string }
+	require.NoError(t, json.Unmarshal(run.Plan, &plan))
+	ended := make(chan mockserver.RunRecord)
+	go func() { ended <- b.Run(ctx, runner.Limits{}, run) }()
+	require.Eventually(t, func() bool {
+		record, known := b.Server.Inspect(plan.ID)
+		return known && began(record)
+	}, time.Minute, 5*time.Millisecond)
+	cancel()
+	require.Equal(t, "cancel", (<-ended).Reason)
+}
+
+// began reports whether a step of the run was begun.
+func began(record mockserver.RunRecord) bool {
+	return slices.ContainsFunc(record.Events, func(e mockserver.Event) bool { return e.Event == "step:start" })
+}
+
+// Guards against an error that nobody caught in a process that is used again: its
+// run may still be going on there, and report its steps as the next one's.
+func TestAProcessWithAnUncaughtErrorIsNotReused(t *testing.T) {
+	b := newBench(t, Config{Reuse: 10})
+	record := b.Job("fn(s => new Promise(r => { setTimeout(() => { throw new Error('late'); }, 1); setTimeout(() => r({ data: 'of the first' }), 50); }))")
+	require.Equal(t, "ExecutionError", record.ErrorType)
+	for range 3 {
+		record = b.Job("fn(s => new Promise(r => setTimeout(() => r({ data: 'of the next' }), 50)))")
+		require.JSONEq(t, `{"data":"of the next"}`, string(record.FinalState))
+	}
+}
+
+// Guards against what jobs put into errors where texts belong, and against lines
+// that have no form in JSON.
+func TestOddErrorsAndLines(t *testing.T) {
+	b := newBench(t, Config{})
+	record := b.Job("fn(() => ({ errors: { a: { type: 5, message: { x: 1 } } } }))")
+	require.Equal(t, []string{"fail", "5", `{"x":1}`}, []string{record.Reason, record.ErrorType, record.ErrorMessage})
+	record = b.Job(`fn(s => { const o = { n: 1n }; o.o = o; console.log(o); console.log('a\ud800'); return s; })`)
+	require.Equal(t, "success", record.Reason, record.ErrorMessage)
+	require.Equal(t, []string{`{"n":"1","o":"[Circular]"}`, "\"a\uFFFD\""}, runtest.Lines(t, record, "JOB"))
+}
+
+// What one run leaves in the globals of Node, the next does not find.
+func TestNoRunSeesAnothersGlobals(t *testing.T) {
+	b := newBench(t, Config{Spares: 1})
+	const body = "fn(s => { " + escape + "p.seen = (p.seen ?? 0) + 1; return { ...s, data: p.seen }; })"
+	for range 3 {
+		require.JSONEq(t, `{"data":1}`, string(b.Job(body).FinalState))
+	}
+	reused := newBench(t, Config{Reuse: 3})
+	for i := range 4 {
+		want := `{"data":` + strconv.Itoa(i%3+1) + `}`
+		require.JSONEq(t, want, string(reused.Job(body).FinalState), "reuse is what it says")
+	}
+}
+
+// Guards against a plan whose branches come in the order of their names.
+func TestBranchesComeInTheOrderOfThePlan(t *testing.T) {
+	b := newBench(t, Config{})
+	job := func(id string) string {
+		return `{"id":"` + id + `","adaptor":"@openfn/language-common@3.3.4","body":"fn(s => s)"}`
+	}
+	edge := func(to string) string { return `{"source_job_id":"s","target_job_id":"` + to + `"}` }
+	plan := `{"id":"` + runtest.NewID() + `","jobs":[` + job("s") + "," + job("z") + "," + job("a") + "," + job("m") +
+		`],"edges":[` + edge("z") + "," + edge("a") + "," + edge("m") + `]}`
+	record := b.Run(t.Context(), runner.Limits{}, mockserver.Run{Plan: json.RawMessage(plan)})
+	var order []string
+	for _, e := range record.Events {
+		var p struct {
+			JobID string `json:"job_id"`
+		}
+		if e.Event == "step:start" {
+			require.NoError(t, json.Unmarshal(e.Payload, &p))
+			order = append(order, p.JobID)
+		}
+	}
+	require.Equal(t, []string{"s", "z", "a", "m"}, order)
+}

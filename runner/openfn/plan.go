@@ -1,0 +1,147 @@
+package openfn
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/compile"
+	"github.com/phxworker/phxworker/runner/openfn/adaptors"
+)
+
+// The types below are a plan as @openfn/runtime takes it.
+
+type runtimePlan struct {
+	ID       string          `json:"id"`
+	Workflow runtimeWorkflow `json:"workflow"`
+	Options  runtimeOptions  `json:"options"`
+}
+
+type runtimeWorkflow struct {
+	Name        string            `json:"name,omitempty"`
+	Steps       []runtimeStep     `json:"steps"`
+	Globals     string            `json:"globals,omitempty"`
+	Credentials map[string]string `json:"credentials,omitempty"`
+}
+
+type runtimeOptions struct {
+	Start string `json:"start,omitempty"`
+}
+
+type runtimeStep struct {
+	ID            string                  `json:"id"`
+	Name          string                  `json:"name,omitempty"`
+	Expression    string                  `json:"expression,omitempty"`
+	SourceMap     *compile.SourceMap      `json:"sourceMap,omitempty"`
+	Linker        map[string]linkedModule `json:"linker,omitempty"`
+	Configuration json.RawMessage         `json:"configuration,omitempty"`
+	State         json.RawMessage         `json:"state,omitempty"`
+	Next          edges                   `json:"next,omitempty"`
+}
+
+// linkedModule says where the runtime finds a module that a job imports.
+type linkedModule struct {
+	Path    string `json:"path"`
+	Version string `json:"version"`
+}
+
+// edges are an object by target, in the order of the plan: it is the order in
+// which the runtime follows them.
+type edges []edge
+
+type edge struct {
+	to        string
+	condition string // empty for always
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (es edges) MarshalJSON() ([]byte, error) {
+	out := []byte{'{'}
+	for i, e := range es {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		to, err := json.Marshal(e.to)
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(out, to...), ':')
+		if e.condition == "" {
+			out = append(out, "true"...)
+			continue
+		}
+		condition, err := json.Marshal(map[string]string{"condition": e.condition})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, condition...)
+	}
+	return append(out, '}'), nil
+}
+
+// planFor compiles the jobs of a run, reached or not, into a plan for the runtime. An
+// error is a [*runner.Failure].
+func planFor(run *runner.Run, packages packagesByJob) (*runtimePlan, error) {
+	plan := &runtimePlan{ID: run.ID}
+	plan.Workflow.Steps = []runtimeStep{} // none is for the runtime to refuse
+	plan.Workflow.Name = run.Plan.Name
+	_ = json.Unmarshal(run.Plan.Globals, &plan.Workflow.Globals) // what is no text is none
+	plan.Options.Start = run.Plan.StartingNodeID
+	for i := range run.Plan.Triggers {
+		plan.Workflow.Steps = append(plan.Workflow.Steps, runtimeStep{ID: run.Plan.Triggers[i].ID})
+	}
+	for i := range run.Plan.Jobs {
+		job := &run.Plan.Jobs[i]
+		step, err := stepFor(job, packages[job.ID])
+		if err != nil {
+			return nil, err
+		}
+		step.Configuration = run.Credential(job.ID)
+		plan.Workflow.Steps = append(plan.Workflow.Steps, step)
+	}
+	if plan.Options.Start == "" && len(plan.Workflow.Steps) > 0 {
+		plan.Options.Start = plan.Workflow.Steps[0].ID
+	}
+	connect(plan.Workflow.Steps, run.Plan.Edges)
+	return plan, nil
+}
+
+func stepFor(job *runner.Job, packages []adaptors.Package) (runtimeStep, error) {
+	step := runtimeStep{ID: job.ID, Name: job.Name, State: job.State}
+	if strings.TrimSpace(job.Body) == "" {
+		return step, nil
+	}
+	source := compile.Job{Name: job.Label(), Body: job.Body}
+	step.Linker = make(map[string]linkedModule, len(packages))
+	for _, p := range packages {
+		source.Adaptors = append(source.Adaptors, compile.Adaptor{Name: p.Name, Exports: p.Exports})
+		step.Linker[p.Name] = linkedModule{Path: p.Dir, Version: p.Version}
+	}
+	module, err := compile.Compile(source)
+	if err != nil {
+		return runtimeStep{}, &runner.Failure{Reason: runner.Crash, Type: "CompileError", Message: err.Error()}
+	}
+	sourceMap := module.SourceMap(job.Label() + ".js")
+	step.Expression, step.SourceMap = module.Code, &sourceMap
+	return step, nil
+}
+
+// connect gives the steps their edges, without those that are disabled. What is
+// wrong with them is for the runtime to say.
+func connect(steps []runtimeStep, planned []runner.Edge) {
+	byID := make(map[string]*runtimeStep, len(steps))
+	for i := range steps {
+		byID[steps[i].ID] = &steps[i]
+	}
+	for i := range planned {
+		from := byID[planned[i].Source()]
+		if from == nil || !planned[i].IsEnabled() {
+			continue
+		}
+		condition := planned[i].Condition
+		if text := strings.TrimSpace(condition); text == "" || text == "always" {
+			condition = ""
+		}
+		from.Next = append(from.Next, edge{to: planned[i].TargetJobID, condition: condition})
+	}
+}

@@ -26,7 +26,7 @@ const slots = 90
 // best. One operation is a run, which is six pushes and their replies.
 func BenchmarkRuns(b *testing.B) {
 	b.ReportAllocs()
-	s, err := mockserver.Start(mockserver.Config{OpaqueTokens: true, WakeDebounce: -1, KeepRuns: 1000})
+	s, err := mockserver.Start(mockserver.Config{OpaqueTokens: true, WakeDebounce: -1, KeepRuns: 1000, MaxQueued: -1})
 	require.NoError(b, err)
 	defer func() { require.NoError(b, s.Close()) }()
 	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"iss": "urn:openfn:worker", "iat": 1, "worker_id": "w"}).

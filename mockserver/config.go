@@ -8,11 +8,40 @@ import (
 	"time"
 
 	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/mockserver/lightning"
 )
 
 // Config are the options of a [Server]; the zero value is a server like a stock
 // Lightning.
 type Config struct {
+	// Mode is Lightning, or Extended: then clients that ask for extensions of
+	// the protocol get them, and others notice nothing. Defaults to what the environment
+	// variable PHXWORKER_MOCK_MODE says, and to Lightning if it says nothing.
+	Mode Mode
+	// Extensions are the names of those that are announced. Defaults to all. This and
+	// the next six count in extended mode only.
+	Extensions []string
+	// Lease is for how long a claim, or a renewal, is good. Defaults to 20 minutes.
+	Lease time.Duration
+	// ClaimAck is how long a worker may take from a claim to the join of the
+	// run's topic. Defaults to 20 s.
+	ClaimAck time.Duration
+	// StatusInterval is how often workers are asked to send their status.
+	// Defaults to 15 s.
+	StatusInterval time.Duration
+	// StatusTimeout is after how long without one a worker is silent. Defaults
+	// to 30 s.
+	StatusTimeout time.Duration
+	// MaxWait is how long a claim waits for a run at most. Defaults to 20 s.
+	MaxWait time.Duration
+	// AffinityWait is how long a run with a key waits for the worker that it
+	// belongs to, before any may have it. Defaults to 10 s.
+	AffinityWait time.Duration
+	// MaxQueued is how many runs may wait to be claimed; more are refused with a
+	// [*FullError]. Defaults to no limit, and to 1,000 in extended mode;
+	// negative: no limit.
+	MaxQueued int
+
 	// Addr is where [Start] listens. Defaults to 127.0.0.1:0, a free port.
 	Addr string
 	// Secret is the WORKER_SECRET that the tokens of workers are signed with.
@@ -66,7 +95,14 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-func (c Config) withDefaults() Config {
+func (c Config) withDefaults() (Config, error) {
+	var err error
+	if c.Mode, err = c.Mode.known(); err != nil {
+		return c, err
+	}
+	if c.MaxQueued == 0 && c.Mode == Extended {
+		c.MaxQueued = 1000
+	}
 	if c.Addr == "" {
 		c.Addr = "127.0.0.1:0"
 	}
@@ -82,5 +118,17 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return c
+	return c, nil
+}
+
+// extensions are the options that only count in extended mode; nil otherwise.
+func (c Config) extensions() *lightning.Extensions {
+	if c.Mode != Extended {
+		return nil
+	}
+	return &lightning.Extensions{
+		Names: c.Extensions, Lease: c.Lease, ClaimAck: c.ClaimAck,
+		StatusInterval: c.StatusInterval, StatusTimeout: c.StatusTimeout,
+		MaxWait: c.MaxWait, AffinityWait: c.AffinityWait,
+	}
 }

@@ -13,7 +13,12 @@
 //
 // The same can be done over HTTP; errors are one line of JSON each:
 //
-//	POST /run                 a plan; ?queue=, ?priority=, ?wakeup   201 {"id"}, 409, 422
+//	POST /run                 a plan; ?queue=, ?priority=, ?wakeup   201 {"id"}, 409, 422, 429
+//	POST /run?wait=SECONDS    the same, and waits                    200 [Result], 504
+//	POST /run/{id}/cancel     {"message"}, or no body                200, 202 {"id","state"}, 409, 422
+//	POST /run/{id}/notify     a JSON object                          200 {"id"}, 409, 422
+//	POST /drain               tells all workers to drain             200 {"workers"}
+//	GET  /workers             a list of [WorkerRecord]
 //	GET  /run/{id}            a [RunRecord]: state, reason, times, every event received
 //	POST /credentials/{id}    a body for fetch:credential; PUT does the same
 //	POST /dataclips/{id}      an input for the runs that name it; PUT does the same
@@ -22,8 +27,17 @@
 //	GET  /faults              the seed, the rules and what they struck
 //	DELETE /faults            all rules; /faults/{id} one of them
 //
-// A plan posted may carry two fields of its own, which workers do not see:
-// dataclip, the run's input, and credentials, an object of bodies by id.
+// A plan posted may carry three fields of its own, which workers do not see:
+// dataclip, the run's input, credentials, an object of bodies by id, and key, see
+// [Run].
+//
+// # Modes
+//
+// By default the server knows what Lightning knows. In the mode [Extended] it also knows
+// extensions of the protocol, for clients that offer them when they join: leases, release,
+// claims that wait, and more; docs/mockserver.md and docs/extensions say
+// what they are. Then a run has one owner at any time, and whatever another sends about it
+// is refused: its [RunRecord] names all owners and, by number, the one that sent each event.
 //
 // # Faults
 //

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 
 	"github.com/phxworker/phxworker/mockserver"
@@ -93,4 +94,31 @@ func ExampleServer_AddFault() {
 	// 1 <nil>
 	// bad fault: delay can't be blank
 	// run:complete drop struck 0 of 0
+}
+
+// A run that waits can be cancelled in either mode; Dispatch returns what became of
+// it.
+func ExampleServer_Dispatch() {
+	server, err := mockserver.Start(mockserver.Config{Mode: mockserver.Extended})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = server.Close() }()
+
+	cancelled := make(chan error)
+	go func() { // as there is no worker here
+		for server.Stats().Available == 0 {
+			runtime.Gosched()
+		}
+		cancelled <- server.Cancel("run-1", "nobody is there")
+	}()
+	result, err := server.Dispatch(context.Background(), mockserver.Run{Plan: []byte(`{"id": "run-1", "jobs": []}`)})
+	fmt.Println(result.State, result.ErrorMessage, err)
+	fmt.Println(<-cancelled)
+	fmt.Println(server.Cancel("run-1", ""))
+	// Output:
+	// cancelled nobody is there <nil>
+	// <nil>
+	// run "run-1" is cancelled: it is over already
 }

@@ -50,7 +50,7 @@ func storm() []fault.Rule {
 // record, and Close ends everything.
 func TestStormOfFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const workers, each = 6, 12
+		const workers, each = 6, 24
 		m := newInMemory(t, mockserver.Config{OpaqueTokens: true, Faults: storm(), FaultSeed: 3, RunTimeout: 24 * time.Hour})
 		for i := range workers * each {
 			require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan(fmt.Sprint("r", i))}))

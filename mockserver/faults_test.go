@@ -29,17 +29,6 @@ func faulty(t *testing.T, rules []fault.Rule, test func(m *inMemory, c *rawClien
 	})
 }
 
-// send sends an event and does not wait for a reply.
-func (c *rawClient) send(topic, event, payload string) {
-	c.t.Helper()
-	c.ref++
-	data, err := frame.Append(nil, &frame.Frame{
-		JoinRef: c.joins[topic], Ref: frame.NewRef(c.ref), Topic: topic, Event: event, Payload: []byte(payload),
-	})
-	require.NoError(c.t, err)
-	require.NoError(c.t, c.conn.WriteMessage(websocket.TextMessage, data))
-}
-
 // closed reads until the connection ends and returns the close code.
 func (c *rawClient) closed() int {
 	c.t.Helper()

@@ -12,9 +12,9 @@ import (
 	"github.com/phxworker/phxworker/mockserver"
 )
 
-// FuzzHTTP posts bodies to the two routes that read them closely. Whatever comes,
-// the answer is one line of JSON with a status that fits it, and what was accepted
-// can be read back.
+// FuzzHTTP posts bodies to the two routes that read them closely, in either mode.
+// Whatever comes, the answer is one line of JSON with a status that fits it, and what was
+// accepted can be read back.
 func FuzzHTTP(f *testing.F) {
 	for _, body := range []string{
 		``, `null`, `[]`, `{}`, `"x"`, `{"jobs":[{"id":"a"}]}`, `{"id":"r","jobs":[],"dataclip":{},"credentials":{"c":1}}`,
@@ -23,12 +23,18 @@ func FuzzHTTP(f *testing.F) {
 		`{"event":"now","action":"restart","delay":"1ns","code":1006}`, `{"event":"now","action":"expire","run":"r"}`,
 		`[{"action":"refuse","response":{"errors":{}}},{"action":"delay","delay":"15s"}]`, "\"\xff\"", "{\"action\":\"drop\",\"run\":\"\xff\"}",
 		"\f[]", // regression: space to Go, but not to JSON
+		`{"id":"r","jobs":[],"key":"customer 7"}`, `{"jobs":[],"key":null}`, `{"jobs":[],"key":7}`,
+		`{"event":"run:renew","action":"crash"}`, `{"event":"run:release","action":"withhold","when":"before"}`,
 	} {
-		f.Add(true, body)
-		f.Add(false, body)
+		f.Add(true, body, true)
+		f.Add(false, body, false)
 	}
-	f.Fuzz(func(t *testing.T, run bool, body string) {
-		s, err := mockserver.New(mockserver.Config{OpaqueTokens: true})
+	f.Fuzz(func(t *testing.T, run bool, body string, extended bool) {
+		mode := mockserver.Lightning
+		if extended {
+			mode = mockserver.Extended
+		}
+		s, err := mockserver.New(mockserver.Config{Mode: mode, OpaqueTokens: true})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, s.Close()) }()
 		path := "/faults"

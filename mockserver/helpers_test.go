@@ -86,10 +86,8 @@ func workerToken(t *testing.T, secret string, change map[string]any) string {
 // rawClient is a bare websocket that makes refs and waits for replies, with none
 // of the code under test but the frame codec.
 type rawClient struct {
-	t     *testing.T
-	conn  *websocket.Conn
-	ref   uint64
-	joins map[string]frame.Ref
+	sender
+
 	// pushes are the messages without a ref that came while waiting.
 	pushes []frame.Frame
 }
@@ -100,12 +98,23 @@ func dialRaw(t *testing.T, d websocket.Dialer, url, token string) *rawClient {
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	t.Cleanup(func() { _ = conn.Close() })
-	return &rawClient{t: t, conn: conn, joins: make(map[string]frame.Ref)}
+	return &rawClient{sender: newSender(t, conn)}
 }
 
-// exchange sends an event and returns its reply, or the phx_error that came
-// instead.
-func (c *rawClient) exchange(topic, event, payload string) frame.Frame {
+// sender is the half of a client that sends.
+type sender struct {
+	t     *testing.T
+	conn  *websocket.Conn
+	ref   uint64
+	joins map[string]frame.Ref
+}
+
+func newSender(t *testing.T, conn *websocket.Conn) sender {
+	return sender{t: t, conn: conn, joins: make(map[string]frame.Ref)}
+}
+
+// send sends an event and returns its ref.
+func (c *sender) send(topic, event, payload string) frame.Ref {
 	c.t.Helper()
 	c.ref++
 	ref := frame.NewRef(c.ref)
@@ -115,6 +124,14 @@ func (c *rawClient) exchange(topic, event, payload string) frame.Frame {
 	data, err := frame.Append(nil, &frame.Frame{JoinRef: c.joins[topic], Ref: ref, Topic: topic, Event: event, Payload: []byte(payload)})
 	require.NoError(c.t, err)
 	require.NoError(c.t, c.conn.WriteMessage(websocket.TextMessage, data))
+	return ref
+}
+
+// exchange sends an event and returns its reply, or the phx_error that came
+// instead.
+func (c *rawClient) exchange(topic, event, payload string) frame.Frame {
+	c.t.Helper()
+	ref := c.send(topic, event, payload)
 	for {
 		f := c.read()
 		if f.IsReply() && f.Ref == ref || f.Event == frame.Error && f.Topic == topic {

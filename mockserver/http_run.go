@@ -1,42 +1,100 @@
 package mockserver
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 )
 
-// postRun queues the plan in the body.
+// postRun queues the plan in the body, and waits for its end if it is to.
 func (s *Server) postRun(w http.ResponseWriter, r *http.Request) {
 	body, ok := readJSON(w, r)
 	if !ok {
 		return
 	}
+	query := r.URL.Query()
 	run, id, err := readRun(body)
 	if err == nil {
-		run.Queue = r.URL.Query().Get("queue")
-		run.Priority, err = parsePriority(r.URL.Query().Get("priority"))
+		run.Queue = query.Get("queue")
+		run.Priority, err = parsePriority(query.Get("priority"))
 	}
-	if err == nil {
-		err = s.Enqueue(run)
+	if err != nil {
+		refuseRun(w, err)
+		return
 	}
+	if query.Has("wait") {
+		s.postAndWait(w, r, run, id)
+		return
+	}
+	if err := s.Enqueue(run); err != nil {
+		refuseRun(w, err)
+		return
+	}
+	if query.Has("wakeup") {
+		s.Wake()
+	}
+	writeJSON(w, http.StatusCreated, map[string]string{"id": id})
+}
+
+// dispatchTimeout is how long ?wait waits if it does not say.
+const dispatchTimeout = 40 * time.Second
+
+// postAndWait queues a run and answers with its result.
+func (s *Server) postAndWait(w http.ResponseWriter, r *http.Request, run Run, id string) {
+	patience := dispatchTimeout
+	if given := r.URL.Query().Get("wait"); given != "" {
+		seconds, err := strconv.ParseFloat(given, 64)
+		if err != nil || !(seconds > 0 && seconds <= maxDispatch.Seconds()) {
+			writeJSON(w, http.StatusUnprocessableEntity, fieldError("wait", "must be a number of seconds, at most an hour"))
+			return
+		}
+		patience = time.Duration(seconds * float64(time.Second))
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	result, err := s.Dispatch(ctx, run)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		writeJSON(w, http.StatusGatewayTimeout, map[string]string{
+			"id": id, "error": fmt.Sprintf("run %q has not ended within %v; it stays, see GET /run/{id}", id, patience),
+		})
+	case err != nil:
+		refuseRun(w, err)
+	default:
+		writeJSON(w, http.StatusOK, result)
+	}
+}
+
+const maxDispatch = time.Hour
+
+// refuseRun answers with what stood in the way of a run, or of what was asked of it.
+func refuseRun(w http.ResponseWriter, err error) {
 	var invalid *InvalidError
-	var conflict *ConflictError
+	var full *FullError
 	switch {
 	case errors.As(err, &invalid):
 		writeJSON(w, http.StatusUnprocessableEntity, fieldError(invalid.Field, invalid.Reason))
-	case errors.As(err, &conflict):
+	case errors.As(err, new(*ConflictError)):
 		writeJSON(w, http.StatusConflict, fieldError("id", "has already been taken"))
-	case err != nil:
-		writeJSON(w, http.StatusInternalServerError, errorBody(err.Error()))
+	case errors.As(err, &full):
+		w.Header().Set("Retry-After", "1")
+		writeJSON(w, http.StatusTooManyRequests, errorBody(full.Error()))
+	case errors.Is(err, ErrUnknownRun):
+		writeJSON(w, http.StatusNotFound, errorBody(err.Error()))
+	case errors.As(err, new(*StateError)):
+		writeJSON(w, http.StatusConflict, errorBody(err.Error()))
+	case errors.As(err, new(*NotAgreedError)), errors.Is(err, ErrNotification):
+		writeJSON(w, http.StatusUnprocessableEntity, errorBody(err.Error()))
+	case errors.Is(err, ErrClosed):
+		writeJSON(w, http.StatusServiceUnavailable, errorBody(err.Error()))
 	default:
-		if r.URL.Query().Has("wakeup") {
-			s.Wake()
-		}
-		writeJSON(w, http.StatusCreated, map[string]string{"id": id})
+		writeJSON(w, http.StatusInternalServerError, errorBody(err.Error()))
 	}
 }
 
@@ -57,17 +115,22 @@ func readRun(body json.RawMessage) (Run, string, error) {
 		return Run{}, "", &InvalidError{Field: "plan", Reason: "must be a JSON object"}
 	}
 	run := Run{Plan: body, Dataclip: fields["dataclip"]}
+	if raw, ok := fields["key"]; ok && json.Unmarshal(raw, &run.Key) != nil {
+		return Run{}, "", &InvalidError{Field: "key", Reason: "must be a string"}
+	}
 	if raw, ok := fields["credentials"]; ok {
 		if json.Unmarshal(raw, &run.Credentials) != nil {
 			return Run{}, "", &InvalidError{Field: "credentials", Reason: "must be an object of bodies by id"}
 		}
 	}
 	_, named := fields["id"]
-	if named && run.Dataclip == nil && run.Credentials == nil {
+	_, keyed := fields["key"]
+	if named && !keyed && run.Dataclip == nil && run.Credentials == nil {
 		return run, planID(fields), nil // as it was posted, byte for byte
 	}
 	delete(fields, "dataclip")
 	delete(fields, "credentials")
+	delete(fields, "key")
 	if !named {
 		fields["id"], _ = json.Marshal(uuid.NewString()) // a string always encodes
 	}

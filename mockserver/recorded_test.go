@@ -14,58 +14,77 @@ import (
 
 	"github.com/phxworker/phxworker/channel/frame"
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/mockserver/phoenix"
 )
 
 // TestRecordedWorkers sends what OpenFn's ws-worker 1.25.0 sent in whole recorded
-// sessions: all of it must be accepted, and be in the run's record.
+// sessions: all of it must be accepted, and be in the run's record. In extended mode
+// it gets the same answers, byte for byte.
 func TestRecordedWorkers(t *testing.T) {
 	for _, name := range []string{"one-run", "two-steps", "real-engine"} {
-		t.Run(name, func(t *testing.T) {
-			sent, planned := recordedSession(t, "testdata/ws-worker/"+name+".ndjson")
-			m := newInMemory(t, mockserver.Config{WakeDebounce: -1})
-			m.AddCredential("c", json.RawMessage(`{"user":"user "}`))
-			m.AddDataclip("d", json.RawMessage(`{"data":{}}`))
-			require.NoError(t, m.Enqueue(mockserver.Run{Plan: planned}))
-
-			c := m.connect()
-			var token string
-			var events []string
-			for _, f := range sent {
-				payload := strings.ReplaceAll(string(f.Payload), "x.y.z", token)
-				got := c.exchange(f.Topic, f.Event, payload)
-				require.Equal(t, "ok", got.Status, "%s %s: %s", f.Event, payload, got.Payload)
-				require.Equal(t, c.joins[f.Topic], got.JoinRef)
-				switch {
-				case f.Event == "claim" && token == "":
-					var response struct{ Runs []claimedRun }
-					require.NoError(t, json.Unmarshal(got.Payload, &response))
-					require.Len(t, response.Runs, 1)
-					token = response.Runs[0].Token
-				case f.Event == "fetch:plan":
-					require.JSONEq(t, string(planned), string(got.Payload))
-				case f.Event == "fetch:dataclip":
-					require.True(t, got.Binary)
-					require.Equal(t, `{"data":{}}`, string(got.Payload))
-				case f.Event == "fetch:credential":
-					require.Equal(t, `{"user":"user "}`, string(got.Payload))
-				}
-				if strings.HasPrefix(f.Topic, "run:") && !strings.HasPrefix(f.Event, "phx_") {
-					events = append(events, f.Event+" "+payload)
-				}
-			}
-
-			record, ok := m.Inspect("r1")
-			require.True(t, ok)
-			require.Equal(t, mockserver.State("success"), record.State)
-			require.NotEmpty(t, record.FinalDataclipID)
-			var recorded []string
-			for _, e := range record.Events {
-				recorded = append(recorded, e.Event+" "+string(e.Payload))
-			}
-			require.Equal(t, events, recorded)
-		})
+		answers := make(map[mockserver.Mode][]string)
+		for _, mode := range []mockserver.Mode{mockserver.Lightning, mockserver.Extended} {
+			t.Run(name+" "+mode.String(), func(t *testing.T) {
+				answers[mode] = replay(t, name, mode)
+			})
+		}
+		require.Equal(t, answers[mockserver.Lightning], answers[mockserver.Extended])
 	}
 }
+
+// replay sends a recorded session, and returns what it was answered.
+func replay(t *testing.T, name string, mode mockserver.Mode) (answers []string) {
+	sent, planned := recordedSession(t, "testdata/ws-worker/"+name+".ndjson")
+	m := newInMemory(t, mockserver.Config{Mode: mode, WakeDebounce: -1, OpaqueTokens: true})
+	m.AddCredential("c", json.RawMessage(`{"user":"user "}`))
+	m.AddDataclip("d", json.RawMessage(`{"data":{}}`))
+	require.NoError(t, m.Enqueue(mockserver.Run{Plan: planned}))
+
+	c := m.connect()
+	var token string
+	var events []string
+	for _, f := range sent {
+		payload := strings.ReplaceAll(string(f.Payload), "x.y.z", token)
+		got := c.exchange(f.Topic, f.Event, payload)
+		require.Equal(t, "ok", got.Status, "%s %s: %s", f.Event, payload, got.Payload)
+		require.Equal(t, c.joins[f.Topic], got.JoinRef)
+		switch {
+		case f.Event == "claim" && token == "":
+			var response struct{ Runs []claimedRun }
+			require.NoError(t, json.Unmarshal(got.Payload, &response))
+			require.Len(t, response.Runs, 1)
+			token = response.Runs[0].Token
+		case f.Event == "fetch:plan":
+			require.JSONEq(t, string(planned), string(got.Payload))
+		case f.Event == "fetch:dataclip":
+			require.True(t, got.Binary)
+			require.Equal(t, `{"data":{}}`, string(got.Payload))
+		case f.Event == "fetch:credential":
+			require.Equal(t, `{"user":"user "}`, string(got.Payload))
+		}
+		if strings.HasPrefix(f.Topic, "run:") && !strings.HasPrefix(f.Event, "phx_") {
+			events = append(events, f.Event+" "+payload)
+		}
+	}
+
+	record, ok := m.Inspect("r1")
+	require.True(t, ok)
+	require.Equal(t, mockserver.State("success"), record.State)
+	require.NotEmpty(t, record.FinalDataclipID)
+	var recorded []string
+	for _, e := range record.Events {
+		recorded = append(recorded, e.Event+" "+string(e.Payload))
+	}
+	require.Equal(t, events, recorded)
+	for _, x := range m.Transcript() {
+		if x.Direction == phoenix.ToClient {
+			answers = append(answers, logLine.ReplaceAllString(withoutTokens(string(x.Data)), "…"))
+		}
+	}
+	return answers
+}
+
+var logLine = regexp.MustCompile(`"log_line_id":"[^"]*"`)
 
 // recordedSession returns the client's frames and the plan it was given.
 func recordedSession(t *testing.T, path string) (sent []frame.Frame, planned json.RawMessage) {
@@ -104,38 +123,40 @@ func TestRecordedRuns(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, paths)
 	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".json"), func(t *testing.T) {
-			var recorded struct {
-				Plan        json.RawMessage
-				Dataclips   map[string]json.RawMessage
-				Credentials map[string]json.RawMessage
-				Expect      struct {
-					Events []struct {
-						Event   string
-						Payload json.RawMessage
+		for _, mode := range []mockserver.Mode{mockserver.Lightning, mockserver.Extended} {
+			t.Run(strings.TrimSuffix(filepath.Base(path), ".json")+" "+mode.String(), func(t *testing.T) {
+				var recorded struct {
+					Plan        json.RawMessage
+					Dataclips   map[string]json.RawMessage
+					Credentials map[string]json.RawMessage
+					Expect      struct {
+						Events []struct {
+							Event   string
+							Payload json.RawMessage
+						}
+						Reason string
 					}
-					Reason string
 				}
-			}
-			data, err := os.ReadFile(path)
-			require.NoError(t, err)
-			require.NoError(t, json.Unmarshal(withIDs(data), &recorded))
+				data, err := os.ReadFile(path)
+				require.NoError(t, err)
+				require.NoError(t, json.Unmarshal(withIDs(data), &recorded))
 
-			m := newInMemory(t, mockserver.Config{OpaqueTokens: true})
-			for id, body := range recorded.Dataclips {
-				m.AddDataclip(id, body)
-			}
-			for id, body := range recorded.Credentials {
-				m.AddCredential(id, body)
-			}
-			c, id := m.claimed(mockserver.Run{Plan: recorded.Plan})
-			for _, e := range recorded.Expect.Events {
-				c.ok("run:"+id, e.Event, string(e.Payload))
-			}
-			result, err := m.Wait(inTime(t), id)
-			require.NoError(t, err)
-			require.Equal(t, recorded.Expect.Reason, result.Reason)
-		})
+				m := newInMemory(t, mockserver.Config{Mode: mode, OpaqueTokens: true})
+				for id, body := range recorded.Dataclips {
+					m.AddDataclip(id, body)
+				}
+				for id, body := range recorded.Credentials {
+					m.AddCredential(id, body)
+				}
+				c, id := m.claimed(mockserver.Run{Plan: recorded.Plan})
+				for _, e := range recorded.Expect.Events {
+					c.ok("run:"+id, e.Event, string(e.Payload))
+				}
+				result, err := m.Wait(inTime(t), id)
+				require.NoError(t, err)
+				require.Equal(t, recorded.Expect.Reason, result.Reason)
+			})
+		}
 	}
 }
 

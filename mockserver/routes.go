@@ -15,7 +15,11 @@ type route struct {
 
 func (s *Server) newRoutes() http.Handler {
 	routes := []route{
-		{"POST /run", "queues the plan in the body; ?queue=NAME, ?priority=immediate, ?wakeup to tell the workers at once", s.postRun},
+		{"POST /run", "queues the plan in the body; ?queue=NAME, ?priority=immediate, ?wakeup to tell the workers at once, ?wait=SECONDS for the result", s.postRun},
+		{"POST /run/{id}/cancel", "ends a run that waits; has the worker of another told to; a body may hold a message", s.postCancel},
+		{"POST /run/{id}/notify", "sends the JSON object in the body to whatever executes the run", s.postNotify},
+		{"POST /drain", "tells the workers to claim no more, to end their runs and to leave", s.postDrain},
+		{"GET /workers", "the workers, what they own and what they told last (in extended mode)", s.getWorkers},
 		{"GET /run/{id}", "what is known of a run, with every event received", s.getRun},
 		{"POST /credentials/{id}", "sets the body that fetch:credential answers with", s.postBody(s.AddCredential)},
 		{"PUT /credentials/{id}", "the same", s.postBody(s.AddCredential)},

@@ -37,11 +37,15 @@ var _ http.Handler = (*Server)(nil)
 // New returns a server that listens nowhere by itself: it is served as an
 // http.Handler. It must be closed.
 func New(cfg Config) (*Server, error) {
-	cfg = cfg.withDefaults()
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("mock server: %w", err)
+	}
 	service, err := lightning.New(lightning.Config{
 		Secret: cfg.Secret, Key: cfg.Key, OpaqueTokens: cfg.OpaqueTokens,
 		RunTimeout: cfg.RunTimeout, WakeDebounce: cfg.WakeDebounce, JanitorInterval: cfg.JanitorInterval,
 		KeepRuns: cfg.KeepRuns, WipeDataclips: cfg.WipeDataclips, Logger: cfg.Logger,
+		MaxQueued: max(cfg.MaxQueued, 0), Extensions: cfg.extensions(),
 	})
 	if err != nil {
 		return nil, err
@@ -145,9 +149,41 @@ func (s *Server) PublicKey() string {
 	return key
 }
 
+// Mode is [Lightning] or [Extended].
+func (s *Server) Mode() Mode { return s.cfg.Mode }
+
 // Enqueue makes a run available to the workers, and tells them after
-// Config.WakeDebounce. The errors are [*ConflictError] and [*InvalidError].
+// Config.WakeDebounce. The errors are [*ConflictError], [*InvalidError] and
+// [*FullError].
 func (s *Server) Enqueue(r Run) error { return s.service.Enqueue(r) }
+
+// Dispatch is Enqueue and Wait for that run, of which the workers are told at once.
+// When the wait ends before the run does, the run stays.
+func (s *Server) Dispatch(ctx context.Context, r Run) (Result, error) {
+	return s.service.Dispatch(ctx, r)
+}
+
+// Cancel ends a run that waits at once, and has the worker of one that does not
+// told to, which ends when that worker says so. The message is for the worker and may be
+// empty. The errors are [ErrUnknownRun], [*StateError] when the run is over, and
+// [*NotAgreedError] when its worker does not know how.
+func (s *Server) Cancel(id, message string) error { return s.service.Cancel(id, message) }
+
+// Notify sends a JSON object to whatever executes a run. The errors are
+// [ErrUnknownRun], [*StateError] when no worker has joined the run's topic just now,
+// [*NotAgreedError] and [ErrNotification].
+func (s *Server) Notify(id string, payload json.RawMessage) error {
+	return s.service.Notify(id, payload)
+}
+
+// DrainWorkers tells the workers to claim no more, to end their runs and to leave, and
+// returns how many were told: those that have agreed on it. It does not wait for
+// them.
+func (s *Server) DrainWorkers() int { return s.service.DrainWorkers() }
+
+// Workers returns the workers that there are, by their ids, in extended mode; else
+// nil.
+func (s *Server) Workers() []WorkerRecord { return s.service.Workers() }
 
 // Wake pushes work-available to every joined worker at once.
 func (s *Server) Wake() { s.service.Wake() }

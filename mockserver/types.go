@@ -24,6 +24,18 @@ type (
 	ConflictError = lightning.ConflictError
 	// InvalidError refuses a run whose plan is not one.
 	InvalidError = lightning.InvalidError
+	// Owner is who had a run, in extended mode.
+	Owner = lightning.Owner
+	// End is how an owner's time with a run ended.
+	End = lightning.End
+	// WorkerRecord is a worker, in extended mode.
+	WorkerRecord = lightning.WorkerRecord
+	// FullError refuses a run because enough wait.
+	FullError = lightning.FullError
+	// StateError says that a run is not in the state for what was asked.
+	StateError = lightning.StateError
+	// NotAgreedError says that a worker does not know an extension.
+	NotAgreedError = lightning.NotAgreedError
 	// Exchange is one websocket message.
 	Exchange = phoenix.Exchange
 )
@@ -33,6 +45,19 @@ const (
 	Normal    = lightning.Normal
 	Immediate = lightning.Immediate
 )
+
+// The ends of an owner's time with a run.
+const (
+	Completed    = lightning.Completed
+	OwnerLost    = lightning.OwnerLost
+	LeaseExpired = lightning.LeaseExpired
+	Silent       = lightning.Silent
+	Released     = lightning.Released
+	NotJoined    = lightning.NotJoined
+)
+
+// ErrNotification is what [Server.Notify] says of a payload that is no JSON object.
+var ErrNotification = lightning.ErrNotification
 
 // The errors of [Server.Wait], beside those of its context.
 var (

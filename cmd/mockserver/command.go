@@ -58,9 +58,21 @@ func newCommand(stdout, stderr io.Writer) *cli.Command {
 			&cli.DurationFlag{Name: "idle-timeout", Usage: "how long a worker may be silent", Value: time.Minute},
 			&cli.Int64Flag{Name: "max-frame", Usage: "the largest message taken, in `BYTES`", Value: 11_000_000},
 			&cli.IntFlag{Name: "max-topics", Usage: "how many topics a socket can have joined", Value: 100},
+			&cli.IntFlag{Name: "max-queued", Usage: "how many runs may wait to be claimed; 0 is no limit, which is the default with --mode lightning", Value: 1000},
 			&cli.IntFlag{Name: "keep-runs", Usage: "how many ended runs are remembered", Value: 10_000},
 			&cli.BoolFlag{Name: "wipe-dataclips", Usage: "erase inputs once read and keep no outputs"},
 			&cli.BoolFlag{Name: "opaque-tokens", Usage: "do not sign run tokens, which is faster"},
+			&cli.StringFlag{
+				Name: "mode", Aliases: []string{"m"}, Usage: "`MODE` lightning, or extended: then the extensions of docs/extensions are known",
+				Value: mockserver.Lightning.String(), Sources: cli.EnvVars(mockserver.ModeVariable),
+			},
+			&cli.StringFlag{Name: "extensions", Usage: "the `NAMES` of those that are announced, with commas between; none is \"\" (extended mode; default: all)"},
+			&cli.DurationFlag{Name: "lease", Usage: "for how long a claim or a renewal is good (extended mode)", Value: 20 * time.Minute},
+			&cli.DurationFlag{Name: "claim-ack", Usage: "how long a worker may take from a claim to the join of the run (extended mode)", Value: 20 * time.Second},
+			&cli.DurationFlag{Name: "status-interval", Usage: "how often workers are asked to send their status (extended mode)", Value: 15 * time.Second},
+			&cli.DurationFlag{Name: "status-timeout", Usage: "after how long without one a worker is silent (extended mode)", Value: 30 * time.Second},
+			&cli.DurationFlag{Name: "max-wait", Usage: "how long a claim waits for a run at most (extended mode)", Value: 20 * time.Second},
+			&cli.DurationFlag{Name: "affinity-wait", Usage: "how long a run with a key waits for its worker (extended mode)", Value: 10 * time.Second},
 			&cli.StringSliceFlag{Name: "fault", Usage: "a `FAULT` from the start, as JSON, such as {\"event\":\"claim\",\"action\":\"delay\",\"delay\":\"15s\"}; may be repeated"},
 			&cli.Uint64Flag{Name: "fault-seed", Usage: "the `SEED` of faults with a probability; 0 takes a random one"},
 			&cli.StringFlag{Name: "log", Usage: "the `LEVEL` from which on to log: debug, info, warn or error", Value: "info"},
@@ -71,8 +83,8 @@ func newCommand(stdout, stderr io.Writer) *cli.Command {
 		ErrWriter:                 stderr,
 		// Errors are printed and turned into exit codes by run alone.
 		ExitErrHandler: func(context.Context, *cli.Command, error) {},
-		OnUsageError: func(_ context.Context, _ *cli.Command, err error, _ bool) error {
-			return usageError{fmt.Errorf("%w (see mockserver --help)", err)}
+		OnUsageError: func(_ context.Context, cmd *cli.Command, err error, _ bool) error {
+			return usageError{fmt.Errorf("%w (see mockserver --help)", explain(cmd, err))}
 		},
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			cfg, err := config(cmd, stderr)
@@ -111,7 +123,7 @@ func config(cmd *cli.Command, stderr io.Writer) (mockserver.Config, error) {
 	if err != nil {
 		return mockserver.Config{}, err
 	}
-	return mockserver.Config{
+	cfg := mockserver.Config{
 		Addr:            net.JoinHostPort(cmd.String("host"), strconv.Itoa(cmd.Int("port"))),
 		Secret:          cmd.String("secret"),
 		OpaqueTokens:    cmd.Bool("opaque-tokens"),
@@ -127,7 +139,8 @@ func config(cmd *cli.Command, stderr io.Writer) (mockserver.Config, error) {
 		FaultSeed:       cmd.Uint64("fault-seed"),
 		TranscriptLimit: -1, // nothing here would show it
 		Logger:          slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
-	}, nil
+	}
+	return cfg, extend(&cfg, cmd)
 }
 
 func parseFaults(texts []string) ([]fault.Rule, error) {

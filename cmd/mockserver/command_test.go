@@ -66,8 +66,12 @@ func TestBadInput(t *testing.T) {
 	}{
 		{name: "port in use", args: []string{"--port", port}, code: 1, want: "127.0.0.1:" + port + " is in use: choose another port with --port"},
 		{name: "no such address", args: []string{"--host", "192.0.2.1", "--port", "0"}, code: 1, want: "start the mock server: listen"},
-		{name: "unknown flag", args: []string{"--nope"}, code: 2, want: "nope"},
-		{name: "port is no number", args: []string{"--port", "http"}, code: 2, want: `"http"`},
+		{name: "unknown flag", args: []string{"--nope"}, code: 2, want: "there is no option --nope (see mockserver --help)"},
+		{name: "port is no number", args: []string{"--port", "http"}, code: 2, want: `--port "http" is not a whole number (see mockserver --help)`},
+		{name: "port by its letter", args: []string{"-p", "http"}, code: 2, want: `--port "http" is not a whole number`},
+		{name: "port without a value", args: []string{"--port"}, code: 2, want: "--port has no value"},
+		{name: "time is a number", args: []string{"--run-timeout", "30"}, code: 2, want: `--run-timeout "30" is not a time: write it like 500ms, 30s or 5m`},
+		{name: "toggle with a word", args: []string{"--opaque-tokens=perhaps"}, code: 2, want: `--opaque-tokens "perhaps" is neither true nor false`},
 		{name: "port out of range", args: []string{"--port", "70000"}, code: 2, want: "--port 70000"},
 		{name: "argument", args: []string{"start"}, code: 2, want: `unexpected argument "start"`},
 		{name: "empty secret", args: []string{"--secret", ""}, code: 2, want: "--secret is empty"},
@@ -75,7 +79,11 @@ func TestBadInput(t *testing.T) {
 		{name: "time limit", args: []string{"--run-timeout", "0s"}, code: 2, want: "--run-timeout"},
 		{name: "fault", args: []string{"--fault", `{"event":"claim","action":"delay"}`}, code: 2, want: "--fault {\"event\":\"claim\",\"action\":\"delay\"}: bad fault: delay can't be blank"},
 		{name: "fault is no JSON", args: []string{"--fault", "drop"}, code: 2, want: "bad fault: fault must be a JSON object"},
-		{name: "fault seed", args: []string{"--fault-seed", "-1"}, code: 2, want: `"-1"`},
+		{name: "fault seed", args: []string{"--fault-seed", "-1"}, code: 2, want: `--fault-seed "-1" is not a whole number`},
+		{name: "mode", args: []string{"--mode", "psychic"}, code: 2, want: `--mode: there is no mode "psychic"`},
+		{name: "extensions without the mode", args: []string{"--mode", "lightning", "--extensions", "lease"}, code: 2, want: "--extensions needs --mode extended"},
+		{name: "unknown extension", args: []string{"--mode", "extended", "--extensions", "lease,telepathy"}, code: 2, want: `--extensions: there is no "telepathy"; there are lease, `},
+		{name: "lease", args: []string{"--mode", "extended", "--lease", "0s"}, code: 2, want: "--lease must be more"},
 		{name: "frame limit", args: []string{"--max-frame", "0"}, code: 2, want: "--max-frame"},
 	}
 	for _, tt := range tests {
@@ -116,6 +124,32 @@ func TestFaultFlags(t *testing.T) {
 	require.Equal(t, `{"seed":7,"rules":[`+
 		`{"id":1,"event":"claim","count":1,"action":"drop","when":"after","seen":0,"struck":0},`+
 		`{"id":2,"event":"join","count":1,"action":"crash","when":"before","seen":0,"struck":0}],"strikes":[]}`+"\n", string(body))
+	stop()
+	require.Zero(t, <-code)
+}
+
+func TestExtendedFlags(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	out, w := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, []string{"mockserver", "--port", "0", "--mode", "extended", "--extensions", "lease,drain", "--max-queued", "1"}, w, io.Discard)
+		_ = w.Close()
+	}()
+	buf := make([]byte, 4096)
+	n, err := out.Read(buf)
+	require.NoError(t, err)
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	require.Contains(t, string(buf[:n]), "mock Lightning with extensions at http")
+	url := regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(string(buf[:n]))
+	for _, status := range []int{http.StatusCreated, http.StatusTooManyRequests} {
+		resp, err := http.Post(url+"/run", "application/json", strings.NewReader(`{"key":"k","jobs":[]}`))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, status, resp.StatusCode)
+	}
+	http.DefaultClient.CloseIdleConnections()
 	stop()
 	require.Zero(t, <-code)
 }

@@ -17,7 +17,11 @@ func greet(w io.Writer, server *mockserver.Server) {
 	if key == "" {
 		key = "(none: run tokens are opaque)"
 	}
-	fmt.Fprintf(w, `mock Lightning at %[1]s (stop with Ctrl+C)
+	name := "mock Lightning"
+	if server.Mode() == mockserver.Extended {
+		name = "mock Lightning with extensions"
+	}
+	fmt.Fprintf(w, `%[5]s at %[1]s (stop with Ctrl+C)
 
 worker URL     %[2]s
 WORKER_SECRET  %[3]s
@@ -27,5 +31,5 @@ WORKER_LIGHTNING_PUBLIC_KEY (to verify run tokens)
 Queue a run, and look at it:
   curl -X POST '%[1]s/run?wakeup' -d '{"id":"run-1","jobs":[{"id":"a","adaptor":"@openfn/language-common","body":"fn(state => ({ ...state, hello: 42 }))"}]}'
   curl %[1]s/run/run-1
-`, server.HTTPURL(), server.URL(), secret, key)
+`, server.HTTPURL(), server.URL(), secret, key, name)
 }

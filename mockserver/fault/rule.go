@@ -21,7 +21,7 @@ const (
 
 // events are all that a rule can name.
 var events = []string{
-	Now, Connect, Join, Leave, Heartbeat, "claim",
+	Now, Connect, Join, Leave, Heartbeat, "claim", "run:release", "worker:status", "run:renew",
 	"fetch:plan", "fetch:dataclip", "fetch:credential",
 	"run:start", "run:log", "run:batch_logs", "run:complete", "step:start", "step:complete",
 }

@@ -36,6 +36,12 @@ type Config struct {
 	// WipeDataclips erases a run's input when it is first read, and keeps no
 	// outputs: the retention policy erase_all. A second read gets null.
 	WipeDataclips bool
+	// MaxQueued is how many runs may wait to be claimed; more are refused.
+	// Defaults to no limit.
+	MaxQueued int
+	// Extensions make a server of it that knows more than Lightning does, for
+	// clients that ask. Defaults to nil: none is known.
+	Extensions *Extensions
 	// Logger defaults to discarding.
 	Logger *slog.Logger
 }
@@ -59,7 +65,12 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return c, nil
+	if c.Extensions == nil {
+		return c, nil
+	}
+	extensions, err := c.Extensions.withDefaults()
+	c.Extensions = &extensions
+	return c, err
 }
 
 // grace is what a run is given beyond its time limit, by its token and by the

@@ -19,8 +19,16 @@
 //   - A binary push is taken where the payload does not matter, and as a
 //     run:log, whose message it then is.
 //
+// With Config.Extensions it knows more than Lightning does, for those who ask. That is
+// in the files extended_*.go, and everything else is Lightning. There, a run has one
+// owner, from a claim until the run ends or is taken from it; each owner has a token of its own,
+// and what comes with another one is refused. The order of what happens is that in which it
+// takes the service's mutex: an event of an owner either counts before the run is taken from it,
+// or is refused.
+//
 // Writes are not idempotent: a log line sent twice is stored twice.
 //
 // Concurrency: all methods may be called at once. One mutex guards the runs;
-// signing a run token, the only expensive thing here, is done outside of it.
+// signing a run token, the only expensive thing here, is done outside of it. What is
+// sent to topics under it never blocks.
 package lightning

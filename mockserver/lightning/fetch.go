@@ -10,6 +10,9 @@ func (s *Service) inputLocked(r *run) []byte {
 		body = s.dataclips[r.input]
 	}
 	if s.cfg.WipeDataclips {
+		if s.ext != nil && body != nil {
+			r.tenure.wiped = body // another owner may need it
+		}
 		r.dataclip = nil
 		delete(s.dataclips, r.input)
 	}

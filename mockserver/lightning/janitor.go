@@ -6,7 +6,8 @@ import (
 )
 
 // clean marks lost, every so often, the runs that have been claimed or started
-// for longer than their time limit and the grace. They are not queued again.
+// for longer than their time limit and the grace, unless they are leased. They are not
+// queued again.
 func (s *Service) clean(ctx context.Context) {
 	ticker := time.NewTicker(s.cfg.JanitorInterval)
 	defer ticker.Stop()
@@ -26,6 +27,9 @@ func (s *Service) loseOverdue(now time.Time) (ids []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, r := range s.active {
+		if r.tenure.leased() {
+			continue // the end of its lease decides
+		}
 		since, errorType := r.claimed, "LostAfterClaim"
 		if r.state == Started {
 			since, errorType = r.started, "LostAfterStart"

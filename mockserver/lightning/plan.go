@@ -30,7 +30,7 @@ func parsePlan(r Run, defaultTimeout time.Duration) (*run, error) {
 	out := &run{
 		plan: r.Plan, queue: r.Queue, priority: r.Priority, timeout: defaultTimeout,
 		state: Available, jobs: make(map[string]bool),
-		dataclip: r.Dataclip, credentials: r.Credentials,
+		dataclip: r.Dataclip, credentials: r.Credentials, key: r.Key,
 	}
 	var err error
 	if out.id, err = p.str("id", true); err != nil {

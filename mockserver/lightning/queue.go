@@ -1,11 +1,16 @@
 package lightning
 
+import (
+	"cmp"
+	"slices"
+)
+
 // wildcard stands, in a claim, for every queue the claim does not name.
 const wildcard = "*"
 
 // queues holds the available runs, by queue and priority, each in the order of
-// insertion, so that a claim never looks at a run it does not take. It is not
-// safe for concurrent use.
+// insertion, so that a claim never looks at a run it does not take, unless runs
+// are kept for others. It is not safe for concurrent use.
 type queues struct {
 	byName map[string]*lanes
 	size   int
@@ -21,25 +26,34 @@ type fifo struct {
 
 func newQueues() queues { return queues{byName: make(map[string]*lanes)} }
 
+// push adds a run, at the end if it is new and else at the place it once had.
 func (q *queues) push(r *run) {
 	l := q.byName[r.queue]
 	if l == nil {
 		l = new(lanes)
 		q.byName[r.queue] = l
 	}
-	l[r.priority].push(r)
+	l[r.priority].insert(r)
 	q.size++
+}
+
+// remove takes out a run, if it is there.
+func (q *queues) remove(r *run) {
+	if l := q.byName[r.queue]; l != nil && l[r.priority].remove(r) {
+		q.size--
+	}
 }
 
 // take removes up to demand runs, in the order in which the claim prefers them.
 //
 // With the wildcard among the names their order counts before all else. Without
-// it they are a mere filter. Then come priority and insertion.
-func (q *queues) take(demand int, names []string) []*run {
+// it they are a mere filter. Then come priority and insertion. Runs that are not
+// for the one who claims are passed over; for nil, all are.
+func (q *queues) take(demand int, names []string, isFor func(*run) bool) []*run {
 	var taken []*run
 	for _, match := range ranks(names) {
 		for len(taken) < demand {
-			r := q.next(match)
+			r := q.next(match, isFor)
 			if r == nil {
 				break
 			}
@@ -50,28 +64,27 @@ func (q *queues) take(demand int, names []string) []*run {
 }
 
 // next removes the first run by priority and insertion among the queues that match.
-func (q *queues) next(match func(name string) bool) *run {
-	var best *fifo
+func (q *queues) next(match func(name string) bool, isFor func(*run) bool) *run {
+	var best *run
 	for name, l := range q.byName {
 		if !match(name) {
 			continue
 		}
 		for _, p := range []Priority{Immediate, Normal} {
-			r := l[p].first()
+			r := l[p].first(isFor)
 			if r == nil {
 				continue
 			}
-			if best == nil || before(r, best.first()) {
-				best = &l[p]
+			if best == nil || before(r, best) {
+				best = r
 			}
 			break
 		}
 	}
-	if best == nil {
-		return nil
+	if best != nil {
+		q.remove(best)
 	}
-	q.size--
-	return best.pop()
+	return best
 }
 
 func before(a, b *run) bool {
@@ -103,13 +116,46 @@ func ranks(names []string) []func(string) bool {
 
 func (f *fifo) push(r *run) { f.runs = append(f.runs, r) }
 
+// insert adds a run where its number has it, which nearly always is the end. All
+// others must have been inserted, too.
+func (f *fifo) insert(r *run) {
+	if n := len(f.runs); n == f.head || f.runs[n-1].seq < r.seq {
+		f.push(r)
+		return
+	}
+	at, _ := f.search(r.seq)
+	f.runs = slices.Insert(f.runs, at, r)
+}
+
+// search returns where a run of that number is or would be.
+func (f *fifo) search(seq uint64) (at int, found bool) {
+	at, found = slices.BinarySearchFunc(f.runs[f.head:], seq, func(r *run, seq uint64) int { return cmp.Compare(r.seq, seq) })
+	return f.head + at, found
+}
+
 func (f *fifo) len() int { return len(f.runs) - f.head }
 
-func (f *fifo) first() *run {
-	if f.head == len(f.runs) {
-		return nil
+// first returns the first run that is for the one who asks.
+func (f *fifo) first(isFor func(*run) bool) *run {
+	for _, r := range f.runs[f.head:] {
+		if isFor == nil || isFor(r) {
+			return r
+		}
 	}
-	return f.runs[f.head]
+	return nil
+}
+
+func (f *fifo) remove(r *run) bool {
+	at, found := f.search(r.seq)
+	switch {
+	case !found:
+		return false
+	case at == f.head:
+		f.pop()
+	default:
+		f.runs = slices.Delete(f.runs, at, at+1)
+	}
+	return true
 }
 
 func (f *fifo) pop() *run {

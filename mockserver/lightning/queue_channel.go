@@ -22,7 +22,11 @@ var _ phoenix.Channel = (*queueChannel)(nil)
 func (s *Service) joinQueue(t *phoenix.Topic, payload []byte) (phoenix.Channel, phoenix.Reply) {
 	s.logJoin(t.Client(), payload)
 	s.waker.add(t)
-	return &queueChannel{service: s, topic: t}, phoenix.OK([]byte(`{}`))
+	c := &queueChannel{service: s, topic: t}
+	if s.ext != nil {
+		return s.ext.joinQueue(c, payload)
+	}
+	return c, phoenix.OK([]byte(`{}`))
 }
 
 func (c *queueChannel) Left() {
@@ -34,22 +38,43 @@ func (c *queueChannel) Handle(p phoenix.Push) phoenix.Reply {
 	if p.Event != "claim" {
 		return phoenix.Crash("unknown event")
 	}
-	if p.Binary {
-		return phoenix.Crash("claim takes no binary payload")
-	}
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(p.Payload, &fields) != nil {
-		return phoenix.Crash("the payload must be an object")
-	}
-	demand, reason := claimDemand(fields)
+	request, reason := readClaim(p)
 	if reason != "" {
 		return phoenix.Crash(reason)
 	}
+	return c.service.claim(request)
+}
+
+// claimRequest is what a claim asks for.
+type claimRequest struct {
+	demand     int
+	workerName string // empty if it is null
+	queues     []string
+	fields     map[string]json.RawMessage // all of the payload
+}
+
+// readClaim reads a claim, or says why the channel crashes over it.
+func readClaim(p phoenix.Push) (request claimRequest, reason string) {
+	if p.Binary {
+		return request, "claim takes no binary payload"
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(p.Payload, &fields) != nil {
+		return request, "the payload must be an object"
+	}
+	demand, reason := claimDemand(fields)
+	if reason != "" {
+		return request, reason
+	}
 	var workerName *string
 	if raw, ok := fields["worker_name"]; !ok || json.Unmarshal(raw, &workerName) != nil {
-		return phoenix.Crash("worker_name must be there, a string or null")
+		return request, "worker_name must be there, a string or null"
 	}
-	return c.service.claim(demand, workerName, claimQueues(fields["queues"]))
+	request = claimRequest{demand: demand, queues: claimQueues(fields["queues"]), fields: fields}
+	if workerName != nil {
+		request.workerName = *workerName
+	}
+	return request, ""
 }
 
 // claimDemand reads demand, which becomes the LIMIT of a query.
@@ -86,52 +111,78 @@ func claimQueues(raw json.RawMessage) []string {
 
 // claim hands out up to demand runs. They stay claimed whatever becomes of the
 // worker.
-func (s *Service) claim(demand int, workerName *string, names []string) phoenix.Reply {
+func (s *Service) claim(request claimRequest) phoenix.Reply {
 	now := time.Now()
 	s.mu.Lock()
-	taken := s.available.take(demand, names)
-	for _, r := range taken {
-		r.state, r.claimed = Claimed, now
-		r.expires = now.Add(r.timeout + grace).Truncate(time.Second) // as exp
-		if workerName != nil {
-			r.workerName = *workerName
-		}
-		s.active[r.id] = r
+	taken := s.takeLocked(request, nil, now)
+	s.countClaimLocked(taken)
+	s.mu.Unlock()
+
+	if err := s.sign(taken, now); err != nil {
+		return phoenix.Crash(err.Error())
 	}
+
+	s.mu.Lock()
+	for _, g := range taken {
+		g.run.token = g.token
+	}
+	s.mu.Unlock()
+	return phoenix.OK(claimResponse(taken))
+}
+
+// given is a run that a claim gets.
+type given struct {
+	run   *run
+	token string
+	again bool   // it was given before
+	owner *owner // nil unless extended
+}
+
+// takeLocked takes the runs that a claim gets, which are claimed from here on;
+// their tokens are still to be made.
+func (s *Service) takeLocked(request claimRequest, isFor func(*run) bool, now time.Time) []given {
+	runs := s.available.take(request.demand, request.queues, isFor)
+	taken := make([]given, len(runs))
+	for i, r := range runs {
+		r.state, r.claimed, r.workerName = Claimed, now, request.workerName
+		r.expires = now.Add(r.timeout + grace).Truncate(time.Second) // as exp
+		s.active[r.id] = r
+		taken[i].run = r
+	}
+	return taken
+}
+
+func (s *Service) countClaimLocked(taken []given) {
 	s.stats.Claims++
 	if len(taken) == 0 {
 		s.stats.Empty++
 	}
-	s.mu.Unlock()
-
-	tokens := make([]string, len(taken))
-	for i, r := range taken {
-		token, err := s.signer.token(r.id, now, now.Add(r.timeout+grace))
-		if err != nil {
-			return phoenix.Crash(err.Error())
-		}
-		tokens[i] = token
-	}
-
-	s.mu.Lock()
-	for i, r := range taken {
-		r.token = tokens[i]
-	}
-	s.mu.Unlock()
-	return phoenix.OK(claimResponse(taken, tokens))
 }
 
-func claimResponse(taken []*run, tokens []string) []byte {
+// sign makes the tokens of runs claimed at that time.
+func (s *Service) sign(taken []given, claimed time.Time) (err error) {
+	for i := range taken {
+		g := &taken[i]
+		g.token, err = s.signer.token(g.run.id, claimed, claimed.Add(g.run.timeout+grace), g.again)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func claimResponse(taken []given) []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"runs":[`)
-	for i, r := range taken {
+	for i, g := range taken {
 		if i > 0 {
 			b.WriteByte(',')
 		}
 		b.WriteString(`{"id":`)
-		b.Write(quote(r.id))
+		b.Write(quote(g.run.id))
 		b.WriteString(`,"token":`)
-		b.Write(quote(tokens[i]))
+		b.Write(quote(g.token))
+		g.owner.writeTerms(&b)
 		b.WriteByte('}')
 	}
 	b.WriteString(`]}`)

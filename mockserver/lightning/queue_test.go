@@ -27,7 +27,7 @@ func TestQueuesAgreeWithASort(t *testing.T) {
 		}
 		claim := claims[random.IntN(len(claims))]
 		want, rest := sorted(all, claim, random.IntN(3))
-		require.Equal(t, want, q.take(len(want), claim))
+		require.Equal(t, want, q.take(len(want), claim, nil))
 		all = rest
 		require.Equal(t, len(all), q.size)
 	}

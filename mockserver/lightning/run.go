@@ -69,6 +69,9 @@ type Run struct {
 	// Credentials are the run's own, by id; the others are looked for among
 	// those of [Service.AddCredential].
 	Credentials map[string]json.RawMessage
+	// Key is what the run is about, such as a customer: runs with the same key
+	// go to the same worker. It takes the extended mode. Defaults to none.
+	Key string
 }
 
 // Result is how a run ended.
@@ -101,6 +104,16 @@ type RunRecord struct {
 	// Faults are what struck the messages on the run's topic. A message that a
 	// fault kept from being applied is here and not among the Events.
 	Faults []fault.Strike `json:"faults,omitempty"`
+
+	// What follows is of the extended mode only.
+	Key string `json:"key,omitempty"`
+	// Attempt is how often the run was begun anew: 1 at first, one more after
+	// each attempt that failed.
+	Attempt int `json:"attempt,omitempty"`
+	// NotBefore is when a run that was released becomes available.
+	NotBefore time.Time `json:"not_before,omitzero"`
+	// Owners are all who had the run, in turn. Only the last can have it now.
+	Owners []Owner `json:"owners,omitempty"`
 }
 
 // Event is a push that came in on a run's topic.
@@ -116,6 +129,9 @@ type Event struct {
 	Response json.RawMessage `json:"response,omitempty"`
 	// Crash is why an event crashed the channel.
 	Crash string `json:"crash,omitempty"`
+	// Owner is which of the run's owners sent it, from 1: the present one, or one
+	// that was refused for having lost the run. Extended mode only.
+	Owner int `json:"owner,omitempty"`
 }
 
 // run is a run in the store. Service.mu guards everything but the constants.
@@ -129,6 +145,7 @@ type run struct {
 	queue       string                     // constant
 	priority    Priority                   // constant
 	seq         uint64                     // constant: insertion order
+	key         string                     // constant
 	credentials map[string]json.RawMessage // constant: the run's own
 
 	dataclip   json.RawMessage // its own input, nil if it has none or it was wiped
@@ -146,6 +163,7 @@ type run struct {
 	events     []Event
 	faults     []fault.Strike
 	ended      chan struct{} // closed when the run ends; made by the first who waits
+	tenure     tenure
 }
 
 func (r *run) recordLocked() RunRecord {
@@ -155,5 +173,6 @@ func (r *run) recordLocked() RunRecord {
 		Result: res, Queue: r.queue, Priority: r.priority, Plan: r.plan, WorkerName: r.workerName,
 		EnqueuedAt: r.enqueued, ClaimedAt: r.claimed, StartedAt: r.started, FinishedAt: r.finished,
 		Events: append([]Event{}, r.events...), Faults: slices.Clone(r.faults),
+		Key: r.key, Attempt: r.tenure.attempt, NotBefore: r.tenure.notBefore, Owners: r.tenure.recordLocked(),
 	}
 }

@@ -12,6 +12,10 @@ import (
 type runChannel struct {
 	service *Service
 	run     *run
+	// The rest is nil unless extended.
+	topic *phoenix.Topic
+	owner *owner
+	with  agreed
 }
 
 var _ phoenix.Channel = (*runChannel)(nil)
@@ -24,7 +28,7 @@ var (
 // joinRun lets in who has the token that the claim handed out, until it expires. A
 // token from anywhere else cannot have been signed with our key, so there is
 // nothing else to verify.
-func (s *Service) joinRun(id string, payload []byte) (phoenix.Channel, phoenix.Reply) {
+func (s *Service) joinRun(t *phoenix.Topic, id string, payload []byte) (phoenix.Channel, phoenix.Reply) {
 	var p struct {
 		Token string `json:"token"`
 	}
@@ -35,13 +39,24 @@ func (s *Service) joinRun(id string, payload []byte) (phoenix.Channel, phoenix.R
 	if r == nil {
 		return nil, phoenix.Refuse(notFound)
 	}
+	if s.ext != nil && s.ext.lostLocked(r, p.Token) {
+		return nil, phoenix.Refuse(leaseLost)
+	}
 	if p.Token == "" || p.Token != r.token || !time.Now().Before(r.expires) {
 		return nil, phoenix.Refuse(unauthorized)
 	}
-	return &runChannel{service: s, run: r}, phoenix.OK([]byte(`{}`))
+	c := &runChannel{service: s, run: r}
+	if s.ext != nil {
+		return s.ext.joinRunLocked(t, c, payload)
+	}
+	return c, phoenix.OK([]byte(`{}`))
 }
 
-func (c *runChannel) Left() {}
+func (c *runChannel) Left() {
+	if c.service.ext != nil {
+		c.service.ext.leftRun(c)
+	}
+}
 
 func (c *runChannel) Handle(p phoenix.Push) phoenix.Reply {
 	e := Event{At: time.Now(), Event: p.Event, Payload: recorded(p)}
@@ -72,12 +87,22 @@ func (c *runChannel) apply(p phoenix.Push, cs *changeset, e Event) phoenix.Reply
 		s.stats.Crashes++
 		e.Crash = reply.Reason()
 	}
+	if c.owner != nil {
+		if p.Event == runRenew && e.Status == "ok" {
+			return reply // counted with its owner
+		}
+		e.Owner = c.owner.number
+	}
 	c.run.events = append(c.run.events, e)
 	return reply
 }
 
 // answerLocked applies a push; cs is its payload, nil if that is no object.
 func (c *runChannel) answerLocked(p phoenix.Push, cs *changeset) phoenix.Reply {
+	if c.owner.lost(c.run) {
+		c.service.ext.stats.Stale++
+		return phoenix.Refuse(leaseLost)
+	}
 	switch p.Event { // these do not look at the payload
 	case "fetch:plan":
 		return phoenix.OK(c.run.plan)
@@ -105,6 +130,10 @@ func (c *runChannel) answerLocked(p phoenix.Push, cs *changeset) phoenix.Reply {
 		return c.run.logBatch(cs)
 	case "run:complete":
 		return c.service.completeLocked(c.run, cs)
+	case runRenew:
+		if c.with[extLease] {
+			return c.service.ext.renewLocked(c)
+		}
 	}
 	return phoenix.Crash("unknown event")
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Service is the queue and the topics. It has two goroutines, for wake-ups and
-// for lost runs; Close ends them.
+// for lost runs, and in extended mode a third; Close ends them.
 type Service struct {
 	cfg    Config
 	signer signer
@@ -33,6 +33,7 @@ type Service struct {
 	dataclips   map[string]json.RawMessage
 	seq         uint64
 	stats       Stats
+	ext         *extended // constant: nil if only Lightning's own protocol is known
 }
 
 var _ phoenix.App = (*Service)(nil)
@@ -52,6 +53,10 @@ func New(cfg Config) (*Service, error) {
 		credentials: make(map[string]json.RawMessage), dataclips: make(map[string]json.RawMessage),
 	}
 	s.stats.Ended = make(map[State]int64)
+	if cfg.Extensions != nil {
+		s.ext = newExtended(s, *cfg.Extensions)
+		s.done.Go(func() { s.ext.run(ctx) })
+	}
 	s.done.Go(func() { s.waker.run(ctx) })
 	s.done.Go(func() { s.clean(ctx) })
 	return s, nil
@@ -79,27 +84,48 @@ func (s *Service) Join(t *phoenix.Topic, payload []byte) (phoenix.Channel, phoen
 		return s.joinQueue(t, payload)
 	}
 	if id, ok := strings.CutPrefix(t.Name(), "run:"); ok {
-		return s.joinRun(id, payload)
+		return s.joinRun(t, id, payload)
 	}
 	return nil, phoenix.Unmatched()
 }
 
-// Enqueue makes a run available. The errors are [*InvalidError] and
-// [*ConflictError].
+// Enqueue makes a run available. The errors are [*InvalidError],
+// [*ConflictError] and [*FullError].
 func (s *Service) Enqueue(r Run) error {
+	_, err := s.enqueue(r)
+	if err == nil {
+		s.waker.soon()
+	}
+	return err
+}
+
+// Dispatch is Enqueue and Wait for that run, of which the workers are told at once.
+// When the wait ends before the run does, the run stays.
+func (s *Service) Dispatch(ctx context.Context, r Run) (Result, error) {
+	added, err := s.enqueue(r)
+	if err != nil {
+		return Result{}, err
+	}
+	s.waker.now()
+	return s.wait(ctx, added)
+}
+
+func (s *Service) enqueue(r Run) (*run, error) {
 	if r.Priority != Normal && r.Priority != Immediate {
-		return &InvalidError{Field: "priority", Reason: "must be normal or immediate"}
+		return nil, &InvalidError{Field: "priority", Reason: "must be normal or immediate"}
+	}
+	if r.Key != "" && s.ext == nil {
+		return nil, &InvalidError{Field: "key", Reason: "needs the extended mode"}
 	}
 	added, err := parsePlan(r, s.cfg.RunTimeout)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	added.erase = added.erase || s.cfg.WipeDataclips
 	if err := s.add(added); err != nil {
-		return err
+		return nil, err
 	}
-	s.waker.soon()
-	return nil
+	return added, nil
 }
 
 func (s *Service) add(added *run) error {
@@ -108,11 +134,18 @@ func (s *Service) add(added *run) error {
 	if s.runs[added.id] != nil {
 		return &ConflictError{ID: added.id}
 	}
+	if s.cfg.MaxQueued > 0 && s.available.size+s.ext.delayed() >= s.cfg.MaxQueued {
+		s.stats.Full++
+		return &FullError{Limit: s.cfg.MaxQueued}
+	}
 	s.seq++
 	added.seq, added.enqueued = s.seq, time.Now()
 	s.runs[added.id] = added
 	s.available.push(added)
 	s.stats.Enqueued++
+	if s.ext != nil {
+		s.ext.enqueuedLocked(added)
+	}
 	return nil
 }
 
@@ -124,10 +157,15 @@ func (s *Service) Wake() { s.waker.now() }
 func (s *Service) Wait(ctx context.Context, id string) (Result, error) {
 	s.mu.Lock()
 	r := s.runs[id]
+	s.mu.Unlock()
 	if r == nil {
-		s.mu.Unlock()
 		return Result{}, ErrUnknownRun
 	}
+	return s.wait(ctx, r)
+}
+
+func (s *Service) wait(ctx context.Context, r *run) (Result, error) {
+	s.mu.Lock()
 	if r.ended == nil {
 		r.ended = make(chan struct{})
 		if r.state.Final() {
@@ -185,6 +223,9 @@ func (s *Service) finishLocked(r *run, state State, res Result) {
 		close(r.ended)
 	}
 	delete(s.active, r.id)
+	if s.ext != nil {
+		s.ext.finishedLocked(r)
+	}
 	s.stats.Ended[state]++
 	s.retired.push(r)
 	for s.retired.len() > max(s.cfg.KeepRuns, 0) {

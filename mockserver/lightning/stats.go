@@ -15,8 +15,11 @@ type Stats struct {
 	Wakes     int64           `json:"wakes"`  // work-available pushed, once for all workers
 	Events    int64           `json:"events"` // pushes on run topics
 	Refused   int64           `json:"refused_events"`
-	Crashes   int64           `json:"crashes"` // of run topics
-	Ended     map[State]int64 `json:"ended"`   // by final state
+	Crashes   int64           `json:"crashes"`        // of run topics
+	Ended     map[State]int64 `json:"ended"`          // by final state
+	Full      int64           `json:"full,omitempty"` // runs refused since the queue was full
+
+	Extended ExtendedStats `json:"extended,omitzero"` // in extended mode only
 }
 
 // Stats returns the counts.
@@ -40,5 +43,8 @@ func (s *Service) Stats() Stats {
 		}
 	}
 	out.Ended = maps.Clone(s.stats.Ended)
+	if s.ext != nil {
+		s.ext.statsLocked(&out.Extended)
+	}
 	return out
 }

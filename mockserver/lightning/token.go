@@ -62,7 +62,9 @@ func (s *signer) private() (*rsa.PrivateKey, error) {
 	return s.key, nil
 }
 
-func (s *signer) token(runID string, notBefore, expires time.Time) (string, error) {
+// token makes the token of a run. Its times are of whole seconds: of a run that is
+// given again it must be told apart by something else.
+func (s *signer) token(runID string, notBefore, expires time.Time, again bool) (string, error) {
 	if s.opaque {
 		return rand.Text(), nil
 	}
@@ -70,10 +72,14 @@ func (s *signer) token(runID string, notBefore, expires time.Time) (string, erro
 	if err != nil {
 		return "", err
 	}
-	return jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.MapClaims{
+	claims := jwt.MapClaims{
 		"iss": "Lightning", "id": runID, "sub": "run:" + runID,
 		"nbf": notBefore.Unix(), "exp": expires.Unix(),
-	}).SignedString(key)
+	}
+	if again {
+		claims["jti"] = rand.Text()
+	}
+	return jwt.NewWithClaims(jwt.SigningMethodRS256, claims).SignedString(key)
 }
 
 // publicKey is the key as WORKER_LIGHTNING_PUBLIC_KEY takes it: PEM in base64.

@@ -3,6 +3,8 @@ package phoenix
 import (
 	"net/http"
 	"net/url"
+
+	"github.com/phxworker/phxworker/channel/frame"
 )
 
 // App is what an [Endpoint] serves. Its methods are called from many goroutines.
@@ -20,10 +22,12 @@ type App interface {
 // Channel is one joined topic of one socket. Its methods are called one at a
 // time.
 type Channel interface {
-	// Handle answers a push, and must not block.
+	// Handle answers a push, and must not block. What takes longer is answered
+	// by [Push.Defer].
 	Handle(p Push) Reply
 	// Left is called once, when the topic is left, has crashed, was joined
-	// again, or lost its connection. Nothing else is called afterwards.
+	// again, or lost its connection, but not when [Topic.Close] ended it.
+	// Nothing else is called afterwards.
 	Left()
 }
 
@@ -34,6 +38,9 @@ type Push struct {
 	// until Handle returns.
 	Payload []byte
 	Binary  bool
+
+	topic *Topic
+	ref   frame.Ref
 }
 
 // Reply is the answer to a push or a join.
@@ -77,6 +84,7 @@ const (
 	refused
 	unmatched
 	crashed
+	deferred
 )
 
 func (v verdict) String() string {
@@ -85,6 +93,8 @@ func (v verdict) String() string {
 		return "ok"
 	case crashed:
 		return "crash"
+	case deferred:
+		return "deferred"
 	default:
 		return "error"
 	}

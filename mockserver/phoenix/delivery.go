@@ -107,6 +107,25 @@ func (o *outbox) appendAmongLocked(f *frame.Frame) {
 	}
 }
 
+// hasten sends what is to be overtaken on the topic, and second copies, as soon
+// as nothing late stands before them: a channel that crashes has sent its replies
+// before, and none comes from it afterwards.
+func (o *outbox) hasten(topic string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	due := o.freeLocked(topic)
+	overtaken := func(h held) bool { return h.topic == topic && h.manner != late }
+	var last []held
+	for _, h := range o.held {
+		if overtaken(h) {
+			h.manner, h.due = late, due
+			last = append(last, h)
+		}
+	}
+	o.held = append(slices.DeleteFunc(o.held, overtaken), last...)
+	o.wake()
+}
+
 // releaseLocked moves what is due to what is pending, and returns when something
 // is due next.
 func (o *outbox) releaseLocked(now time.Time) (next time.Time) {

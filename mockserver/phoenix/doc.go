@@ -11,7 +11,8 @@
 // order they came, and what is sent to it leaves in the order it was sent. So
 // the events of one topic are handled in order too, as those of a Phoenix
 // channel process are. Unlike in Phoenix, a slow handler holds up the other
-// topics of its socket: handlers must not block.
+// topics of its socket: handlers must not block. A push whose answer takes time is
+// answered later, by any goroutine; until then it holds up nothing.
 //
 // Back-pressure: what a client does not read is kept for it, up to 64 MiB;
 // then its connection is dropped. A write may take ten seconds.

@@ -23,6 +23,10 @@ type twist struct {
 	instead *Reply
 	// delivery is how the reply is sent.
 	delivery delivery
+	// rule is done when the reply is sent, if that is later.
+	rule *fault.Rule
+	// deferred says that the reply will come later, and the rule with it.
+	deferred bool
 }
 
 // fault asks for the rule that strikes a message, nil for none.
@@ -39,7 +43,7 @@ func (s *socket) fault(f *frame.Frame) *fault.Rule {
 		return nil
 	case f.Event == frame.Join:
 		event = fault.Join
-	case s.topics[f.Topic] == nil:
+	case s.topic(f.Topic) == nil:
 		return nil
 	case f.Event == frame.Leave:
 		event = fault.Leave
@@ -51,11 +55,27 @@ func (s *socket) fault(f *frame.Frame) *fault.Rule {
 func (s *socket) suffer(f *frame.Frame, rule *fault.Rule) {
 	s.log.Debug("fault", "rule", rule.ID, "action", rule.Action, "topic", f.Topic, "event", f.Event)
 	t, served := twistOf(rule, f.Event == frame.Join)
+	deferred := false
 	if served {
+		t.rule = rule
 		s.twist = t
 		s.serve(f)
+		deferred = s.twist.deferred
 		s.twist = twist{}
 	}
+	if rule.Action == fault.Crash { // of what waits for its answer as well
+		if t := s.topic(f.Topic); t != nil && rule.When == fault.After {
+			s.crash(t, f.Event, "fault")
+		}
+		return
+	}
+	if !deferred {
+		s.end(rule)
+	}
+}
+
+// end does what a rule has in store for the connection. Any goroutine may call it.
+func (s *socket) end(rule *fault.Rule) {
 	switch rule.Action {
 	case fault.Drop:
 		s.shut(noCode)
@@ -65,10 +85,6 @@ func (s *socket) suffer(f *frame.Frame, rule *fault.Rule) {
 		s.endpoint.Restart(rule.Code, rule.Delay)
 	case fault.Stall:
 		s.stall(rule.Delay)
-	case fault.Crash:
-		if t := s.topics[f.Topic]; t != nil && rule.When == fault.After {
-			s.crash(t, f.Event, "fault")
-		}
 	default: // the twist was all
 	}
 }
@@ -114,7 +130,7 @@ func (s *socket) askPush(t *Topic, f *frame.Frame) Reply {
 	if s.twist.instead != nil {
 		return *s.twist.instead
 	}
-	return t.channel.Handle(Push{Event: f.Event, Payload: f.Payload, Binary: f.Binary})
+	return t.channel.Handle(Push{Event: f.Event, Payload: f.Payload, Binary: f.Binary, topic: t, ref: f.Ref})
 }
 
 // stall lets the socket handle nothing for so long. It has read one message more

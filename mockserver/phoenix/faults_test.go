@@ -95,6 +95,31 @@ func TestReorderIsOfReplies(t *testing.T) {
 	})
 }
 
+// A channel that has crashed answers nothing any more: what was held back, to be
+// overtaken or as a second copy, goes out before its end.
+func TestNoReplyComesBehindACrash(t *testing.T) {
+	for _, held := range []fault.Action{fault.Reorder, fault.Double} {
+		t.Run(string(held), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t, Config{Faults: rules(
+					t,
+					fault.Rule{Event: "claim", Action: held, Delay: time.Minute},
+					fault.Rule{Event: "claim", Action: fault.Crash},
+				)})
+				c := s.dial(websocket.Dialer{})
+				c.join()
+				c.send(`["1","2","worker:queue","claim",{"demand":1}]`)
+				if held == fault.Double {
+					c.expect(`["1","2","worker:queue","phx_reply",{"response":{"runs":[]},"status":"ok"}]`)
+				}
+				c.send(`["1","3","worker:queue","claim",{"demand":1}]`)
+				c.expect(`["1","2","worker:queue","phx_reply",{"response":{"runs":[]},"status":"ok"}]`)
+				c.expect(`["1","1","worker:queue","phx_error",{}]`)
+			})
+		})
+	}
+}
+
 // What a client's replies wait for is kept within the same bound as what it does
 // not read.
 func TestHeldRepliesAreBounded(t *testing.T) {

@@ -22,7 +22,7 @@ func (s *socket) handle(f *frame.Frame) {
 
 // serve answers one message the way Phoenix.Socket does.
 func (s *socket) serve(f *frame.Frame) {
-	t := s.topics[f.Topic]
+	t := s.topic(f.Topic)
 	switch {
 	case f.Topic == frame.Control && f.Event == frame.Heartbeat:
 		s.reply("", f, OK(emptyResponse))
@@ -46,10 +46,12 @@ func (s *socket) serve(f *frame.Frame) {
 func (s *socket) join(f *frame.Frame, old *Topic) {
 	if old != nil {
 		delete(s.topics, f.Topic)
-		old.channel.Left()
-		defer s.out.end(old, ending(old, frame.Close))
+		if s.out.retire(old) {
+			old.channel.Left()
+			defer s.out.end(old, frame.Close)
+		}
 	}
-	if len(s.topics) >= s.endpoint.cfg.MaxTopics {
+	if s.full() {
 		s.reply(f.JoinRef, f, Refuse(tooManyChannels))
 		return
 	}
@@ -59,7 +61,7 @@ func (s *socket) join(f *frame.Frame, old *Topic) {
 	case channel != nil:
 		t.channel = channel
 		s.topics[f.Topic] = t
-		s.out.begin(t, answer(f.JoinRef, f, reply), s.twist.delivery)
+		s.out.begin(t, answer(f.JoinRef, f.Ref, f.Topic, reply), s.twist.delivery)
 	case reply.verdict == unmatched:
 		s.reply("", f, reply)
 	case reply.verdict == crashed:
@@ -76,36 +78,47 @@ func (s *socket) leave(f *frame.Frame, t *Topic) {
 		return
 	}
 	delete(s.topics, t.name)
-	t.channel.Left()
+	retired := s.out.retire(t)
+	if retired {
+		t.channel.Left()
+	}
 	s.reply(f.JoinRef, f, OK(emptyResponse))
-	s.out.end(t, ending(t, frame.Close))
+	if retired {
+		s.out.end(t, frame.Close)
+	}
 }
 
 // push has the channel answer. The reply carries the join_ref of the present
 // join, whatever the push had.
 func (s *socket) push(f *frame.Frame, t *Topic) {
 	reply := s.askPush(t, f)
-	if reply.verdict == crashed {
+	switch reply.verdict {
+	case crashed:
 		s.crash(t, f.Event, reply.reason)
-		return
+	case deferred:
+	default:
+		s.out.answer(t, answer(t.joinRef, f.Ref, t.name, reply), s.twist.delivery)
 	}
-	s.reply(t.joinRef, f, reply)
 }
 
 func (s *socket) crash(t *Topic, event, reason string) {
 	s.log.Warn("channel crashed", "topic", t.name, "event", event, "reason", reason)
 	delete(s.topics, t.name)
+	if !s.out.retire(t) {
+		return
+	}
 	t.channel.Left()
-	s.out.end(t, ending(t, frame.Error))
+	s.out.hasten(t.name)
+	s.out.end(t, frame.Error)
 }
 
 func (s *socket) reply(joinRef frame.Ref, to *frame.Frame, r Reply) {
-	s.out.send(answer(joinRef, to, r), s.twist.delivery)
+	s.out.send(answer(joinRef, to.Ref, to.Topic, r), s.twist.delivery)
 }
 
-func answer(joinRef frame.Ref, to *frame.Frame, r Reply) *frame.Frame {
+func answer(joinRef, ref frame.Ref, topic string, r Reply) *frame.Frame {
 	f := &frame.Frame{
-		JoinRef: joinRef, Ref: to.Ref, Topic: to.Topic, Event: frame.Reply, Status: frame.OK,
+		JoinRef: joinRef, Ref: ref, Topic: topic, Event: frame.Reply, Status: frame.OK,
 		Payload: r.response, Binary: r.verdict == acceptedBinary,
 	}
 	switch r.verdict {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/gorilla/websocket"
 	"github.com/stretchr/testify/require"
@@ -23,10 +24,11 @@ type recorderApp struct {
 	claims  map[string]Reply // by queues, as JSON
 
 	mu    sync.Mutex // guards what follows
-	join  string     // "", error or crash: the mode its POST /mode set
+	join  string     // "", error or crash: the mode its POST /mode set; or busy
 	claim string     // "" or error
 	queue *Topic
 	left  []string
+	later *Later
 }
 
 func (a *recorderApp) Connect(params url.Values) (string, error) {
@@ -46,6 +48,9 @@ func (a *recorderApp) Join(t *Topic, payload []byte) (Channel, Reply) {
 		return nil, Refuse([]byte(`{"reason":"unauthorized"}`))
 	case t.Name() == "worker:queue" && a.join == "crash":
 		return nil, Crash("mode")
+	case t.Name() == "worker:queue" && a.join == "busy":
+		t.Send("early", []byte(`{}`))
+		t.Close()
 	case t.Name() == "worker:queue":
 		a.queue = t
 	case t.Name() == "run:unknown":
@@ -71,6 +76,14 @@ func (a *recorderApp) wake() {
 	t.Send("work-available", []byte(`{}`))
 }
 
+// deferred returns the answer that is asked for by now.
+func (a *recorderApp) deferred() *Later {
+	synctest.Wait()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.later
+}
+
 func (a *recorderApp) leftTopics() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -91,6 +104,14 @@ func (c *recorderChannel) Left() {
 func (c *recorderChannel) Handle(p Push) Reply {
 	c.app.mu.Lock()
 	defer c.app.mu.Unlock()
+	switch p.Event {
+	case "quick":
+		return OK(nil)
+	case "slow":
+		later, reply := p.Defer()
+		c.app.later = later
+		return reply
+	}
 	if c.topic == "worker:queue" {
 		if p.Event != "claim" || !bytes.Contains(p.Payload, []byte(`"demand"`)) {
 			return Crash("no clause matches")

@@ -17,7 +17,7 @@ const maxPending = 64 << 20
 type outbox struct {
 	ready chan struct{} // capacity 1: something was put in
 
-	mu      sync.Mutex // guards what follows, and Topic.open
+	mu      sync.Mutex // guards what follows, and Topic.phase and Topic.early
 	pending batch
 	held    []held // by a fault
 	closed  bool   // the last message is in, nothing is added any more
@@ -44,32 +44,6 @@ func (o *outbox) send(f *frame.Frame, d delivery) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.deliverLocked(f, d)
-}
-
-// sendOn sends a frame if t is open.
-func (o *outbox) sendOn(t *Topic, f *frame.Frame) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if t.open {
-		o.appendLocked(f)
-	}
-}
-
-// begin opens t with its first frame, the reply to the join: in one breath, so
-// that no broadcast can come before it.
-func (o *outbox) begin(t *Topic, f *frame.Frame, d delivery) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	t.open = true
-	o.deliverLocked(f, d)
-}
-
-// end closes t with its last frame, so that no broadcast can follow it.
-func (o *outbox) end(t *Topic, f *frame.Frame) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	t.open = false
-	o.appendLocked(f)
 }
 
 // pong answers a ping.

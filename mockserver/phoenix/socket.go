@@ -83,7 +83,9 @@ func (s *socket) run() {
 	}()
 	code := s.read()
 	for _, t := range s.topics {
-		t.channel.Left()
+		if s.out.retire(t) {
+			t.channel.Left()
+		}
 	}
 	s.out.close(code)
 	<-written
@@ -139,6 +141,9 @@ func (s *socket) receive(binary bool) {
 	f, err := frame.DecodePush(data, binary)
 	if err == nil && !binary && !json.Valid(f.Payload) {
 		err = errors.New("the payload is not JSON")
+	}
+	if err == nil && !binary && !bytes.Equal(frame.Portable(f.Payload), f.Payload) {
+		err = errors.New("the payload has a lone surrogate, or a number beyond float64, which Jason refuses")
 	}
 	if err != nil {
 		s.log.Warn("socket crashed by what is not a frame", "error", err)

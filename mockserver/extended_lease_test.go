@@ -1,0 +1,209 @@
+package mockserver_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/channel/frame"
+	"github.com/phxworker/phxworker/mockserver"
+)
+
+const (
+	leaseLost  = `error {"reason":"lease_lost"}`
+	notClaimed = `error {"reason":"not_claimed"}`
+	success    = `{"reason":"success"}`
+)
+
+func TestAClaimTellsWhatWasAgreedOn(t *testing.T) {
+	tests := []struct{ name, extensions, want string }{
+		{name: "nothing", want: ``},
+		{name: "lease", extensions: `"lease":1`, want: `,"lease_ms":60000`},
+		{name: "attempt", extensions: `"attempt":1`, want: `,"attempt":1`},
+		{name: "both", extensions: `"attempt":1,"lease":1`, want: `,"lease_ms":60000,"attempt":1`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inExtended(t, mockserver.Config{Lease: time.Minute}, []string{"r1"}, func(t *testing.T, m *inMemory) {
+				c := m.queued("w", tt.extensions)
+				got := c.answer("worker:queue", "claim", claimOne)
+				require.Equal(t, `ok {"runs":[{"id":"r1","token":"…"`+tt.want+`}]}`, withoutTokens(got))
+			})
+		})
+	}
+}
+
+// A lease that is not renewed ends: another worker gets the run, and nothing that the
+// first one does about it counts any more. So of two workers that both execute a run, one
+// frozen meanwhile, each effect happens once.
+func TestALeaseThatEndsGivesTheRunToAnother(t *testing.T) {
+	inExtended(t, mockserver.Config{Lease: time.Minute}, []string{"r1"}, func(t *testing.T, m *inMemory) {
+		frozen, other := m.queued("frozen", everyQueueExtension), m.queued("other", `"lease":1,"attempt":1`)
+		first := frozen.begin()
+		require.Equal(t, int64(60_000), *first.LeaseMS)
+		require.Equal(t, 1, *first.Attempt)
+		require.Equal(t, "ok", frozen.ask("run:r1", "step:start", `{"step_id":"`+step1+`","job_id":"j1"}`).Status)
+		other.claimNothing()
+
+		pass(time.Minute - time.Millisecond)
+		other.claimNothing()
+		require.Empty(t, frozen.pushed("run:r1", frame.Close))
+		pass(time.Millisecond)
+		require.Len(t, frozen.pushed("run:r1", frame.Close), 1)
+		require.Equal(t, mockserver.State("available"), m.record("r1").State)
+
+		second := other.begin()
+		require.NotEqual(t, first.Token, second.Token)
+		require.Equal(t, 2, *second.Attempt)
+
+		// The first comes back.
+		require.Equal(t, `error {"reason":"unmatched topic"}`, frozen.answer("run:r1", "run:complete", success))
+		require.Equal(t, leaseLost, frozen.joinRun(first, everyRunExtension))
+		require.Equal(t, notClaimed, frozen.answer("worker:queue", "run:release", `{"id":"r1","token":"`+first.Token+`","reason":"requeue"}`))
+
+		require.Equal(t, "ok", other.ask("run:r1", "step:start", `{"step_id":"`+step2+`","job_id":"j1"}`).Status)
+		require.Equal(t, "ok", other.ask("run:r1", "run:complete", success).Status)
+		require.Equal(t, `error {"state":["already in completed state"]}`, other.answer("run:r1", "run:complete", success), "as in Lightning")
+		require.Equal(t, leaseLost, frozen.joinRun(first, ``), "also when the run is over")
+
+		record := m.record("r1")
+		require.Equal(t, mockserver.State("success"), record.State)
+		require.Equal(t, 2, record.Attempt)
+		require.Equal(t, []mockserver.End{mockserver.LeaseExpired, mockserver.Completed}, ends(record))
+		require.Equal(t, []string{"frozen", "other"}, []string{record.Owners[0].Worker, record.Owners[1].Worker})
+		require.Equal(t, record.Owners[0].LeaseUntil, record.Owners[0].EndedAt)
+		require.Equal(t, []string{
+			`phx_join {"reason":"lease_lost"}`, `run:release {"reason":"not_claimed"}`,
+			`run:complete {"state":["already in completed state"]}`, `phx_join {"reason":"lease_lost"}`,
+		}, refusals(record))
+		for _, e := range record.Events {
+			require.NotContains(t, string(e.Payload), first.Token)
+			owner := 2
+			if e.Event == "phx_join" || e.Event == "run:release" || e.At.Before(record.Owners[0].EndedAt) {
+				owner = 1
+			}
+			require.Equal(t, owner, e.Owner, e.Event)
+		}
+		stats := m.Stats().Extended
+		require.EqualValues(t, 1, stats.LeasesExpired)
+		require.EqualValues(t, 1, stats.TakenBack)
+		require.EqualValues(t, 3, stats.Stale)
+	})
+}
+
+// What is taken from a worker that may be frozen does not go to a claim of its own that
+// waits, though that came first.
+func TestARunThatIsTakenGoesToAnother(t *testing.T) {
+	tests := []struct {
+		name       string
+		extensions string
+		join       bool
+		after      time.Duration
+	}{
+		{name: "lease", extensions: `"lease":1,"longpoll":1`, join: true, after: time.Minute},
+		{name: "claim_ack", extensions: `"claim_ack":1,"longpoll":1`, after: 20 * time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inExtended(t, mockserver.Config{Lease: time.Minute}, []string{"r1"}, func(t *testing.T, m *inMemory) {
+				frozen, other := m.queued("frozen", tt.extensions), m.queued("other", `"longpoll":1`)
+				if r := frozen.claim(); tt.join {
+					require.Contains(t, frozen.joinRun(r, everyRunExtension), "ok ")
+				}
+				pass(tt.after - 5*time.Second)
+				first := frozen.send("worker:queue", "claim", claimAndWait)
+				require.Nil(t, frozen.got(first))
+				second := other.send("worker:queue", "claim", claimAndWait)
+				pass(5 * time.Second)
+				require.Equal(t, []string{}, frozen.got(first))
+				require.Equal(t, []string{"r1"}, other.got(second))
+			})
+		})
+	}
+}
+
+func TestALeaseIsRenewedFromNowOn(t *testing.T) {
+	// The janitor has no say in it, even when the run's time limit is over.
+	cfg := mockserver.Config{Lease: time.Minute, RunTimeout: 30 * time.Second, JanitorInterval: time.Second}
+	inExtended(t, cfg, []string{"r1"}, func(t *testing.T, m *inMemory) {
+		c, other := m.queued("w", everyQueueExtension), m.queued("other", "")
+		r := c.begin()
+		for range 5 {
+			pass(50 * time.Second)
+			require.Equal(t, `ok {"lease_ms":60000}`, c.answer("run:r1", "run:renew", `{}`))
+		}
+		record := m.record("r1")
+		require.Equal(t, 5, record.Owners[0].Renewals)
+		require.Equal(t, time.Now().Add(time.Minute), record.Owners[0].LeaseUntil)
+		require.Len(t, record.Events, 1, "a renewal that was granted is no event of the run")
+		pass(time.Minute - time.Millisecond)
+		other.claimNothing()
+		pass(time.Millisecond)
+		require.Equal(t, leaseLost, c.joinRun(r, everyRunExtension))
+		require.Equal(t, "r1", other.claim().ID)
+	})
+}
+
+// The runs of workers that do not know leases are Lightning's.
+func TestWithoutALeaseARunIsLostInTime(t *testing.T) {
+	cfg := mockserver.Config{Lease: time.Minute, RunTimeout: 5 * time.Minute, JanitorInterval: time.Second}
+	inExtended(t, cfg, []string{"r1"}, func(t *testing.T, m *inMemory) {
+		m.queued("w", `"attempt":1`).begin()
+		pass(5*time.Minute + 12*time.Second)
+		record := m.record("r1")
+		require.Equal(t, mockserver.State("lost"), record.State)
+		require.Equal(t, []mockserver.End{mockserver.OwnerLost}, ends(record))
+		require.Equal(t, 1, record.Attempt)
+	})
+}
+
+// After the end of a run, nothing is left of its lease.
+func TestTheLeaseEndsWithTheRun(t *testing.T) {
+	inExtended(t, mockserver.Config{Lease: time.Minute}, []string{"r1"}, func(t *testing.T, m *inMemory) {
+		c := m.queued("w", everyQueueExtension)
+		c.begin()
+		require.Equal(t, "ok", c.ask("run:r1", "run:complete", success).Status)
+		require.Equal(t, leaseLost, c.answer("run:r1", "run:renew", `{}`))
+		pass(time.Hour)
+		require.Empty(t, c.pushed("run:r1", frame.Close))
+		require.Zero(t, m.Stats().Extended.LeasesExpired)
+		require.Equal(t, mockserver.State("success"), m.record("r1").State)
+	})
+}
+
+func TestAClaimThatIsNotJoinedIsGivenToAnother(t *testing.T) {
+	inExtended(t, mockserver.Config{}, []string{"r1", "r2", "r3"}, func(t *testing.T, m *inMemory) {
+		c, plain, other := m.queued("w", `"claim_ack":1,"attempt":1`), m.queued("plain", `"attempt":1`), m.queued("other", `"attempt":1`)
+		lost, joined := c.claim(), c.claim()
+		require.Equal(t, "r3", plain.claim().ID)
+		pass(20*time.Second - time.Millisecond)
+		require.Equal(t, "ok {}", c.joinRun(joined, ""))
+		other.claimNothing()
+		pass(time.Millisecond)
+		again := other.claim()
+		require.Equal(t, lost.ID, again.ID)
+		require.Equal(t, 1, *again.Attempt, "it was no attempt")
+		require.Equal(t, leaseLost, c.joinRun(lost, ""))
+		pass(time.Minute)
+		other.claimNothing()
+		require.Equal(t, []mockserver.End{mockserver.NotJoined, ""}, ends(m.record(lost.ID)))
+		require.EqualValues(t, 1, m.Stats().Extended.AcksMissed)
+	})
+}
+
+// A token of a run that is given again in the same second is another one, though all
+// its times are the same.
+func TestTokensOfOneRunDiffer(t *testing.T) {
+	m := newInMemory(t, mockserver.Config{Mode: mockserver.Extended})
+	require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r1")}))
+	c := m.connect()
+	require.Equal(t, "ok", c.join("worker:queue", `{"extensions":{"release":1}}`).Status)
+	seen := make(map[string]bool)
+	for range 5 {
+		r := c.claim(`{"demand":1,"worker_name":null}`)[0]
+		require.False(t, seen[r.Token])
+		seen[r.Token] = true
+		c.ok("worker:queue", "run:release", `{"id":"r1","token":"`+r.Token+`","reason":"drain"}`)
+	}
+}

@@ -35,6 +35,9 @@ type Config struct {
 	// a run whose token was not signed by the server is not executed. Defaults
 	// to none: tokens are not verified.
 	PublicKey string
+	// Manual makes a worker that claims only when [Worker.Claim] is called, until
+	// [Worker.Resume].
+	Manual bool
 	// DemandAll claims as many runs at once as a group has open slots. Defaults
 	// to one run a claim, which spreads runs over the workers.
 	DemandAll bool
@@ -58,6 +61,44 @@ type Config struct {
 	// takes one off. Defaults to 0, which is no limit.
 	MaxErrors int
 
+	// Gate is asked before each claim, with the name of the group. An error holds
+	// the claim back, and the gate is asked again a back-off later: for want of
+	// memory, disk or anything else that runs need. The context ends when the
+	// worker stops. Defaults to none, which is always open.
+	Gate func(ctx context.Context, group string) error
+	// Middleware is around the execution of every run, the first outermost.
+	Middleware []Middleware
+	// AfterRun is called when a run is over and the server has been told, or
+	// cannot be; the run's slot is free when it returns, and no sooner, nor does
+	// [Worker.Run] return before. It is called concurrently for different runs.
+	// Defaults to none.
+	AfterRun func(RunResult)
+
+	// Accept decides which runs are executed here, by their plans. Defaults to all.
+	Accept AcceptFunc
+	// RefuseUnsuitable ends a run that Accept gives back as an exception when the
+	// server takes no runs back. By default it is executed then.
+	RefuseUnsuitable bool
+	// MaxAttempts is how often a run may be tried, where the server counts.
+	// Defaults to 3; negative: as often as it likes.
+	MaxAttempts int
+	// Prefetch claims one run more for each group than it has slots for, so that it
+	// is there when a slot is freed, where the server takes back what waits too long.
+	Prefetch bool
+	// MaxRuns stops the worker in good order once it has begun so many runs; what is
+	// claimed by then is executed all the same. Defaults to 0, which is no limit.
+	MaxRuns int
+	// IdleTimeout stops the worker in good order when it has had no run for so long.
+	// Defaults to 0, which is never.
+	IdleTimeout time.Duration
+	// Extensions are those offered to the server: names of [KnownExtensions], or
+	// [AllExtensions]. One that the server does not announce is not used. Defaults to none: a
+	// Lightning sees a worker like any other.
+	Extensions []string
+
+	// BatchLogs sends several lines of a run's log in one message, to servers
+	// that know run:batch_logs. Defaults to off.
+	BatchLogs BatchLogs
 	// LogsAtMostOnce sends no line of a run's log twice, at the price of one
 	// that may be lost with a connection. By default each line arrives at least
 	// once.

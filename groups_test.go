@@ -25,7 +25,7 @@ func TestTheJoinCarriesCapacityAndQueues(t *testing.T) {
 		joins := h.sent("phx_join")
 		require.Len(t, joins, 1)
 		require.Equal(t, "worker:queue", joins[0].topic)
-		require.JSONEq(t, `{"capacity":5,"queues":{"fast_lane":1,"manual>*":4}}`, joins[0].payload)
+		require.JSONEq(t, `{"capacity":5,"queues":{"fast_lane":1,"manual>*":4}`+offered(), joins[0].payload)
 	})
 }
 

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"os"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -32,6 +34,24 @@ type house struct {
 
 	mu    sync.Mutex
 	conns []net.Conn // the workers' ends
+}
+
+// switchedOn are the extensions of the workers in all tests that do not say. With
+// PHXWORKER_EXTENSIONS=all the whole suite shows that a server which knows none sees
+// nothing of them but the offer.
+func switchedOn() []string {
+	if names := os.Getenv("PHXWORKER_EXTENSIONS"); names != "" {
+		return strings.Split(names, ",")
+	}
+	return nil
+}
+
+// offered is how each join of the queue ends.
+func offered() string {
+	if switchedOn() == nil {
+		return "}"
+	}
+	return `,"extensions":{"attempt":1,"claim_ack":1,"drain":1,"lease":1,"longpoll":1,"release":1,"status":1}}`
 }
 
 // openHouse must be called inside a bubble.
@@ -72,6 +92,12 @@ func (h *house) cut() {
 // cfg names another.
 func (h *house) hire(cfg Config) (worker *Worker, stop func() error) {
 	h.t.Helper()
+	return h.hireWith(cfg, func(*Worker) {})
+}
+
+// hireWith is hire, with something to be done before the worker runs.
+func (h *house) hireWith(cfg Config, before func(*Worker)) (worker *Worker, stop func() error) {
+	h.t.Helper()
 	cfg.URL, cfg.NetDial = "ws://lightning.test/worker", h.dial
 	if cfg.Secret == "" {
 		cfg.Secret = h.server.Secret()
@@ -79,8 +105,12 @@ func (h *house) hire(cfg Config) (worker *Worker, stop func() error) {
 	if cfg.Engine == nil {
 		cfg.Engine = Func(h.gate.hold)
 	}
+	if cfg.Extensions == nil {
+		cfg.Extensions = switchedOn()
+	}
 	worker, err := New(cfg)
 	require.NoError(h.t, err)
+	before(worker)
 	ctx, cancel := context.WithCancel(h.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- worker.Run(ctx) }()

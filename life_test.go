@@ -184,7 +184,7 @@ func TestTwoWorkersInOneProcessShareNothing(t *testing.T) {
 		require.NoError(t, stopOne())
 		require.Equal(t, map[Reason]int{"success": 1}, one.Stats().Ended)
 		require.Empty(t, two.Stats().Ended)
-		require.True(t, two.Stats().Connected)
+		require.True(t, two.Stats().Queue.Joined)
 		require.Equal(t, "started", second.state("a"))
 	})
 }
@@ -241,5 +241,26 @@ func TestAPanicEndsItsRunOnly(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "success", good.Reason)
 		require.JSONEq(t, `{"fine":true}`, string(good.FinalState))
+	})
+}
+
+func TestCredentialsAreFetchedSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		require.NoError(t, h.server.Enqueue(mockserver.Run{
+			Plan:        json.RawMessage(`{"id":"r1","jobs":[{"id":"a","credential":"x"},{"id":"b","credential":"y"},{"id":"c","credential":"x"}]}`),
+			Credentials: map[string]json.RawMessage{"x": json.RawMessage(`{"k":"1"}`), "y": json.RawMessage(`{"k":"2"}`)},
+		}))
+		_, err := h.server.AddFault(fault.Rule{Action: fault.Delay, Event: "fetch:credential", Delay: time.Second, Count: -1})
+		require.NoError(t, err)
+		h.hire(Config{Engine: Func(func(_ context.Context, run *Run) (any, error) {
+			return []string{string(run.Credential("a")), string(run.Credential("b")), string(run.Credential("c"))}, nil
+		})})
+		settle(time.Minute)
+		fetches := h.sent("fetch:credential")
+		require.Len(t, fetches, 2, "one that two jobs share is fetched once")
+		require.Equal(t, fetches[0].at, fetches[1].at, "neither waits for the other's answer")
+		record, _ := h.server.Inspect("r1")
+		require.JSONEq(t, `{"value":["{\"k\":\"1\"}","{\"k\":\"2\"}","{\"k\":\"1\"}"]}`, string(record.FinalState))
 	})
 }

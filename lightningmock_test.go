@@ -1,10 +1,14 @@
 package phxworker
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,11 +22,13 @@ import (
 // lightningMock answers as OpenFn's lightning-mock does in the recorded sessions
 // of the real ws-worker, where it differs from Phoenix: replies are named after
 // their ref, a join is answered "ok", a dataclip comes as byte values, a
-// wake-up carries the string "{}", and a leave is an error. Beside the run that
-// it has, it claims to have one that cannot be read.
+// wake-up carries the string "{}", and a leave is an error.
 type lightningMock struct {
 	plan     string
 	dataclip string
+	runs     string   // what the first claim brings
+	agrees   string   // the extensions it announces, an object; none if empty
+	pushes   []string // events it pushes on a run's topic and the queue's, once a run is joined
 	claimed  bool
 	events   chan string // "event payload"
 }
@@ -54,6 +60,13 @@ func (m *lightningMock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if conn.WriteMessage(websocket.TextMessage, []byte(reply)) != nil {
 			return
 		}
+		if event == "phx_join" && strings.HasPrefix(topic, "run:") {
+			for _, push := range m.pushes {
+				for _, to := range []string{topic, "worker:queue"} {
+					_ = conn.WriteMessage(websocket.TextMessage, []byte(`[null,null,"`+to+`","`+push+`",{"message":"no"}]`))
+				}
+			}
+		}
 		if event == "phx_join" && topic == "worker:queue" {
 			_ = conn.WriteMessage(websocket.TextMessage, []byte(`[null,"","worker:queue","work-available","{}"]`))
 		}
@@ -63,13 +76,16 @@ func (m *lightningMock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (m *lightningMock) answer(topic, event string) string {
 	switch event {
 	case "phx_join":
+		if m.agrees != "" {
+			return `{"status":"ok","response":{"extensions":` + m.agrees + `}}`
+		}
 		return `{"status":"ok","response":"ok"}`
 	case "claim":
 		if m.claimed {
 			return `{"status":"ok","response":{"runs":[]}}`
 		}
 		m.claimed = true
-		return `{"status":"ok","response":{"runs":[{"id":7},{"id":"r1","token":"x.y.z"}]}}`
+		return `{"status":"ok","response":{"runs":[` + m.runs + `]}}`
 	case "fetch:plan":
 		return `{"status":"ok","response":` + m.plan + `}`
 	case "fetch:dataclip":
@@ -93,6 +109,7 @@ func TestAWholeRunAgainstLightningMock(t *testing.T) {
 			plan: `{"id":"r1","triggers":[],"edges":[{"id":"e1","source_job_id":"j1","target_job_id":"j2","condition":"on_job_success"}],"dataclip_id":"d",
 				"jobs":[{"id":"j1","name":"First","adaptor":"@openfn/language-common@latest","credential":"c","body":"x"},{"id":"j2","name":"Second","body":"y"}]}`,
 			dataclip: `{"data":{}}`,
+			runs:     `{"id":7},{"id":"r1","token":"x.y.z"}`,
 			events:   make(chan string, 1000),
 		}
 		listener := wstest.Serve(t, mock)
@@ -131,5 +148,31 @@ func TestAWholeRunAgainstLightningMock(t *testing.T) {
 		}
 		require.Equal(t, 2, joins, "the queue and the run, and neither again after the odd reply to the leave")
 		require.Equal(t, []string{"fetch:plan", "fetch:dataclip", "fetch:credential", "run:start", "run:log", "run:complete", "phx_leave", "phx_leave"}, seen)
+	})
+}
+
+// Whatever the server says, one worker executes a run once at a time.
+func TestARunThatIsGivenTwiceIsExecutedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mock := &lightningMock{
+			plan: `{"id":"r1","jobs":[{"id":"j"}]}`, runs: `{"id":"r1","token":"x.y.z"},{"id":"r1","token":"a.b.c"}`, events: make(chan string, 1000),
+		}
+		listener := wstest.Serve(t, mock)
+		var log bytes.Buffer
+		var executed atomic.Int32
+		worker, err := New(Config{
+			URL: "ws://lightning.test/worker", Secret: "s", NetDial: listener.DialContext, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Engine: Func(func(context.Context, *Run) (any, error) {
+				executed.Add(1)
+				time.Sleep(time.Minute)
+				return nil, nil
+			}),
+		})
+		require.NoError(t, err)
+		ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer stop()
+		require.NoError(t, worker.Run(ctx))
+		require.EqualValues(t, 1, executed.Load())
+		require.Contains(t, log.String(), "not executed twice")
 	})
 }

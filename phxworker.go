@@ -24,9 +24,29 @@
 // runs finish for as long as [Config.Grace] allows, leaves the queue and closes
 // the socket. A claim whose reply is on its way is waited for, because the
 // server has given its run away already.
+//
+// # Watching and steering
+//
+// [Worker.Stats] is the worker at one moment, [Worker.Subscribe] what happens to
+// it. [Config.Gate] holds claims back, [Config.Accept] decides on each run,
+// [Config.Middleware] is around its execution, [Config.AfterRun] comes behind it.
+// [Worker.Pause], [Worker.Resume], [Worker.Resize], [Worker.Cancel] and
+// [Worker.Drain] are for whoever operates it. The file example_hooks_test.go has
+// programs that do these things.
+//
+// # Runs that go back
+//
+// An engine, or Accept, may return [ErrRequeue], [Postpone], [Discard] or [Poison]
+// instead of an ordinary error. The first two need a server that takes runs back: see
+// [Config.Extensions].
 package phxworker
 
-import "github.com/phxworker/phxworker/runner"
+import (
+	"time"
+
+	"github.com/phxworker/phxworker/internal/histogram"
+	"github.com/phxworker/phxworker/runner"
+)
 
 // What most programs need of package runner.
 type (
@@ -42,4 +62,34 @@ type (
 	Failure = runner.Failure
 	// Reason is how a run ended; see [runner.Reason].
 	Reason = runner.Reason
+	// BatchLogs says how log lines are collected; see [runner.BatchLogs].
+	BatchLogs = runner.BatchLogs
+	// Middleware is something around every run; see [runner.Middleware].
+	Middleware = runner.Middleware
+	// ExecuteFunc is what middleware is around; see [runner.ExecuteFunc].
+	ExecuteFunc = runner.ExecuteFunc
+	// AcceptFunc decides on a run; see [runner.AcceptFunc].
+	AcceptFunc = runner.AcceptFunc
+	// Settlement is what became of a run in the server's queue; see
+	// [runner.Settlement].
+	Settlement = runner.Settlement
+	// Notifiable is an engine that takes notices; see [runner.Notifiable].
+	Notifiable = runner.Notifiable
+	// Result is what an execution came to; see [runner.Result].
+	Result = runner.Result
+	// Histogram counts durations, in seconds.
+	Histogram = histogram.Snapshot
 )
+
+// ErrRequeue says that a run failed and should be tried again; see
+// [runner.ErrRequeue].
+var ErrRequeue = runner.ErrRequeue
+
+// Postpone says that a run is for later; see [runner.Postpone].
+func Postpone(delay time.Duration) error { return runner.Postpone(delay) }
+
+// Discard says that a run is not to be executed; see [runner.Discard].
+func Discard(reason string) error { return runner.Discard(reason) }
+
+// Poison says that a run must never be tried again; see [runner.Poison].
+func Poison(reason string) error { return runner.Poison(reason) }

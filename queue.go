@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/claim"
-	"github.com/phxworker/phxworker/slots"
+	"github.com/phxworker/phxworker/internal/histogram"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 // passes on the server's wake-ups, and puts claims.
 type queue struct {
 	socket       *channel.Socket
-	payload      slots.JoinPayload
+	payload      joinPayload
 	claimTimeout time.Duration
 	patience     time.Duration // until an unanswered claim is worth a warning
 	budget       *budget
@@ -32,19 +33,31 @@ type queue struct {
 
 	intake context.Context // when it ends, no claim is sent any more
 	loops  []*claim.Loop   // which wake-ups go to
+	drain  func()          // when the server asks for it
+	// prefetch is whether runs are to be claimed ahead.
+	prefetch bool
 
-	mu      sync.Mutex
-	topic   *channel.Topic // nil while there is none
-	changed chan struct{}  // closed and replaced when topic changes
+	// seconds is how long the claims of each group took.
+	seconds map[string]*histogram.Histogram
+
+	mu       sync.Mutex
+	topic    *channel.Topic // nil while there is none
+	changed  chan struct{}  // closed and replaced when topic changes
+	standing QueueStats
 }
 
 var _ claim.Claimer = (*queue)(nil)
 
 func newQueue(w *Worker, socket *channel.Socket, intake context.Context) *queue {
-	return &queue{
-		socket: socket, payload: slots.NewJoinPayload(w.groups), claimTimeout: w.cfg.ClaimTimeout, patience: w.cfg.MessageTimeout,
-		budget: w.budget, log: w.log, intake: intake, changed: make(chan struct{}),
+	q := &queue{
+		socket: socket, payload: joinPayload{pools: w.pools, set: w.extensions}, claimTimeout: w.cfg.ClaimTimeout, patience: w.cfg.MessageTimeout,
+		budget: w.budget, log: w.log, intake: intake, drain: w.Drain, prefetch: w.cfg.Prefetch, changed: make(chan struct{}),
+		seconds: make(map[string]*histogram.Histogram), standing: QueueStats{Since: time.Now()},
 	}
+	for _, group := range w.groups {
+		q.seconds[group.Name] = new(histogram.Histogram)
+	}
+	return q
 }
 
 // run joins the topic, and joins it anew should the server end it, until ctx
@@ -55,7 +68,6 @@ func (q *queue) run(ctx context.Context) {
 		topic, err := q.socket.Join(ctx, queueTopic, q.payload)
 		if err == nil {
 			pace.Reset()
-			q.log.Info("joined the queue", "topic", queueTopic, "capacity", q.payload.Capacity)
 			q.set(topic)
 			err = q.listen(ctx, topic)
 			q.set(nil)
@@ -72,34 +84,28 @@ func (q *queue) run(ctx context.Context) {
 	}
 }
 
-// listen passes on wake-ups until the topic or ctx ends.
-func (q *queue) listen(ctx context.Context, topic *channel.Topic) error {
-	for {
-		select {
-		case message := <-topic.Messages():
-			if message.Event == workAvailable {
-				for _, loop := range q.loops {
-					loop.Wake()
-				}
-			}
-		case <-topic.Done():
-			return topic.Err()
-		case <-ctx.Done():
-			leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
-			defer cancel()
-			if err := topic.Leave(leave); err != nil {
-				q.log.Debug("could not leave the queue", "error", err)
-			}
-			return context.Cause(ctx)
-		}
+// note remembers whether the topic is joined.
+func (q *queue) note(joined bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.standing.Joined == joined {
+		return
+	}
+	q.standing.Joined, q.standing.Since = joined, time.Now()
+	if joined {
+		q.standing.Joins++
 	}
 }
 
-// leaveTimeout bounds the leave: the socket is closed right after it, which
-// the server understands as well.
-const leaveTimeout = 2 * time.Second
+func (q *queue) stats() QueueStats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.standing
+}
 
+// set publishes a topic that was joined, or nil when it is none any more.
 func (q *queue) set(topic *channel.Topic) {
+	q.note(topic != nil)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.topic = topic
@@ -115,13 +121,7 @@ func (q *queue) current() (*channel.Topic, <-chan struct{}) {
 
 // isJoined reports whether a claim could be put just now.
 func (q *queue) isJoined() bool {
-	topic, _ := q.current()
-	if topic == nil {
-		return false
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_, err := topic.Ready(ctx)
+	_, err := q.nextJoin(noWait)
 	return err == nil
 }
 
@@ -129,30 +129,42 @@ func (q *queue) isJoined() bool {
 // only while the worker takes new work; once it has sent the claim, it waits
 // for the reply in any case.
 func (q *queue) Claim(ctx context.Context, req claim.Request) ([]claim.Run, error) {
-	topic, err := q.joined()
+	join, err := q.joined()
 	if err != nil {
 		return nil, err
 	}
+	req.WaitMS = q.waitFor(join)
 	ctx, cancel := context.WithTimeoutCause(ctx, q.claimTimeout, errClaimTimeout)
 	defer cancel()
-	overdue := time.AfterFunc(q.patience, func() {
-		q.log.Warn("the server has not answered a claim yet; still waiting", "queues", req.Queues, "after", q.patience)
+	patience := q.patience + time.Duration(req.WaitMS)*time.Millisecond
+	overdue := time.AfterFunc(patience, func() {
+		q.log.Warn("the server has not answered a claim yet; still waiting", "queues", req.Queues, "after", patience)
 	})
 	defer overdue.Stop()
-	reply, err := topic.Push(ctx, "claim", req)
+	asked := time.Now()
+	// Under this join alone: what its runs are given for was agreed on with it.
+	reply, err := join.Push(ctx, "claim", req)
+	if errors.Is(err, channel.ErrCrashed) && req.WaitMS > 0 {
+		q.payload.set.SwitchOff(extLongpoll, "claim", err)
+	}
 	q.budget.count(err)
 	if errors.Is(err, channel.ErrOutcomeUnknown) {
-		q.log.Warn("a claim was not answered; a run that the server has given away with it is lost", "queues", req.Queues, "error", err)
+		message := "a claim was not answered; a run that the server may have given away with it is lost"
+		if q.payload.set.Agreed(join, extClaimAck, nil) {
+			message = "a claim was not answered; a run that the server may have given away with it goes to another worker"
+		}
+		q.log.Warn(message, "queues", req.Queues, "error", err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return q.runs(reply)
+	q.seconds[strings.Join(req.Queues, ">")].Observe(time.Since(asked))
+	return q.runs(reply, join)
 }
 
 // runs reads the reply to a claim. One run that cannot be read must not cost
 // the others, which the server has given away as well.
-func (q *queue) runs(reply channel.Reply) ([]claim.Run, error) {
+func (q *queue) runs(reply channel.Reply, join *channel.Join) ([]claim.Run, error) {
 	var body struct {
 		Runs []json.RawMessage `json:"runs"`
 	}
@@ -166,27 +178,18 @@ func (q *queue) runs(reply channel.Reply) ([]claim.Run, error) {
 			q.log.Error("the server gave a run that cannot be read; it is lost", "error", err)
 			continue
 		}
-		runs = append(runs, run)
+		runs = append(runs, q.asAgreed(run, data, join))
 	}
 	return runs, nil
 }
 
 var errClaimTimeout = errors.New("the server did not answer the claim in time; a run it may have given is lost")
 
-// joined returns the topic once it is joined. It gives up when the intake ends.
-func (q *queue) joined() (*channel.Topic, error) {
-	for {
-		topic, changed := q.current()
-		if topic != nil {
-			_, err := topic.Ready(q.intake)
-			if err == nil || q.intake.Err() != nil {
-				return topic, err
-			}
-		}
-		select {
-		case <-changed:
-		case <-q.intake.Done():
-			return nil, context.Cause(q.intake)
-		}
+// joined returns the join that counts once there is one. It gives up when the
+// intake ends.
+func (q *queue) joined() (*channel.Join, error) {
+	if q.intake.Err() != nil {
+		return nil, context.Cause(q.intake)
 	}
+	return q.nextJoin(q.intake)
 }

@@ -45,6 +45,13 @@ func newSockets(first *channel.Socket, open func() (*channel.Socket, error), log
 	return &sockets{open: open, log: log, carry: []*carrier{{socket: first, topics: 1, joined: 1, proven: true, most: topicsPerSocket}}}
 }
 
+// count returns how many sockets there are.
+func (s *sockets) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.carry)
+}
+
 // seat is a run's place on one of the sockets.
 type seat struct {
 	sockets *sockets

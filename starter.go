@@ -2,7 +2,11 @@ package phxworker
 
 import (
 	"context"
+	"log/slog"
+	goruntime "runtime"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/phxworker/phxworker/claim"
@@ -14,36 +18,143 @@ import (
 // from beginning to end.
 type starter struct {
 	worker  *Worker
-	work    context.Context
+	work    context.Context // the engines'
+	report  context.Context // outlasts work by reportGrace
 	runner  *runner.Runner
 	sockets *sockets
+	queue   *queue
+	stopped atomic.Int64 // runs that were under way when work ended, or came later
 
 	mu     sync.Mutex
-	active map[string]bool // ids of the runs under way
-	done   sync.WaitGroup
+	active map[string]*underway // by id
+	// begunRuns is how many there were, and lastRun when the last one came or ended.
+	begunRuns int
+	lastRun   time.Time
+	done      sync.WaitGroup
+}
+
+// underway is a run that is not over.
+type underway struct {
+	claim.Run
+
+	group  string
+	cancel context.CancelCauseFunc
+	// by is who claimed it, for the log of a run that is lost track of.
+	by []uintptr
+	// started is when its engine began; guarded by starter.mu.
+	started time.Time
+}
+
+func newUnderway(run claim.Run, group string) *underway {
+	by := make([]uintptr, 16)
+	return &underway{Run: run, group: group, by: by[:goruntime.Callers(2, by)]}
 }
 
 var _ claim.Starter = (*starter)(nil)
 
+func newStarter(w *Worker, further *sockets, queue *queue, work, report context.Context) *starter {
+	s := &starter{worker: w, work: work, report: report, sockets: further, queue: queue, active: make(map[string]*underway), lastRun: time.Now()}
+	s.runner = runner.New(runner.Config{
+		Engine: w.cfg.Engine, Middleware: append([]Middleware{s.begun}, w.cfg.Middleware...),
+		Limits: w.cfg.Limits, Version: w.cfg.Version, MessageTimeout: w.cfg.MessageTimeout,
+		LogsAtMostOnce: w.cfg.LogsAtMostOnce, BatchLogs: w.cfg.BatchLogs, Spool: w.cfg.Spool, Logger: w.log,
+		Accept: w.cfg.Accept, RefuseUnsuitable: w.cfg.RefuseUnsuitable, MaxAttempts: w.cfg.MaxAttempts,
+		Releaser: queue, Extensions: w.extensions,
+	})
+	return s
+}
+
 // Start implements [claim.Starter].
 func (s *starter) Start(run claim.Run, slot *slots.Slot) {
+	this := newUnderway(run, slot.Group().Name)
 	s.done.Go(func() {
-		defer slot.Release()
-		if !s.begin(run.ID) {
-			s.worker.log.Error("the server gave a run that this worker is executing already; not executed twice", "run_id", run.ID)
-			s.pause()
-			return
-		}
-		place := seat{sockets: s.sockets}
-		outcome := s.runner.Run(s.work, &place, run.ID, run.Token)
-		place.free()
-		s.end(run.ID)
-		s.worker.tally.add(outcome)
-		s.worker.budget.count(outcome.Err)
-		if outcome.Err != nil {
-			s.pause()
-		}
+		settled := runner.Unsettled
+		defer func() { giveBackSlot(slot, settled) }() // whatever ends the goroutine
+		settled = s.execute(this, nil)
 	})
+}
+
+// execute takes a run to its end. It is held back before it begins, if there is a
+// channel to say when.
+func (s *starter) execute(this *underway, begin <-chan error) Settlement {
+	work, cancel := context.WithCancelCause(s.work)
+	defer cancel(nil)
+	this.cancel = cancel
+	if !s.begin(this) {
+		s.worker.log.Error("the server gave a run that this worker is executing already; not executed twice", "run_id", this.ID, "group", this.group)
+		s.refuse(this)
+		return runner.Unsettled
+	}
+	over := false
+	defer func() {
+		if !over {
+			s.end(this)
+			s.worker.log.Error("a claimed run was not settled; this is a mistake in the worker", "run_id", this.ID, "group", this.group, "claimed", this.claimedBy())
+		}
+	}()
+	s.worker.feed.publish(Event{Kind: EventClaimed, RunID: this.ID, Group: this.group})
+	place := seat{sockets: s.sockets}
+	defer place.free()
+	outcome := s.runner.Run(work, s.report, &place, runner.Claimed{
+		ID: this.ID, Token: this.Token, At: this.Claimed, Lease: this.Lease,
+		Attempt: this.Attempt, Begin: begin, Labels: []slog.Attr{slog.String("group", this.group)},
+	})
+	over = true
+	place.free()
+	s.settle(this, outcome)
+	if outcome.Settled == runner.Undelivered || outcome.Type == "JoinError" {
+		s.pause()
+	}
+	return outcome.Settled
+}
+
+// refuse gives a run back that is not executed, if the server takes it: it was
+// taken from this worker, which has not noticed yet, and another one may have it.
+func (s *starter) refuse(this *underway) {
+	defer s.pause()
+	s.mu.Lock()
+	active := s.active[this.ID]
+	s.mu.Unlock()
+	if active == nil || active.Token != this.Token { // else it is the very run that is executed
+		s.queue.handBack(s.report, this.Run, runner.ReleasePostpone, refusedFor)
+	}
+}
+
+// refusedFor is how long nobody gets a run that this worker was given twice: it is
+// about to notice that the first one is no longer its own.
+const refusedFor = 3 * time.Second
+
+// giveBackSlot tells the claim loop whether a run has finished, or has only gone
+// back to where it came from.
+func giveBackSlot(slot *slots.Slot, settled Settlement) {
+	if settled.GivenBack() {
+		slot.Return()
+		return
+	}
+	slot.Release()
+}
+
+// begun is the middleware that notes when a run begins to execute.
+func (s *starter) begun(next ExecuteFunc) ExecuteFunc {
+	return func(ctx context.Context, run *Run) (Result, error) {
+		now := time.Now()
+		s.mu.Lock()
+		this := s.active[run.ID]
+		this.started = now
+		s.begunRuns++
+		last := s.begunRuns == s.worker.cfg.MaxRuns
+		s.mu.Unlock()
+		if last {
+			s.worker.log.Info("stopping: as many runs were begun as there were to be", "runs", s.worker.cfg.MaxRuns)
+			s.worker.Drain()
+		}
+		s.worker.tally.claimToStart.Observe(now.Sub(this.Claimed))
+		if !this.Woken.IsZero() {
+			s.worker.tally.wakeToStart.Observe(now.Sub(this.Woken))
+		}
+		s.worker.feed.publish(Event{Kind: EventStarted, RunID: run.ID, Group: this.group})
+		return next(ctx, run)
+	}
 }
 
 // pause holds up a slot whose run came to nothing. A server that refuses what
@@ -59,23 +170,50 @@ func (s *starter) pause() {
 }
 
 // begin reports whether the run was not under way yet.
-func (s *starter) begin(id string) bool {
+func (s *starter) begin(this *underway) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.active[id] {
+	if s.active[this.ID] != nil {
 		return false
 	}
-	if s.active == nil {
-		s.active = make(map[string]bool)
-	}
-	s.active[id] = true
+	s.active[this.ID] = this
+	s.lastRun = time.Now()
 	return true
 }
 
-func (s *starter) end(id string) {
+// end returns when the run had begun to execute.
+func (s *starter) end(this *underway) (started time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.active, id)
+	delete(s.active, this.ID)
+	s.lastRun = time.Now()
+	return this.started
+}
+
+// cancel stops a run, and reports whether it is under way.
+func (s *starter) cancel(id string, cause error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	this := s.active[id]
+	if this == nil {
+		return false
+	}
+	this.cancel(cause)
+	return true
+}
+
+// underway returns the runs under way, the oldest first.
+func (s *starter) underway() []RunStats {
+	var runs []RunStats
+	for _, progress := range s.runner.Active() {
+		s.mu.Lock()
+		if this := s.active[progress.RunID]; this != nil { // else it has just ended
+			runs = append(runs, RunStats{Progress: progress, Group: this.group, Claimed: this.Claimed, Started: this.started})
+		}
+		s.mu.Unlock()
+	}
+	slices.SortFunc(runs, byAge)
+	return runs
 }
 
 // wait returns when all runs are over. No run may be started any more.

@@ -245,33 +245,33 @@ func TestTrapARefusedLineLeavesATrace(t *testing.T) {
 	})
 }
 
-// Two hundred runs in flight when the server restarts: all of them end, none
-// twice.
-func TestTwoHundredRunsSurviveARestart(t *testing.T) {
-	for _, code := range []int{1012, fault.Abnormal} {
-		t.Run(fmt.Sprint(code), func(t *testing.T) {
+// Guards against a reply that never comes, on a join that lives: it would hold the
+// run's slot for as long as the connection lasts.
+func TestTrapAReplyThatNeverComesFreesTheSlotOnceTheTokenIsOver(t *testing.T) {
+	for _, event := range []string{"fetch:plan", "fetch:dataclip", "step:start", "run:complete"} {
+		t.Run(event, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const runs = 200
-				h := openHouse(t, mockserver.Config{WakeDebounce: 24 * time.Hour, OpaqueTokens: true})
-				var ids []string
-				for i := range runs {
-					ids = append(ids, fmt.Sprint("m", i))
-				}
-				h.enqueue("manual", ids...)
-				worker, stop := h.hire(Config{Groups: fmt.Sprintf("manual>*:%d", runs), Engine: Func(h.gate.inSteps)})
-				settle(time.Minute)
-				require.Equal(t, runs, h.server.Stats().Started)
-				require.NoError(t, h.server.Restart(code, 30*time.Second))
-				for _, id := range ids {
-					h.gate.release(id) // they end while the server is away
-				}
+				h := openHouse(t, mockserver.Config{WakeDebounce: quiet.WakeDebounce}) // whose tokens tell their end
+				plan := `{"id":"m1","dataclip_id":"d","jobs":[{"id":"j","body":"fn(s => s)"}]}`
+				require.NoError(t, h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan), Dataclip: json.RawMessage(`{}`), Queue: "manual"}))
+				h.enqueue("manual", "m2")
+				h.fail(fault.Rule{Event: event, Run: "m1", Action: fault.Withhold, Count: -1})
+				h.gate.release("m1")
+				worker, stop := h.hire(Config{Groups: "manual>*:1", Engine: Func(h.gate.inSteps)})
+				settle(5 * time.Minute)
+				require.Equal(t, "available", h.state("m2"), "the token of m1 is good, and its answer may still come")
 				settle(2 * time.Minute)
-				for _, id := range ids {
-					require.Equal(t, "success", h.state(id))
-					require.Equal(t, 1, h.taken(id, "step:complete"))
-					require.Equal(t, 1, h.taken(id, "run:complete"))
+				require.Equal(t, "started", h.state("m2"))
+				if event == "fetch:plan" || event == "fetch:dataclip" {
+					require.Equal(t, "exception", h.state("m1"), "the server hears why")
+				} else {
+					require.Equal(t, 1, worker.Stats().Undelivered)
 				}
-				require.Equal(t, map[Reason]int{"success": runs}, worker.Stats().Ended)
+				if event != "fetch:plan" {
+					ofOther := func(f sentFrame) bool { return f.topic != "run:m1" }
+					require.Len(t, slices.DeleteFunc(h.sent(event), ofOther), 1, "nothing is sent twice on a live join")
+				}
+				h.gate.release("m2")
 				require.NoError(t, stop())
 			})
 		})

@@ -30,9 +30,10 @@ func (w *Worker) watch(intake context.Context, queue *queue, loops []*claim.Loop
 		joined := queue.isJoined()
 		for i, loop := range loops {
 			before := claims[i]
-			claims[i] = loop.Stats().Claims
+			stats := loop.Stats()
+			claims[i] = stats.Claims + stats.HeldBack // one that a gate holds back is not stuck
 			counts := w.pools[i].Counts()
-			couldClaim := joined && counts.Open > 0 && counts.Claimed == 0
+			couldClaim := joined && !loop.Paused() && counts.Open > 0 && counts.Claimed == 0
 			if couldClaim && idle[i] && claims[i] == before {
 				w.log.Error("a claim loop is stuck; waking it", "group", w.groups[i].Name, "claims", before, "open", counts.Open, "for", every)
 				loop.Wake()

@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/channel/extension"
 	"github.com/phxworker/phxworker/claim"
-	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/slots"
 )
 
@@ -22,18 +22,33 @@ type Worker struct {
 	id       string // the worker_id of its tokens
 	groups   []slots.Group
 	verifier *claim.Verifier
-	log      *slog.Logger
-	pools    []*slots.Pool // one a group
-	tally    tally
+	// extensions are those that are offered to the server.
+	extensions *extension.Set
+	log        *slog.Logger
+	pools      []*slots.Pool // one a group
+	tally      tally
 
 	budget *budget
+	feed   feed
 
+	drain     chan struct{} // closed by Drain
+	drainOnce sync.Once
 	abort     chan struct{} // closed by Abort
 	abortOnce sync.Once
 
-	mu      sync.Mutex
-	started bool
-	socket  *channel.Socket // nil before Run
+	mu    sync.Mutex
+	phase Phase
+	shift *shift // nil before Run
+}
+
+// shift is what a worker has while it runs. Its fields do not change.
+type shift struct {
+	intake  context.Context // ends when no more is claimed
+	socket  *channel.Socket
+	sockets *sockets
+	queue   *queue
+	starter *starter
+	loops   []*claim.Loop // one a group
 }
 
 // New returns a worker that has not begun. The error says what is wrong with
@@ -45,12 +60,15 @@ func New(cfg Config) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, id: uuid.NewString(), groups: groups, log: cfg.Logger,
-		budget: newBudget(cfg.MaxErrors), abort: make(chan struct{}),
+		budget: newBudget(cfg.MaxErrors), drain: make(chan struct{}), abort: make(chan struct{}),
 	}
 	if cfg.PublicKey != "" {
 		if w.verifier, err = claim.NewVerifier(cfg.PublicKey); err != nil {
 			return nil, fmt.Errorf("phxworker: %w", err)
 		}
+	}
+	if w.extensions, err = cfg.newExtensions(); err != nil {
+		return nil, fmt.Errorf("phxworker: %w", err)
 	}
 	for _, group := range groups {
 		w.pools = append(w.pools, slots.NewPool(group))
@@ -87,26 +105,24 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer socket.Close()
 
 	// intake ends first: no new work. work ends when the runs have had their
-	// time; what still runs is stopped and reported then.
+	// time; what still runs is stopped then, and report is the time for telling
+	// the server, of claims in flight as well: it may have given a run away.
 	intake, stopIntake := context.WithCancelCause(ctx)
 	defer stopIntake(errStopped)
 	work, stopWork := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stopWork(errStopped)
+	report, stopReport := lingering(work, reportGrace)
+	defer stopReport()
 
 	further := newSockets(socket, w.dial, w.log)
 	defer further.close()
-	runs := &starter{
-		worker: w, work: work, sockets: further,
-		runner: runner.New(runner.Config{
-			Engine: w.cfg.Engine, Limits: w.cfg.Limits, Version: w.cfg.Version,
-			MessageTimeout: w.cfg.MessageTimeout, LogsAtMostOnce: w.cfg.LogsAtMostOnce, Spool: w.cfg.Spool, Logger: w.log,
-		}),
-	}
 	queue := newQueue(w, socket, intake)
+	runs := newStarter(w, further, queue, work, report)
 	loops := w.loops(queue, runs)
 	queue.loops = loops
+	w.begin(&shift{intake: intake, socket: socket, sockets: further, queue: queue, starter: runs, loops: loops})
+	defer w.end()
 
-	var stopped int // how many runs did not get to their end
 	var stages, onQueue, claiming sync.WaitGroup
 	stages.Go(func() {
 		select {
@@ -114,17 +130,24 @@ func (w *Worker) Run(ctx context.Context) error {
 			stopIntake(ErrTooManyErrors)
 		case <-w.abort:
 			stopIntake(errStopped)
+		case <-w.drain:
+			stopIntake(errStopped)
 		case <-intake.Done():
 		}
-		stopped = w.limitGrace(work, stopWork)
+		w.moveTo(PhaseDraining)
+		w.feed.publish(Event{Kind: EventDraining})
+		w.limitGrace(work, stopWork)
 	})
+	stages.Go(func() { w.follow(work, socket) })
 	stages.Go(func() { w.watch(intake, queue, loops) })
 	// The queue is left last: a claim in flight needs it.
 	stay, leave := context.WithCancelCause(context.WithoutCancel(ctx))
 	onQueue.Go(func() { queue.run(stay) })
+	onQueue.Go(func() { queue.reportStatus(stay, w.status) })
+	onQueue.Go(func() { w.watchIdle(intake, runs) })
 	for _, loop := range loops {
 		claiming.Go(func() {
-			if err := loop.Run(intake, work); err != nil {
+			if err := loop.Run(intake, report); err != nil {
 				w.log.Error("a claim loop ended", "error", err)
 			}
 		})
@@ -135,6 +158,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	onQueue.Wait()
 	stopWork(errStopped)
 	stages.Wait()
+	stopped := runs.stopped.Load()
 	w.log.Info("stopped", "aborted", stopped)
 	switch {
 	case errors.Is(context.Cause(intake), ErrTooManyErrors):
@@ -146,34 +170,49 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // limitGrace ends work a while after the intake ended, or when the worker is
-// aborted, and returns how many runs were under way then.
-func (w *Worker) limitGrace(work context.Context, stopWork context.CancelCauseFunc) int {
+// aborted.
+func (w *Worker) limitGrace(work context.Context, stopWork context.CancelCauseFunc) {
 	w.log.Info("stopping: no more claims, waiting for the runs to finish", "running", w.running(), "grace", w.cfg.Grace)
 	grace := time.NewTimer(w.cfg.Grace)
 	defer grace.Stop()
 	select {
 	case <-work.Done():
-		return 0
+		return
 	case <-grace.C:
 	case <-w.abort:
 	}
-	running := w.running()
-	w.log.Warn("stopping the runs under way", "running", running)
+	w.log.Warn("stopping the runs under way", "running", w.running())
 	stopWork(errStopped)
-	return running
+}
+
+// reportGrace is how long the server may take to hear how the runs ended that a
+// worker stopped, and to answer a claim that was put before.
+const reportGrace = 15 * time.Second
+
+// lingering returns a context that ends a grace period after parent does.
+func lingering(parent context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
+	stop := context.AfterFunc(parent, func() {
+		timer := time.AfterFunc(grace, func() { cancel(context.Cause(parent)) })
+		context.AfterFunc(ctx, func() { timer.Stop() })
+	})
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
 }
 
 func (w *Worker) open() (*channel.Socket, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.started {
+	if w.phase != PhaseNew {
 		return nil, errors.New("phxworker: Run was called before; make a new Worker")
 	}
 	socket, err := w.dial()
 	if err != nil {
 		return nil, fmt.Errorf("phxworker: %w", err)
 	}
-	w.started, w.socket = true, socket
+	w.phase = PhaseRunning
 	return socket, nil
 }
 
@@ -187,13 +226,22 @@ func (w *Worker) dial() (*channel.Socket, error) {
 	})
 }
 
-func (w *Worker) loops(claimer claim.Claimer, starter claim.Starter) []*claim.Loop {
+func (w *Worker) loops(queue *queue, starter *starter) []*claim.Loop {
+	var prefetcher claim.Prefetcher
+	if w.cfg.Prefetch {
+		prefetcher = starter
+	}
 	loops := make([]*claim.Loop, len(w.pools))
 	for i, pool := range w.pools {
+		var gate func(context.Context) error
+		if w.cfg.Gate != nil {
+			gate = func(ctx context.Context) error { return w.cfg.Gate(ctx, pool.Group().Name) }
+		}
 		loops[i] = claim.NewLoop(claim.Config{
-			Pool: pool, Claimer: claimer, Starter: starter,
+			Pool: pool, Claimer: queue, Starter: starter, GiveBack: queue.giveBack, Prefetcher: prefetcher,
 			WorkerName: w.cfg.Name, Verifier: w.verifier, DemandAll: w.cfg.DemandAll,
-			MinBackoff: w.cfg.MinBackoff, MaxBackoff: w.cfg.MaxBackoff, Logger: w.log,
+			MinBackoff: w.cfg.MinBackoff, MaxBackoff: w.cfg.MaxBackoff,
+			Gate: gate, Paused: w.cfg.Manual, Logger: w.log,
 		})
 	}
 	return loops

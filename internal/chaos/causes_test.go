@@ -24,7 +24,7 @@ const (
 	stopped      cause = "its worker was aborted: cancel"
 
 	eventRefused cause = "the server refused an event of it"
-	crashedTwice cause = "the topic crashed over an event that was sent again and had not arrived"
+	crashedTwice cause = "the topic crashed twice over an event that was sent again and had not arrived"
 	lineOnce     cause = "a line was lost with a connection: at most once"
 )
 

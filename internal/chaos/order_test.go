@@ -110,8 +110,7 @@ func (j *judge) resendRefused() bool {
 }
 
 // readTranscript tells of which runs a claim's reply reached its worker: the
-// socket lived on for so long that the worker must have read it, and the join
-// under which the claim was put had not been lost before to a crash.
+// socket lived on for so long that the worker must have read it.
 func (w *world) readTranscript() map[string]bool {
 	const heartbeat = 30 * time.Second
 	exchanges := w.server.Transcript()
@@ -121,25 +120,16 @@ func (w *world) readTranscript() map[string]bool {
 			last[e.Socket] = e.At
 		}
 	}
-	type join struct {
-		socket int
-		ref    frame.Ref
-	}
-	crashed := make(map[join]bool)
 	delivered := make(map[string]bool)
 	for _, e := range exchanges {
 		f, err := frame.Decode(e.Data, e.Binary)
 		if e.Direction != phoenix.ToClient || err != nil || f.Topic != "worker:queue" {
 			continue
 		}
-		under := join{e.Socket, f.JoinRef}
-		if f.Event == "phx_error" {
-			crashed[under] = true
-		}
 		var reply struct{ Runs []struct{ ID string } }
 		_ = json.Unmarshal(f.Payload, &reply)
 		for _, run := range reply.Runs {
-			if !crashed[under] && last[e.Socket].Sub(e.At) > heartbeat+5*time.Second {
+			if last[e.Socket].Sub(e.At) > heartbeat+5*time.Second {
 				delivered[run.ID] = true
 			}
 		}

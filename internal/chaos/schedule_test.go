@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/phxworker/phxworker"
@@ -47,8 +49,9 @@ func newSchedule(seed uint64, runs int) *schedule {
 	}
 	s.slots = map[string]int{"fast_lane": 1 + rng.IntN(3), "manual": 1 + rng.IntN(8), "default": 1 + rng.IntN(4)}
 	s.worker = phxworker.Config{
-		Groups:    fmt.Sprintf("fast_lane:%d manual:%d default:%d", s.slots["fast_lane"], s.slots["manual"], s.slots["default"]),
-		DemandAll: rng.IntN(3) == 0, LogsAtMostOnce: rng.IntN(3) == 0,
+		Extensions: strings.Fields(os.Getenv("PHXWORKER_EXTENSIONS")),
+		Groups:     fmt.Sprintf("fast_lane:%d manual:%d default:%d", s.slots["fast_lane"], s.slots["manual"], s.slots["default"]),
+		DemandAll:  rng.IntN(3) == 0, LogsAtMostOnce: rng.IntN(3) == 0,
 		Limits: phxworker.Limits{RunTimeout: runTimeout},
 	}
 	for i := range runs {

@@ -41,6 +41,15 @@ const (
 	patience   = 28 * time.Second
 )
 
+// allToxics are one of each kind.
+var allToxics = []string{
+	`{"type":"latency","attributes":{"latency":80,"jitter":60}}`,
+	`{"type":"slicer","attributes":{"average_size":50,"size_variation":30,"delay":100}}`,
+	`{"type":"reset_peer","attributes":{"timeout":50}}`,
+	`{"type":"timeout","attributes":{"timeout":300}}`,
+	`{"type":"limit_data","attributes":{"bytes":3000}}`,
+}
+
 // A network that delays, slices, swallows and resets costs no run that a worker
 // has joined, and no order.
 func TestANetworkThatMisbehavesCostsNoRun(t *testing.T) {
@@ -53,13 +62,7 @@ func TestANetworkThatMisbehavesCostsNoRun(t *testing.T) {
 		{name: "resets", toxics: []string{`{"type":"reset_peer","attributes":{"timeout":80}}`}},
 		{name: "black holes", toxics: []string{`{"type":"timeout","attributes":{"timeout":700}}`}},
 		{name: "thin and cut off", toxics: []string{`{"type":"bandwidth","attributes":{"rate":5}}`, `{"type":"limit_data","attributes":{"bytes":1500}}`}},
-		{name: "all of it", toxics: []string{
-			`{"type":"latency","attributes":{"latency":80,"jitter":60}}`,
-			`{"type":"slicer","attributes":{"average_size":50,"size_variation":30,"delay":100}}`,
-			`{"type":"reset_peer","attributes":{"timeout":50}}`,
-			`{"type":"timeout","attributes":{"timeout":300}}`,
-			`{"type":"limit_data","attributes":{"bytes":3000}}`,
-		}},
+		{name: "all of it", toxics: allToxics},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -150,14 +153,19 @@ func (n *network) misbehave(rng *rand.Rand, toxics []string) {
 	ctx, cancel := context.WithTimeout(n.t.Context(), badWeather)
 	defer cancel()
 	for ctx.Err() == nil {
-		toxic := toxics[rng.IntN(len(toxics))]
-		stream := []string{"upstream", "downstream"}[rng.IntN(2)]
-		_, err := n.proxy.Toxics.AddToxicJson(strings.NewReader(`{"stream":"` + stream + `",` + toxic[1:]))
-		require.NoError(n.t, err)
+		n.addToxic(rng, toxics)
 		wait(ctx, time.Duration(100+rng.IntN(500))*time.Millisecond)
 		n.proxy.Toxics.ResetToxics(n.t.Context())
 		wait(ctx, time.Duration(rng.IntN(300))*time.Millisecond)
 	}
+}
+
+// addToxic puts one of the toxics up the stream, or down.
+func (n *network) addToxic(rng *rand.Rand, toxics []string) {
+	toxic := toxics[rng.IntN(len(toxics))]
+	stream := []string{"upstream", "downstream"}[rng.IntN(2)]
+	_, err := n.proxy.Toxics.AddToxicJson(strings.NewReader(`{"stream":"` + stream + `",` + toxic[1:]))
+	require.NoError(n.t, err)
 }
 
 func wait(ctx context.Context, d time.Duration) {
@@ -200,20 +208,29 @@ func (n *network) check(id string) {
 	if len(record.Events) == 0 {
 		return // the reply to its claim was lost
 	}
-	require.Equal(n.t, "success", record.Reason, id)
 	require.JSONEq(n.t, `{"ran":"`+id+`"}`, string(record.FinalState))
+	n.checkEvents(id, record, "step:start", "step:complete", "run:complete")
+}
+
+// checkEvents holds a run to a success, with one of each of these events, in
+// order, and all of its lines.
+func (n *network) checkEvents(id string, record mockserver.RunRecord, wanted ...string) {
+	require.Equal(n.t, "success", record.Reason, "%s: %s %s", id, record.ErrorType, record.ErrorMessage)
 	var names []string
 	next := 0
 	for _, e := range record.Events {
-		var line struct{ Message []string }
+		var line struct {
+			Message []any
+			Source  string
+		}
 		switch {
 		case e.Status != "ok" || strings.HasPrefix(e.Event, "fetch:") || e.Event == "run:start":
 		case e.Event != "run:log":
 			names = append(names, e.Event)
-		case json.Unmarshal(e.Payload, &line) == nil && line.Message[0] == fmt.Sprint(next):
+		case json.Unmarshal(e.Payload, &line) == nil && line.Source == "JOB" && fmt.Sprint(line.Message[0]) == fmt.Sprint(next):
 			next++
 		}
 	}
-	require.Equal(n.t, []string{"step:start", "step:complete", "run:complete"}, names, id)
-	require.Equal(n.t, lines, next, "lines of %s in order", id)
+	require.Equal(n.t, wanted, names, "%s; what struck it: %v", id, record.Faults)
+	require.Equal(n.t, lines, next, "lines of %s in order; what struck it: %v", id, record.Faults)
 }

@@ -1,0 +1,163 @@
+package phxworker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/phxworker/phxworker/claim"
+	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/slots"
+)
+
+var (
+	// ErrNotRunning says that a worker was asked for something that it can only
+	// do between the beginning and the end of [Worker.Run].
+	ErrNotRunning = errors.New("the worker is not running")
+	// ErrNoRun says that a run is not under way in this worker.
+	ErrNoRun = errors.New("no such run is under way in this worker")
+)
+
+// GroupError is a group that a worker does not have.
+type GroupError struct {
+	Group string   // the one asked for
+	Known []string // those that there are
+}
+
+func (e *GroupError) Error() string {
+	return fmt.Sprintf("there is no slot group %q; the groups are %s", e.Group, strings.Join(e.Known, ", "))
+}
+
+// Drain makes the worker stop in good order, as the end of the context of
+// [Worker.Run] does: no more claims, the runs finish, Run returns. It does not
+// wait, and may be called at any time.
+func (w *Worker) Drain() { w.drainOnce.Do(func() { close(w.drain) }) }
+
+// Pause keeps a group from claiming, every group if the name is empty; their runs
+// go on. The error is [ErrNotRunning] or a [*GroupError].
+func (w *Worker) Pause(group string) error {
+	return w.eachLoop(group, func(name string, loop *claim.Loop) {
+		loop.Pause()
+		w.log.Info("paused: no more claims until it is resumed", "group", name)
+		w.feed.publish(Event{Kind: EventPaused, Group: name})
+	})
+}
+
+// Resume ends a pause of a group, of every group if the name is empty. The error
+// is that of [Worker.Pause].
+func (w *Worker) Resume(group string) error {
+	return w.eachLoop(group, func(name string, loop *claim.Loop) {
+		loop.Resume()
+		w.log.Info("resumed", "group", name)
+		w.feed.publish(Event{Kind: EventResumed, Group: name})
+	})
+}
+
+func (w *Worker) eachLoop(group string, do func(name string, loop *claim.Loop)) error {
+	s := w.current()
+	if s == nil {
+		return ErrNotRunning
+	}
+	found := false
+	for i, loop := range s.loops {
+		if name := w.groups[i].Name; group == "" || group == name {
+			do(name, loop)
+			found = true
+		}
+	}
+	if !found {
+		return w.unknown(group)
+	}
+	return nil
+}
+
+func (w *Worker) unknown(group string) error {
+	known := make([]string, len(w.groups))
+	for i, g := range w.groups {
+		known[i] = g.Name
+	}
+	return &GroupError{Group: group, Known: known}
+}
+
+// Resize changes how many runs a group may hold at once, 1 or more. With fewer
+// slots than runs, the runs go on and nothing is claimed until enough of them have
+// ended. The server learns of the worker's new capacity when the queue is joined
+// the next time; it only shows it to people. The change ends with the worker. The
+// error is a [*GroupError], or says that the number is too small.
+func (w *Worker) Resize(group string, n int) error {
+	if n < 1 {
+		return fmt.Errorf("a group cannot have %d slots: give 1 or more; to stop its claims, pause it", n)
+	}
+	first := slices.IndexFunc(w.groups, func(g slots.Group) bool { return g.Name == group })
+	if first < 0 {
+		return w.unknown(group)
+	}
+	w.log.Info("resized", "group", group, "slots", n)
+	for i, pool := range w.pools[first:] {
+		switch {
+		case i == 0:
+			pool.Resize(n)
+		case pool.Group().Name == group: // groups that are alike are one to whoever names them
+			pool.Resize(0)
+		}
+	}
+	return nil
+}
+
+// Cancel stops one run, which is reported as cancelled, and does not wait for
+// that. The error is [ErrNotRunning] or [ErrNoRun].
+func (w *Worker) Cancel(runID string) error {
+	s := w.current()
+	if s == nil {
+		return ErrNotRunning
+	}
+	cause := runner.Cancellation("The run was cancelled by the operator of the worker")
+	if !s.starter.cancel(runID, cause) {
+		return ErrNoRun
+	}
+	w.log.Info("cancelling a run on request", "run_id", runID)
+	return nil
+}
+
+// Notify hands a notice, any JSON, to the engine of one run, if that is a
+// [Notifiable], and waits until it was taken, or ctx ends. The error is
+// [ErrNotRunning], [ErrNoRun], [runner.ErrNoNotices], or the cause of the end of ctx.
+func (w *Worker) Notify(ctx context.Context, runID string, notice json.RawMessage) error {
+	s := w.current()
+	if s == nil {
+		return ErrNotRunning
+	}
+	found, err := s.starter.runner.Notify(ctx, runID, notice)
+	if !found {
+		return ErrNoRun
+	}
+	return err
+}
+
+// Claim makes one claim now for each group in turn, also for those that are
+// paused, until one brings a run, and reports whether one did. It is what a worker
+// with [Config.Manual] lives by. The error is [ErrNotRunning], or the cause of the
+// end of ctx or of the worker.
+func (w *Worker) Claim(ctx context.Context) (bool, error) {
+	s := w.current()
+	if s == nil {
+		return false, ErrNotRunning
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.intake, func() { cancel(ErrNotRunning) })()
+	for _, loop := range s.loops {
+		switch brought, err := loop.Claim(ctx); {
+		case brought:
+			return true, nil
+		case s.intake.Err() != nil: // why it brought none
+			return false, ErrNotRunning
+		case err != nil:
+			return false, err
+		}
+	}
+	return false, nil
+}

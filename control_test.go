@@ -1,0 +1,267 @@
+package phxworker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAPauseOfOneGroupLeavesTheOthersAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		worker, _ := h.hire(Config{Groups: "fast_lane:1 manual:1"})
+		settle(time.Second)
+		require.NoError(t, worker.Pause("manual"))
+		h.enqueue("fast_lane", "f")
+		h.enqueue("manual", "m")
+		settle(time.Minute)
+		require.Equal(t, "started", h.state("f"))
+		require.Equal(t, "available", h.state("m"))
+		stats := worker.Stats()
+		require.False(t, stats.Groups[0].Paused)
+		require.True(t, stats.Groups[1].Paused)
+
+		require.NoError(t, worker.Resume(""))
+		settle(0)
+		require.Equal(t, "started", h.state("m"))
+	})
+}
+
+func TestAPausedWorkerFinishesItsRunsAndIsNotStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("manual", "a", "b")
+		var log bytes.Buffer
+		worker, stop := h.hire(Config{Groups: "manual:1", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		settle(time.Second)
+		require.NoError(t, worker.Pause(""))
+		h.gate.release("a")
+		settle(time.Hour)
+		require.Equal(t, "success", h.state("a"))
+		require.Equal(t, "available", h.state("b"))
+		require.NoError(t, stop())
+		require.NotContains(t, log.String(), "stuck")
+	})
+}
+
+func TestControlsSayWhatIsWrong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		idle, err := New(Config{URL: "ws://lightning.test/worker", Secret: "s", Engine: Func(h.gate.hold)})
+		require.NoError(t, err)
+		_, err = idle.Claim(t.Context())
+		require.ErrorIs(t, err, ErrNotRunning)
+		require.ErrorIs(t, idle.Pause(""), ErrNotRunning)
+		require.ErrorIs(t, idle.Cancel("x"), ErrNotRunning)
+		require.Equal(t, PhaseNew, idle.Stats().Phase)
+
+		worker, stop := h.hire(Config{Groups: "fast_lane:1 manual>*:4"})
+		settle(time.Second)
+		require.EqualError(t, worker.Resume("bogus"), `there is no slot group "bogus"; the groups are fast_lane, manual>*`)
+		require.EqualError(t, worker.Resize("manual", 2), `there is no slot group "manual"; the groups are fast_lane, manual>*`)
+		require.EqualError(t, worker.Resize("fast_lane", 0), "a group cannot have 0 slots: give 1 or more; to stop its claims, pause it")
+		require.ErrorIs(t, worker.Cancel("x"), ErrNoRun)
+		require.NoError(t, stop())
+		require.ErrorIs(t, worker.Pause(""), ErrNotRunning)
+		require.Equal(t, PhaseStopped, worker.Stats().Phase)
+	})
+}
+
+func TestAResizeCountsAtOnceAndIsToldAtTheNextJoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("manual", "a", "b", "c", "d")
+		worker, _ := h.hire(Config{Groups: "manual>*:1"})
+		settle(time.Second)
+		require.Equal(t, 3, h.server.Stats().Available)
+		require.NoError(t, worker.Resize("manual>*", 3))
+		settle(0)
+		require.Equal(t, 1, h.server.Stats().Available)
+		require.NoError(t, worker.Resize("manual>*", 1))
+		h.gate.release("a")
+		settle(time.Minute)
+		require.Equal(t, 1, h.server.Stats().Available, "two runs are one too many already")
+
+		h.cut()
+		settle(time.Minute)
+		require.Equal(t, []string{`{"capacity":1,"queues":{"manual>*":1}` + offered(), `{"capacity":1,"queues":{"manual>*":1}` + offered()}, joinsOf(h))
+		require.NoError(t, worker.Resize("manual>*", 7))
+		h.cut()
+		settle(time.Minute)
+		require.Equal(t, `{"capacity":7,"queues":{"manual>*":7}`+offered(), joinsOf(h)[2])
+	})
+}
+
+// joinsOf returns the payloads of the joins of the queue.
+func joinsOf(h *house) (payloads []string) {
+	for _, join := range h.sent("phx_join") {
+		if join.topic == queueTopic {
+			payloads = append(payloads, join.payload)
+		}
+	}
+	return payloads
+}
+
+func TestACancelledRunIsReportedSoAndItsSlotComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("manual", "a", "b", "c")
+		worker, stop := h.hire(Config{Groups: "manual:2"})
+		settle(time.Second)
+		require.NoError(t, worker.Cancel("a"))
+		settle(0)
+		require.Equal(t, "cancelled", h.state("a"))
+		require.Equal(t, "started", h.state("b"))
+		require.Equal(t, "started", h.state("c"))
+		record, _ := h.server.Inspect("a")
+		require.Equal(t, "RunCancelled", record.ErrorType)
+		require.ErrorIs(t, worker.Cancel("a"), ErrNoRun)
+		h.gate.release("b")
+		h.gate.release("c")
+		require.NoError(t, stop(), "a cancelled run is no aborted worker")
+	})
+}
+
+func TestDrainEndsTheWorkerInGoodOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("manual", "a")
+		worker, stop := h.hire(Config{})
+		settle(time.Second)
+		worker.Drain()
+		worker.Drain()
+		h.enqueue("manual", "b")
+		settle(time.Minute)
+		require.Equal(t, PhaseDraining, worker.Stats().Phase)
+		require.Equal(t, "started", h.state("a"))
+		h.gate.release("a")
+		settle(0)
+		require.Equal(t, PhaseStopped, worker.Stats().Phase)
+		require.Equal(t, "success", h.state("a"))
+		require.Equal(t, "available", h.state("b"))
+		require.NoError(t, stop())
+	})
+}
+
+func TestAManualWorkerClaimsOnlyWhenTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("default", "a", "b")
+		worker, _ := h.hire(Config{Manual: true, Groups: "fast_lane:1 manual>*:1"})
+		settle(time.Hour)
+		require.Empty(t, h.sent("claim"))
+
+		claimed, err := worker.Claim(t.Context())
+		require.NoError(t, err)
+		require.True(t, claimed)
+		settle(time.Minute)
+		require.Equal(t, "started", h.state("a"))
+		require.Len(t, h.claimsOf("fast_lane"), 1, "it has nothing")
+		require.Len(t, h.claimsOf("manual", "*"), 1)
+
+		claimed, err = worker.Claim(t.Context())
+		require.NoError(t, err)
+		require.False(t, claimed, "no slot is free in the group that could have it")
+		require.Equal(t, "available", h.state("b"))
+	})
+}
+
+func TestAClaimOnRequestEndsWithTheWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		worker, stop := h.hire(Config{Secret: "wrong", Manual: true}) // never on the queue
+		settle(time.Second)
+		asked := make(chan error)
+		go func() {
+			_, err := worker.Claim(t.Context())
+			asked <- err
+		}()
+		settle(time.Second)
+		require.NoError(t, stop())
+		require.ErrorIs(t, <-asked, ErrNotRunning)
+	})
+}
+
+func TestTheGateIsAskedForEachGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("fast_lane", "f")
+		h.enqueue("manual", "m")
+		worker, _ := h.hire(Config{Groups: "fast_lane:1 manual:1", Gate: func(_ context.Context, group string) error {
+			if group == "manual" {
+				return errors.New("no disk")
+			}
+			return nil
+		}})
+		settle(4 * time.Minute)
+		require.Equal(t, "started", h.state("f"))
+		require.Equal(t, "available", h.state("m"))
+		require.Greater(t, worker.Stats().Groups[1].Claims.HeldBack, uint64(20))
+		require.Zero(t, worker.Stats().Groups[1].Claims.Claims)
+	})
+}
+
+func TestMiddlewareAndTheHookAfterARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("manual", "a", "b")
+		results := make(chan RunResult)
+		worker, stop := h.hire(Config{
+			Groups: "manual:1",
+			Engine: Func(func(ctx context.Context, _ *Run) (any, error) { return ctx.Value(key{}), nil }),
+			Middleware: []Middleware{func(next ExecuteFunc) ExecuteFunc {
+				return func(ctx context.Context, run *Run) (Result, error) {
+					return next(context.WithValue(ctx, key{}, map[string]string{"of": run.ID}), run)
+				}
+			}},
+			AfterRun: func(result RunResult) {
+				results <- result
+				panic("the hook is broken")
+			},
+		})
+		settle(time.Minute)
+		for _, id := range []string{"a", "b"} {
+			require.Equal(t, 1, worker.Stats().Groups[0].Running, "the slot is still the run's")
+			result := <-results
+			settle(time.Second)
+			require.Equal(t, []string{id, "manual", "success"}, []string{result.RunID, result.Group, string(result.Reason)})
+			record, _ := h.server.Inspect(id)
+			require.JSONEq(t, `{"of":"`+id+`"}`, string(record.FinalState))
+		}
+		require.NoError(t, stop())
+		require.Len(t, worker.Stats().Results, 2)
+		require.Equal(t, "b", worker.Stats().Results[0].RunID, "the latest first")
+	})
+}
+
+type key struct{}
+
+func TestBatchesOfLinesOnTheWire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("manual", "a")
+		engine := Func(func(_ context.Context, run *Run) (any, error) {
+			for i := range 7 {
+				run.Print(i)
+			}
+			return nil, nil
+		})
+		h.hire(Config{Engine: engine, BatchLogs: BatchLogs{Interval: 10 * time.Millisecond, Limit: 5}})
+		settle(time.Minute)
+		var sizes []int
+		for _, f := range h.sent("run:batch_logs") {
+			var body struct{ Logs []json.RawMessage }
+			require.NoError(t, json.Unmarshal([]byte(f.payload), &body))
+			sizes = append(sizes, len(body.Logs))
+		}
+		require.Equal(t, []int{5, 3}, sizes)
+		require.Empty(t, h.sent("run:log"))
+	})
+}

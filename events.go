@@ -1,0 +1,122 @@
+package phxworker
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// EventKind is what an [Event] is about.
+type EventKind int
+
+// The kinds of events.
+const (
+	EventConnected EventKind = iota // a connection to the server was made
+	EventLost                       // it was lost, or a dial failed; Err says why
+	EventClaimed                    // the server gave a run
+	EventStarted                    // its engine began to execute it
+	EventCompleted                  // it is over, and the server knows; see Result
+	EventGivenUp                    // it is over, and the server could not be told; see Result
+	EventGivenBack                  // it went back to the server's queue; see Result
+	EventPaused                     // the group claims no more
+	EventResumed                    // the group claims again
+	EventDraining                   // the worker claims no more, and ends when its runs do
+)
+
+func (k EventKind) String() string {
+	names := []string{"connected", "lost", "claimed", "started", "completed", "given up", "given back", "paused", "resumed", "draining"}
+	if k < 0 || int(k) >= len(names) {
+		return "unknown"
+	}
+	return names[k]
+}
+
+// Event is something that happened to a worker.
+type Event struct {
+	Kind EventKind
+	At   time.Time
+	// Group is the slot group of a run, or the one paused or resumed.
+	Group string
+	// RunID is empty for an event that is not about a run.
+	RunID string
+	// Result is how a run ended; nil for other events.
+	Result *RunResult
+	// Err is why there is no connection.
+	Err error
+	// Missed is how many events before this one did not fit into the buffer.
+	Missed int
+}
+
+// Subscription is a stream of events to one reader.
+type Subscription struct {
+	feed   *feed
+	events chan Event
+	missed int // guarded by feed.mu
+}
+
+// Events returns the events from the moment of the subscription on, in the order
+// in which they happened. It is closed when the worker has stopped or the
+// subscription was closed.
+func (s *Subscription) Events() <-chan Event { return s.events }
+
+// Close ends the subscription. It may be called again.
+func (s *Subscription) Close() { s.feed.drop(s) }
+
+// Subscribe returns the worker's events. It may be called at any time, before
+// [Worker.Run] as well. The worker never waits for a reader: when the buffer is
+// full, events are left out, and the next one tells how many.
+func (w *Worker) Subscribe(buffer int) *Subscription { return w.feed.subscribe(buffer) }
+
+// feed passes events on to subscriptions.
+type feed struct {
+	mu            sync.Mutex
+	ended         bool
+	subscriptions []*Subscription
+}
+
+func (f *feed) subscribe(buffer int) *Subscription {
+	s := &Subscription{feed: f, events: make(chan Event, max(buffer, 1))}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended {
+		close(s.events)
+		return s
+	}
+	f.subscriptions = append(f.subscriptions, s)
+	return s
+}
+
+func (f *feed) drop(s *Subscription) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if i := slices.Index(f.subscriptions, s); i >= 0 {
+		f.subscriptions = slices.Delete(f.subscriptions, i, i+1)
+		close(s.events)
+	}
+}
+
+func (f *feed) publish(e Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e.At = time.Now() // under the lock, so that times are in order as well
+	for _, s := range f.subscriptions {
+		e.Missed = s.missed
+		select {
+		case s.events <- e:
+			s.missed = 0
+		default:
+			s.missed++
+		}
+	}
+}
+
+// end closes all subscriptions, those to come as well.
+func (f *feed) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ended = true
+	for _, s := range f.subscriptions {
+		close(s.events)
+	}
+	f.subscriptions = nil
+}

@@ -1,0 +1,180 @@
+package phxworker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/channel/extension"
+	"github.com/phxworker/phxworker/claim"
+	"github.com/phxworker/phxworker/runner"
+)
+
+// The extensions of the queue's topic; see docs/extensions.
+const (
+	extLease    = "lease"
+	extAttempt  = "attempt"
+	extRelease  = "release"
+	extLongpoll = "longpoll"
+	extClaimAck = "claim_ack"
+	extStatus   = "status"
+	extDrain    = "drain"
+)
+
+var queueExtensions = []string{extLease, extAttempt, extRelease, extLongpoll, extClaimAck, extStatus, extDrain}
+
+// AllExtensions in [Config.Extensions] stands for all of them.
+const AllExtensions = "all"
+
+// KnownExtensions returns the names of the extensions to Lightning's protocol that
+// this worker can use, where the server announces them.
+func KnownExtensions() []string {
+	return append(slices.Clone(queueExtensions), runner.Extensions()...)
+}
+
+// newExtensions returns what a configuration offers.
+func (c *Config) newExtensions() (*extension.Set, error) {
+	known := KnownExtensions()
+	for _, name := range c.Extensions {
+		if name != AllExtensions && !slices.Contains(known, name) {
+			return nil, fmt.Errorf("there is no extension %q; there are %s, and %s for all of them", name, strings.Join(known, ", "), AllExtensions)
+		}
+	}
+	if slices.Contains(c.Extensions, AllExtensions) {
+		return extension.NewSet(c.Logger, known...), nil
+	}
+	return extension.NewSet(c.Logger, c.Extensions...), nil
+}
+
+// waitFor returns for how many milliseconds a claim may wait at the server. A
+// waiting claim holds up a stop, unless the server hears of that; so both must be
+// agreed on. It must be answered well before the worker gives it up.
+func (q *queue) waitFor(join *channel.Join) int64 {
+	var terms struct {
+		MaxWaitMS float64 `json:"max_wait_ms"`
+	}
+	if !q.payload.set.Agreed(join, extLongpoll, &terms) || q.statusInterval(join) == never {
+		return 0
+	}
+	return min(extension.Milliseconds(terms.MaxWaitMS), q.claimTimeout/2).Milliseconds()
+}
+
+// asAgreed adds to a run what was agreed on that the server tells of it. What
+// cannot be read is left out: the run has been given away.
+func (q *queue) asAgreed(run claim.Run, data json.RawMessage, join *channel.Join) claim.Run {
+	if q.payload.set.Agreed(join, extLease, nil) {
+		var told struct {
+			LeaseMS float64 `json:"lease_ms"`
+		}
+		if json.Unmarshal(data, &told) == nil {
+			run.Lease = extension.Milliseconds(told.LeaseMS)
+		}
+	}
+	if q.payload.set.Agreed(join, extAttempt, nil) {
+		var told struct {
+			Attempt int `json:"attempt"`
+		}
+		if json.Unmarshal(data, &told) == nil {
+			run.Attempt = told.Attempt
+		}
+	}
+	return run
+}
+
+// CanRelease implements [runner.Releaser].
+func (q *queue) CanRelease(ctx context.Context) bool {
+	join, err := q.nextJoin(ctx)
+	return err == nil && q.payload.set.Agreed(join, extRelease, nil)
+}
+
+// canRelease reports whether the server takes runs back, as far as is known just
+// now.
+func (q *queue) canRelease() bool { return q.CanRelease(noWait) }
+
+// noWait is a context for those who do not wait.
+var noWait = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+var _ runner.Releaser = (*queue)(nil)
+
+// Release implements [runner.Releaser]. A release of which nobody knows whether
+// it arrived is made again after a rejoin; a refusal of that one means that the first
+// had arrived.
+func (q *queue) Release(ctx context.Context, r runner.Release) error {
+	before := false
+	for {
+		join, err := q.nextJoin(ctx)
+		if err == nil && ctx.Err() != nil { // else each push would fail at once, for ever
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = q.payload.set.Push(ctx, join, extRelease, "run:release", r)
+		var refused *channel.RefusedError
+		switch {
+		case err == nil, before && errors.As(err, &refused):
+			return nil
+		case errors.Is(err, channel.ErrOutcomeUnknown) && ctx.Err() == nil:
+			before = true
+		case !errors.Is(err, channel.ErrNotSent):
+			return err
+		}
+	}
+}
+
+// nextJoin waits until the queue is joined.
+func (q *queue) nextJoin(ctx context.Context) (*channel.Join, error) {
+	for {
+		topic, changed := q.current()
+		var moved <-chan struct{}
+		if topic != nil {
+			var join *channel.Join
+			if join, moved = topic.Current(); join != nil {
+				return join, nil
+			}
+		}
+		select {
+		case <-changed:
+		case <-moved:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// giveBack gives a run back that was claimed and not begun, as the worker stops.
+func (q *queue) giveBack(ctx context.Context, run claim.Run) bool {
+	if !q.handBack(ctx, run, runner.ReleaseDrain, 0) {
+		return false
+	}
+	q.log.Info("a run that was not begun was given back, as the worker stops", "run_id", run.ID)
+	return true
+}
+
+// handBackTimeout bounds the release of a run that is not begun, reconnects
+// included.
+const handBackTimeout = 30 * time.Second
+
+// handBack releases a run that is not begun, if the server takes it, and reports
+// whether it did.
+func (q *queue) handBack(ctx context.Context, run claim.Run, reason string, delay time.Duration) bool {
+	if !q.canRelease() {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, handBackTimeout)
+	defer cancel()
+	err := q.Release(ctx, runner.Release{ID: run.ID, Token: run.Token, Reason: reason, DelayMS: delay.Milliseconds()})
+	if err != nil {
+		q.log.Debug("a run that was not begun could not be given back", "run_id", run.ID, "error", err)
+	}
+	return err == nil
+}

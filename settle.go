@@ -1,0 +1,62 @@
+package phxworker
+
+import (
+	"fmt"
+	goruntime "runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/phxworker/phxworker/runner"
+)
+
+// settle tells everybody that a run is over.
+func (s *starter) settle(this *underway, outcome runner.Outcome) {
+	if s.work.Err() != nil {
+		s.stopped.Add(1)
+	}
+	result := RunResult{
+		RunID: this.ID, Group: this.group, Reason: outcome.Reason, Type: outcome.Type, Message: outcome.Message,
+		Claimed: this.Claimed, Started: s.end(this), Ended: time.Now(), Err: outcome.Err,
+		Settled: outcome.Settled,
+	}
+	s.worker.tally.add(result)
+	kind := EventCompleted
+	switch {
+	case outcome.Settled.GivenBack():
+		kind = EventGivenBack
+	case outcome.Err != nil:
+		kind = EventGivenUp
+	}
+	if outcome.Settled == runner.Undelivered || outcome.Err == nil && !outcome.Settled.GivenBack() {
+		s.worker.budget.count(outcome.Err)
+	}
+	s.worker.feed.publish(Event{Kind: kind, RunID: this.ID, Group: this.group, Result: &result})
+	s.after(result)
+}
+
+// after calls the hook of the configuration. A slot does not fall with it.
+func (s *starter) after(result RunResult) {
+	if s.worker.cfg.AfterRun == nil {
+		return
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			s.worker.log.Error("panic in AfterRun", "run_id", result.RunID, "group", result.Group, "panic", v, "stack", string(debug.Stack()))
+		}
+	}()
+	s.worker.cfg.AfterRun(result)
+}
+
+// claimedBy writes the stack of the claim.
+func (u *underway) claimedBy() string {
+	var b strings.Builder
+	frames := goruntime.CallersFrames(u.by)
+	for {
+		frame, more := frames.Next()
+		fmt.Fprintf(&b, "%s %s:%d\n", frame.Function, frame.File, frame.Line)
+		if !more {
+			return b.String()
+		}
+	}
+}

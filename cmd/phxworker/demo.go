@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"log/slog"
 	"os"
 
 	"github.com/urfave/cli/v3"
@@ -39,7 +40,7 @@ func (p *program) demo(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return &usageError{err.Error()}
 	}
-	log := options.Log{Level: level}.Logger(p.stderr)
+	log := slog.New(options.Log{Level: level, Format: "text"}.Handler(p.stderr, false))
 	return demo.Run(ctx, demo.Config{
 		Out: p.stdout, Terminal: isTerminal(p.stdout), Keep: cmd.Bool("keep"),
 		Engine: js.New(js.Config{Logger: log}), Examples: plans, Logger: log,

@@ -1,5 +1,34 @@
 package main
 
+import (
+	"context"
+	"fmt"
+
+	"github.com/urfave/cli/v3"
+)
+
+// helpCommand does as --help after a command does.
+func (p *program) helpCommand() *cli.Command {
+	return &cli.Command{
+		Name:               "help",
+		Usage:              "tell more about a command",
+		CustomHelpTemplate: rootHelp,
+		HideHelpCommand:    true,
+		OnUsageError:       explainUsage,
+		Action: func(_ context.Context, cmd *cli.Command) error {
+			about, text := cmd.Root(), rootHelp
+			for _, name := range cmd.Args().Slice() {
+				if about = about.Command(name); about == nil {
+					return &usageError{fmt.Sprintf("there is no command %q; see phxworker --help", name)}
+				}
+				text = about.CustomHelpTemplate
+			}
+			_, err := fmt.Fprint(p.stdout, text)
+			return err
+		},
+	}
+}
+
 // The help texts are templates of urfave/cli without anything to fill in.
 
 const rootHelp = `phxworker takes runs from a server's queue over a Phoenix channel, and executes
@@ -7,11 +36,22 @@ them. It speaks the worker protocol of OpenFn Lightning.
 
 Usage:
   phxworker [start] [options]   claim runs and execute them
+  phxworker config [options]    show the settings and where each comes from, and
+                                check them
+  phxworker status [--json]     show what a worker does, and whether it is ready
+  phxworker pause|resume [GROUP]
+                                claim no more for a while, in one group or all
+  phxworker slots GROUPS        change how many runs slot groups may hold
+  phxworker cancel RUN          stop a run
+  phxworker drain [--wait]      stop a worker in good order
   phxworker demo [--keep]       show it, with a mock server in the same process
+  phxworker adaptors COMMAND    install adaptors for the OpenFn engine beforehand,
+                                or list them
   phxworker spool [--resend]    list or send what could not be reported of runs
-  phxworker --version
+  phxworker help COMMAND        tell more about a command
+  phxworker version
 
-"phxworker start --help" lists the options.
+"phxworker help start" lists the options.
 ` + exitHelp
 
 const startHelp = `phxworker start claims runs from a server and executes them, until SIGINT or
@@ -20,9 +60,26 @@ signal cancels the runs and reports them so; a third ends the process at once.
 
 Usage: phxworker [start] [options]
 
-A flag beats its environment variable, which stands in brackets. An empty value
-counts as none.
+A flag beats its environment variable, which stands in brackets, and that beats
+the config file, where options have the names of their flags without dashes. An
+empty value counts as none.
 
+`
+
+const configHelp = `phxworker config shows what the options come to and where each was set, and
+then checks them as "phxworker start" does: what is doubtful is told on standard
+error, and for what cannot work the exit code is 2. It connects to nothing; an
+engine that is a command is started, and must answer.
+
+Usage: phxworker config [options]
+
+The options are those of "phxworker start". What is shown is a config file: keep
+it with "phxworker config > phxworker.yaml" and give it to --config. The values of
+secrets are not in it, only where they were set; the arguments of an engine are.
+Defaults stand in comments.
+
+Exit codes: 0 for settings to start with, 1 for a failure at run time, 2 for
+options, variables or files that it cannot work with.
 `
 
 const demoHelp = `phxworker demo starts a mock server and a worker in this process, puts the plans
@@ -36,7 +93,10 @@ Options:
   --log LEVEL
       what of the worker's log to show: debug, info, warn, error or none;
       default warn
-` + exitHelp
+
+Exit codes: 0 when every run ended as its example says, 1 when one did not, 2 for
+options that it cannot work with.
+`
 
 const spoolHelp = `phxworker spool lists what a worker with --spool could not report of its runs;
 with --resend, it reports it now and removes what the server took. A server takes
@@ -45,9 +105,12 @@ allowed to take.
 
 Usage: phxworker spool --spool DIR [--resend] [options]
 
-Options are those of "phxworker start" that say how to connect: --lightning,
---secret, --ca-file.
-` + exitHelp
+Options are those of "phxworker start" that say how to connect, which only --resend
+does: --lightning, --secret, --ca-file.
+
+Exit codes: 0 when it is done, 1 when something could not be read or was not taken,
+2 for options, variables or files that it cannot work with.
+`
 
 const exitHelp = `
 Exit codes: 0 after a stop in good order, 1 for a failure at run time, 2 for

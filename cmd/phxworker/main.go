@@ -2,7 +2,11 @@
 // first of all OpenFn Lightning's.
 //
 //	phxworker [start] [options]   claim runs and execute them
+//	phxworker status              show what a worker that runs does
+//	phxworker pause, resume, slots, cancel, drain
+//	                              steer it
 //	phxworker demo                show it, with a mock server in the same process
+//	phxworker adaptors            install or list adaptors for the OpenFn engine
 //	phxworker spool               list or send what could not be reported of runs
 //
 // SIGINT and SIGTERM stop it in stages. The first: no more claims, the runs under

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/cmd/phxworker/build"
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
 )
 
@@ -38,7 +40,10 @@ func (e *usageError) Error() string { return e.problem }
 // run executes the command line until it is done or ctx ends, and returns the
 // exit code. An error is one line on stderr.
 func (p *program) run(ctx context.Context, args []string) int {
-	err := p.root().Run(ctx, options.Normalize(args))
+	args, err := options.Normalize(args)
+	if err == nil {
+		err = p.root().Run(ctx, args)
+	}
 	if err == nil {
 		return exitOK
 	}
@@ -55,10 +60,16 @@ func (p *program) run(ctx context.Context, args []string) int {
 
 func (p *program) root() *cli.Command {
 	return &cli.Command{
-		Name:                          "phxworker",
-		Version:                       phxworker.Version(),
-		DefaultCommand:                "start",
-		Commands:                      []*cli.Command{p.startCommand(), p.demoCommand(), p.spoolCommand()},
+		Name:           "phxworker",
+		Version:        build.Read().String(),
+		DefaultCommand: "start",
+		Commands: append(
+			[]*cli.Command{
+				p.startCommand(), p.configCommand(), p.demoCommand(), p.spoolCommand(), p.adaptorsCommand(),
+				p.helpCommand(), p.versionCommand(),
+			},
+			p.controlCommands()...,
+		),
 		CustomRootCommandHelpTemplate: rootHelp,
 		HideHelpCommand:               true,
 		OnUsageError:                  explainUsage,
@@ -69,24 +80,52 @@ func (p *program) root() *cli.Command {
 	}
 }
 
+// unknownCommand says that a word is none of the commands that could stand there.
+func unknownCommand(cmd *cli.Command, word string) error {
+	choices := cmd.Commands
+	if cmd.Name == cmd.Root().DefaultCommand { // it need not be named
+		choices = cmd.Root().Commands
+	}
+	var names []string
+	for _, choice := range choices {
+		names = append(names, choice.Name)
+	}
+	if meant := options.Closest(word, names); meant != "" {
+		return &usageError{fmt.Sprintf("unknown command or argument %q: did you mean %s? see phxworker --help", word, meant)}
+	}
+	return &usageError{fmt.Sprintf("unknown command or argument %q; see phxworker --help", word)}
+}
+
 // explainUsage words the parser's complaints for people.
 func explainUsage(_ context.Context, cmd *cli.Command, err error, _ bool) error {
-	help := "; see " + cmd.FullName() + " --help"
+	help := "see " + cmd.FullName() + " --help"
+	if name, missing := strings.CutPrefix(err.Error(), "flag needs an argument: "); missing {
+		return &usageError{fmt.Sprintf("%s has no value; %s", name, help)}
+	}
+	if _, names, both := strings.Cut(err.Error(), "cannot set both flags "); both {
+		return &usageError{strings.ReplaceAll(names, "`", "") + " exclude each other: keep one of them"}
+	}
 	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !unknown {
-		return &usageError{err.Error() + help}
+		return &usageError{err.Error() + "; " + help}
 	}
-	dashes := "--"
 	if len(name) == 1 {
-		dashes = "-"
+		return &usageError{fmt.Sprintf("unknown option -%s; %s", name, help)}
 	}
-	return &usageError{fmt.Sprintf("unknown option %s%s%s", dashes, name, help)}
+	if meant := options.Suggest(name); hasFlag(cmd, meant) {
+		return &usageError{fmt.Sprintf("unknown option --%s: did you mean --%s? %s", name, meant, help)}
+	}
+	return &usageError{fmt.Sprintf("unknown option --%s; %s", name, help)}
+}
+
+func hasFlag(cmd *cli.Command, name string) bool {
+	return slices.ContainsFunc(cmd.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 }
 
 // noArguments refuses words that are no options.
 func noArguments(_ context.Context, cmd *cli.Command) error {
 	if cmd.Args().Present() {
-		return &usageError{fmt.Sprintf("unknown command or argument %q; see phxworker --help", cmd.Args().First())}
+		return unknownCommand(cmd, cmd.Args().First())
 	}
 	return nil
 }

@@ -23,6 +23,16 @@ func execute(ctx context.Context, env map[string]string, args ...string) (code i
 	return code, out.String(), errs.String()
 }
 
+// requireUsageError asserts that the program does nothing with its arguments but
+// say, in one line, what is wrong with them.
+func requireUsageError(t *testing.T, want string, env map[string]string, args ...string) {
+	t.Helper()
+	code, stdout, stderr := execute(t.Context(), env, args...)
+	require.Equal(t, exitUsage, code)
+	require.Empty(t, stdout)
+	require.Equal(t, "phxworker: "+want+"\n", stderr)
+}
+
 func TestBadInputIsOneLineAndExitCode2(t *testing.T) {
 	tests := []struct {
 		name string
@@ -34,35 +44,48 @@ func TestBadInputIsOneLineAndExitCode2(t *testing.T) {
 		{"unknown option of start", nil, []string{"start", "-z"}, "unknown option -z; see phxworker start --help"},
 		{"unknown option of demo", nil, []string{"demo", "--bogus"}, "unknown option --bogus; see phxworker demo --help"},
 		{"unknown command", nil, []string{"bogus"}, `unknown command or argument "bogus"; see phxworker --help`},
+		{"mistyped command", nil, []string{"staus"}, `unknown command or argument "staus": did you mean status? see phxworker --help`},
+		{"mistyped command of adaptors", nil, []string{"adaptors", "instal"}, `unknown command or argument "instal": did you mean install? see phxworker --help`},
+		{"toggle both ways", nil, []string{"-l", "mock", "--no-loop", "--loop"}, "--loop and --no-loop exclude each other: keep one of them"},
 		{"argument too many", nil, []string{"start", "-s", "x", "now"}, `unknown command or argument "now"; see phxworker --help`},
-		{"option without value", nil, []string{"--secret"}, "flag needs an argument: --secret; see phxworker start --help"},
+		{"mistyped option", nil, []string{"--capcity", "5"}, "unknown option --capcity: did you mean --capacity? see phxworker start --help"},
+		{"mistyped option that the command does not have", nil, []string{"demo", "--capcity", "5"}, "unknown option --capcity; see phxworker demo --help"},
+		{"option without value", nil, []string{"--secret"}, "--secret has no value; see phxworker start --help"},
+		{"option that takes another for its value", nil, []string{"--capacity", "-l", "ws://x.test/worker"}, "--capacity has no value: -l after it is another option; if it is meant as the value, write --capacity=-l"},
+		{"help on what is not there", nil, []string{"help", "bogus"}, `there is no command "bogus"; see phxworker --help`},
+		{"argument of version", nil, []string{"version", "now"}, `unknown command or argument "now"; see phxworker --help`},
+		{"argument of config", nil, []string{"config", "now"}, `unknown command or argument "now"; see phxworker --help`},
 		{"no secret", nil, nil, "no secret: set --secret or WORKER_SECRET to the secret that the server knows its workers by"},
-		{"malformed group", map[string]string{"WORKER_WORKLOOPS": "fast-lane:1"}, []string{"-l", "mock"}, `slot group "fast-lane:1": "fast-lane" is not a queue name; use letters, digits and "_", ">" between queues and a space between groups`},
-		{"group without slots", nil, []string{"-l", "mock", "--queues", "manual"}, `slot group "manual": the number of slots is missing; write it after a colon, with no space before it: "manual:1"`},
+		{"malformed group", map[string]string{"WORKER_WORKLOOPS": "fast-lane:1"}, []string{"-l", "mock"}, `WORKER_WORKLOOPS: slot group "fast-lane:1": "fast-lane" is not a queue name; use letters, digits and "_", ">" between queues and a space between groups`},
+		{"group without slots", nil, []string{"-l", "mock", "--queues", "manual"}, `--queues: slot group "manual": the number of slots is missing; write it after a colon, with no space before it: "manual:1"`},
 		{"capacity and groups", nil, []string{"-l", "mock", "--capacity", "3", "--workloops", "a:1"}, "--capacity and --workloops exclude each other: keep one of them"},
 		{"back-off", nil, []string{"-l", "mock", "--backoff", "1-10"}, `--backoff "1-10" is not a back-off: write the shortest and the longest pause in seconds, such as 1/10`},
-		{"public key", nil, []string{"-l", "mock", "--lightning-public-key", "?"}, "public key for run tokens: it is neither PEM nor base64: illegal base64 data at input byte 0; give the RSA public key as PEM, or that PEM in base64 (Lightning's WORKER_LIGHTNING_PUBLIC_KEY)"},
+		{"public key", nil, []string{"-l", "mock", "--lightning-public-key", "?"}, "--lightning-public-key: public key for run tokens: it is neither PEM nor base64: illegal base64 data at input byte 0; give the RSA public key as PEM, or that PEM in base64 (Lightning's WORKER_LIGHTNING_PUBLIC_KEY)"},
 		{"CA file", nil, []string{"-l", "mock", "--ca-file", "no.pem"}, "--ca-file cannot be read: open no.pem: no such file or directory"},
-		{"engine", nil, []string{"-l", "mock", "--engine", "openfn"}, `--engine "openfn" is not known: write js`},
+		{"address of Sentry", map[string]string{"WORKER_SENTRY_DSN": "https://hidden@sentry.test"}, []string{"-l", "mock"}, "WORKER_SENTRY_DSN is not a Sentry DSN: copy it from the project's settings, it is like https://KEY@sentry.example.org/1"},
+		{"engine", nil, []string{"-l", "mock", "--engine", "opnfn"}, `--engine "opnfn" is not known: write auto, js, openfn, or a command whose program is there`},
 		{"level of the demo", nil, []string{"demo", "--log", "loud"}, "--log is not a level: write debug, info, warn, error or none"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			code, stdout, stderr := execute(t.Context(), tt.env, tt.args...)
-			require.Equal(t, exitUsage, code)
-			require.Empty(t, stdout)
-			require.Equal(t, "phxworker: "+tt.want+"\n", stderr)
+			requireUsageError(t, tt.want, tt.env, tt.args...)
 		})
 	}
 }
 
 func TestHelpAndVersion(t *testing.T) {
 	for args, want := range map[string]string{
-		"--help":       "phxworker [start] [options]",
-		"-h":           "phxworker [start] [options]",
-		"start --help": "--workloops GROUPS",
-		"demo --help":  "--keep",
-		"--version":    "phxworker version ",
+		"--help":                "phxworker [start] [options]",
+		"-h":                    "phxworker [start] [options]",
+		"start --help":          "--workloops GROUPS",
+		"demo --help":           "--keep",
+		"help":                  "phxworker [start] [options]",
+		"help start":            "--workloops GROUPS",
+		"help config":           "Usage: phxworker config [options]",
+		"help adaptors install": "phxworker adaptors install [--repo-dir DIR]",
+		"config --help":         "Usage: phxworker config [options]",
+		"--version":             "phxworker version dev (",
+		"version":               "phxworker version dev (",
 	} {
 		t.Run(args, func(t *testing.T) {
 			code, stdout, stderr := execute(t.Context(), nil, strings.Fields(args)...)

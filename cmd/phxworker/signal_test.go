@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -34,22 +36,49 @@ type shipped struct {
 
 func ship(t *testing.T, waits time.Duration, args ...string) *shipped {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "phxworker")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".")
-	output, err := build.CombinedOutput()
-	require.NoError(t, err, string(output))
+	s := launch(t, args...)
+	enqueue(t, s.server, "slow", waiting(t, waits))
+	require.Eventually(t, func() bool { return len(sent(s.server, "run:log", "under way")) > 0 }, patient, time.Millisecond)
+	return s
+}
 
-	s := &shipped{t: t, server: startServer(t, ""), stderr: newLog()}
-	s.worker = exec.CommandContext(t.Context(), binary, append([]string{"--lightning", s.server.URL()}, args...)...)
-	s.worker.Env = append(os.Environ(), "WORKER_SECRET="+secret)
-	s.worker.Stderr = s.stderr
-	require.NoError(t, s.worker.Start())
-	t.Cleanup(func() { _ = s.worker.Process.Kill() }) // if the test fails before the signal
-	s.stderr.await(t, "joined the queue")
+// waiting is the body of a job that takes its time.
+func waiting(t *testing.T, waits time.Duration) string {
+	t.Helper()
 	ms, err := json.Marshal(waits.Milliseconds())
 	require.NoError(t, err)
-	enqueue(t, s.server, "slow", "fn(async s => { console.log('under way'); await new Promise(done => setTimeout(done, "+string(ms)+")); return { data: 1 }; })")
-	require.Eventually(t, func() bool { return len(sent(s.server, "run:log", "under way")) > 0 }, patient, time.Millisecond)
+	return "fn(async s => { console.log('under way'); await new Promise(done => setTimeout(done, " + string(ms) + ")); return { data: 1 }; })"
+}
+
+func launch(t *testing.T, args ...string) *shipped {
+	t.Helper()
+	server := startServer(t, "")
+	return join(t, server, compile(t), server.URL(), args...)
+}
+
+// compile makes the binary, and returns where it is.
+func compile(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "phxworker")
+	compiler := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".")
+	output, err := compiler.CombinedOutput()
+	require.NoError(t, err, string(output))
+	return binary
+}
+
+// join starts a worker of the server, which it reaches at the address.
+func join(t *testing.T, server *mockserver.Server, binary, address string, args ...string) *shipped {
+	t.Helper()
+	s := &shipped{t: t, server: server, stderr: newLog()}
+	s.worker = exec.CommandContext(t.Context(), binary, append([]string{"--lightning", address}, args...)...)
+	s.worker.Env = append(os.Environ(), "WORKER_SECRET="+secret, "WORKER_PORT=0")
+	s.worker.Stderr = s.stderr
+	require.NoError(t, s.worker.Start())
+	t.Cleanup(func() { // if the test has not waited for it
+		_ = s.worker.Process.Kill()
+		_ = s.worker.Wait()
+	})
+	s.stderr.await(t, "joined the queue")
 	return s
 }
 
@@ -71,7 +100,7 @@ func (s *shipped) exitCode() int {
 func TestOneSignalLetsTheRunFinish(t *testing.T) {
 	s := ship(t, 500*time.Millisecond)
 	s.signal()
-	s.stderr.await(t, "stopping")
+	s.stderr.await(t, "a second signal cancels the runs under way")
 	enqueue(t, s.server, "too-late", "fn(s => s)")
 	require.Equal(t, exitOK, s.exitCode())
 	record, _ := s.server.Inspect("slow")
@@ -99,6 +128,51 @@ func TestTheGraceEndsAsASecondSignalDoes(t *testing.T) {
 	require.Equal(t, "cancel", wait(t, s.server, "slow").Reason)
 }
 
+// The signals come while runs are claimed, started, executed and reported, more of
+// them than one socket carries: each that the worker has joined has its end at
+// the server.
+func TestSignalsUnderLoad(t *testing.T) {
+	tests := []struct {
+		name    string
+		waits   time.Duration
+		signals int
+		code    int
+		reason  string
+	}{
+		{name: "first", waits: 200 * time.Millisecond, signals: 1, code: exitOK, reason: "success"},
+		{name: "second", waits: time.Hour, signals: 2, code: exitAborted, reason: "cancel"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			const slots, runs = 150, 400
+			s := launch(t, "--capacity", strconv.Itoa(slots))
+			ids := make([]string, runs)
+			for i := range ids {
+				ids[i] = fmt.Sprint("r", i)
+				enqueue(t, s.server, ids[i], waiting(t, tt.waits))
+			}
+			// As many as one socket cannot carry, and others being claimed.
+			require.Eventually(t, func() bool { return s.server.Stats().Available <= runs-110 }, patient, time.Millisecond)
+			s.signal()
+			for range tt.signals - 1 {
+				s.stderr.await(t, "stopping: no more claims")
+				s.signal()
+			}
+			require.Equal(t, tt.code, s.exitCode())
+			ended := 0
+			for _, id := range ids {
+				record, _ := s.server.Inspect(id)
+				if record.State == lightning.Available {
+					continue
+				}
+				require.Equal(t, tt.reason, record.Reason, "%s is %s", id, record.State)
+				ended++
+			}
+			require.GreaterOrEqual(t, ended, 110)
+		})
+	}
+}
+
 // The server is away, so the second stage has to wait for it; the third does
 // not, and what the second would have given up is not spooled.
 func TestAThirdSignalEndsTheProcessAtOnce(t *testing.T) {
@@ -116,7 +190,7 @@ func TestAThirdSignalEndsTheProcessAtOnce(t *testing.T) {
 func TestSpoolIsListedAndResent(t *testing.T) {
 	server := startServer(t, "")
 	dir := t.TempDir()
-	code, stdout, _ := execute(t.Context(), nil, "spool", "--spool", dir, "-l", "mock")
+	code, stdout, _ := execute(t.Context(), nil, "spool", "--spool", dir)
 	require.Equal(t, exitOK, code)
 	require.Contains(t, stdout, "nothing is spooled")
 
@@ -132,7 +206,7 @@ func TestSpoolIsListedAndResent(t *testing.T) {
 	path := filepath.Join(dir, "lost.json")
 	require.NoError(t, os.WriteFile(path, data, 0o600))
 
-	code, stdout, _ = execute(t.Context(), nil, "spool", "--spool", dir, "-l", "mock")
+	code, stdout, _ = execute(t.Context(), nil, "spool", "--spool", dir)
 	require.Equal(t, exitOK, code)
 	require.Regexp(t, `lost .* 1 of 3 events .*the network was away`, stdout)
 	require.NotContains(t, stdout, token)
@@ -142,6 +216,10 @@ func TestSpoolIsListedAndResent(t *testing.T) {
 	require.Contains(t, stdout, "lost: reported")
 	require.JSONEq(t, `{"kept":true}`, string(wait(t, server, "lost").FinalState))
 	require.NoFileExists(t, path)
+
+	code, _, stderr = execute(t.Context(), nil, "spool", "--resend", "--spool", dir)
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "no secret", "only who sends needs one")
 }
 
 // claimByHand claims the only run that is queued and returns its token.

@@ -28,15 +28,22 @@ func (p *program) spoolCommand() *cli.Command {
 }
 
 func (p *program) spool(ctx context.Context, cmd *cli.Command) error {
-	settings, err := options.Read(cmd, p.getenv)
+	values, err := options.Collect(cmd, p.getenv)
 	if err != nil {
 		return err
 	}
-	if settings.Worker.Spool == "" {
+	dir, err := values.Spool()
+	switch {
+	case err != nil:
+		return err
+	case dir == "":
 		return &usageError{"no spool folder: set --spool or WORKER_SPOOL to the folder that the worker was given"}
+	case !cmd.Bool("resend"):
+		return p.listSpool(dir)
 	}
-	if !cmd.Bool("resend") {
-		return p.listSpool(settings.Worker.Spool)
+	settings, err := values.Settings()
+	if err != nil {
+		return err
 	}
 	results, unreadable := phxworker.ResendSpool(ctx, settings.Worker)
 	if results == nil && unreadable != nil {

@@ -2,14 +2,19 @@ package main
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"net/url"
 	"sync"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/cmd/phxworker/build"
+	"github.com/phxworker/phxworker/cmd/phxworker/logs"
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
-	"github.com/phxworker/phxworker/runner/js"
+	"github.com/phxworker/phxworker/cmd/phxworker/report"
+	"github.com/phxworker/phxworker/runner"
 )
 
 func (p *program) startCommand() *cli.Command {
@@ -30,21 +35,33 @@ func (p *program) start(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	log := settings.Log.Logger(p.stderr)
-	for _, notice := range settings.Notices {
-		log.Warn(notice.Message, "option", notice.Option, "reason", notice.Reason)
-	}
-
-	cfg := settings.Worker
-	cfg.Logger, cfg.Version = log, phxworker.Version()
-	cfg.Engine = js.New(js.Config{StatePropsToRemove: settings.StateProps, Logger: log})
-	worker, err := phxworker.New(cfg)
+	log, flush, err := p.logger(&settings)
 	if err != nil {
-		return &usageError{err.Error()}
+		return err
 	}
-	log.Info("starting", "version", cfg.Version, "server", loggable(cfg.URL), "groups", worker.Groups(), "engine", "js")
+	defer flush()
+	listener, err := listen(ctx, settings.HTTP)
+	if err != nil {
+		return err
+	}
+	if listener != nil {
+		defer listener.Close()
+	}
+	worker, executor, err := prepare(ctx, settings, log)
+	switch {
+	case err != nil && ctx.Err() != nil: // told to stop before it began
+		return nil
+	case err != nil:
+		return err
+	}
+	defer finish(executor, log)
+	log.Info("starting", "version", build.Read().Version, "server", loggable(settings.Worker.URL), "groups", worker.Groups(), "engine", settings.Engine.String())
+	defer p.serve(listener, worker, executor, &settings, log)()
 	defer context.AfterFunc(ctx, func() {
-		log.Info("told to stop; a second signal cancels the runs under way, a third ends the process at once")
+		if running, _ := activity(worker.Stats()); running == 0 {
+			return
+		}
+		log.Info("a second signal cancels the runs under way, a third ends the process at once")
 	})()
 	defer context.AfterFunc(p.abort, worker.Abort)()
 	var idle sync.WaitGroup
@@ -53,6 +70,53 @@ func (p *program) start(ctx context.Context, cmd *cli.Command) error {
 	defer stop()
 	idle.Go(func() { giveBack(over, worker) })
 	return worker.Run(ctx)
+}
+
+// logger returns the logger of a worker, and what sends the last error reports.
+func (p *program) logger(settings *options.Settings) (log *slog.Logger, flush func(), err error) {
+	handler := settings.Log.Handler(p.stderr, isTerminal(p.stderr))
+	if settings.Sentry.DSN == "" {
+		return slog.New(logs.Limit(handler)), func() {}, nil
+	}
+	reporter, err := report.New(report.Config{
+		DSN: settings.Sentry.DSN, Environment: settings.Sentry.Environment,
+		Release: build.Read().Version, Server: settings.Worker.Name,
+		Hide: []string{settings.Worker.Secret, settings.HTTP.Token}, TLS: settings.Worker.TLS,
+	})
+	if err != nil {
+		return nil, nil, &usageError{err.Error()}
+	}
+	return slog.New(logs.Limit(slog.NewMultiHandler(handler, reporter.Handler()))), reporter.Close, nil
+}
+
+// prepare makes a worker that has not begun, and its engine. It logs what is
+// doubtful about the settings.
+func prepare(ctx context.Context, settings options.Settings, log *slog.Logger) (*phxworker.Worker, engine, error) {
+	for _, notice := range settings.Notices {
+		log.Warn(notice.Message, "option", notice.Option, "reason", notice.Reason)
+	}
+	cfg := settings.Worker
+	cfg.Logger, cfg.Version = log, build.Read().Version
+	executor, err := newEngine(ctx, settings.Engine, cfg.Limits, log)
+	if err != nil {
+		return nil, engine{}, err
+	}
+	cfg.Engine = executor.runs
+	if settings.AcceptAdaptors != nil {
+		cfg.Accept = runner.AcceptAdaptors(settings.AcceptAdaptors...)
+	}
+	worker, err := phxworker.New(cfg)
+	if err != nil {
+		return nil, engine{}, errors.Join(&usageError{err.Error()}, executor.end())
+	}
+	return worker, executor, nil
+}
+
+// finish ends the engine of a worker that has stopped.
+func finish(executor engine, log *slog.Logger) {
+	if err := executor.end(); err != nil {
+		log.Warn("the engine did not end well", "error", err)
+	}
 }
 
 // loggable returns a URL as it may be logged: without a query, which can hold a

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -70,13 +71,20 @@ func (l *log) await(t *testing.T, text string) string {
 	}
 }
 
-// start runs the worker in the background. Its stop returns the exit code.
+// start runs the worker in the background, with HTTP on a free port unless env
+// says otherwise. Its stop returns the exit code.
 func start(t *testing.T, env map[string]string, args ...string) (stderr *log, stop func() int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	stderr = newLog()
-	p := &program{getenv: func(name string) string { return env[name] }, stdout: io.Discard, stderr: stderr, abort: t.Context()}
+	getenv := func(name string) string {
+		if value, ok := env[name]; ok || name != "WORKER_PORT" {
+			return value
+		}
+		return "0"
+	}
+	p := &program{getenv: getenv, stdout: io.Discard, stderr: stderr, abort: t.Context()}
 	code := make(chan int, 1)
 	go func() { code <- p.run(ctx, append([]string{"phxworker"}, args...)) }()
 	return stderr, func() int {
@@ -136,13 +144,52 @@ func TestStartExecutesRunsAndStopsInGoodOrder(t *testing.T) {
 
 func TestStartSaysOnceThatAnOptionHasNoEffect(t *testing.T) {
 	server := startServer(t, "")
-	stderr, stop := start(t, map[string]string{"WORKER_PORT": "3000"}, "-l", server.URL(), "-s", secret, "--no-loop", "--log-format", "json")
+	stderr, stop := start(t, map[string]string{"WORKER_PROFILE": "true"}, "-l", server.URL(), "-s", secret, "--timeout-retry-count", "3", "--log-format", "json")
 	line := stderr.await(t, "has no effect")
-	require.Contains(t, line, `"level":"WARN","msg":"option has no effect","option":"WORKER_PORT","reason":"this worker has no HTTP server"`)
-	require.Contains(t, stderr.await(t, "has no effect"), `"option":"--loop"`)
+	require.Contains(t, line, `"level":"WARN","msg":"option has no effect","option":"WORKER_PROFILE","reason":"there is no profiler in the worker"`)
+	require.Contains(t, stderr.await(t, "has no effect"), `"option":"--timeout-retry-count"`)
 	stderr.await(t, "joined the queue")
 	require.Equal(t, 0, stop())
 	require.Empty(t, sent(server, secret), "the secret itself is never sent")
+}
+
+// A worker whose output is collected logs for programs.
+func TestLogsAreJSONUnlessThereIsATerminal(t *testing.T) {
+	server := startServer(t, "")
+	stderr, stop := start(t, nil, "-l", server.URL(), "-s", secret)
+	require.Regexp(t, `^\{"time":.*"msg":"starting","version":"dev".*"engine":"auto"\}$`, stderr.await(t, "starting"))
+	require.Equal(t, 0, stop())
+}
+
+// Guards against two lines that say the same when a signal comes.
+func TestTheFirstSignalIsToldOnce(t *testing.T) {
+	server := startServer(t, "")
+	stderr, stop := start(t, nil, "-l", server.URL(), "-s", secret)
+	stderr.await(t, "joined the queue")
+	require.Equal(t, 0, stop())
+	var claims, signals int
+	for len(stderr.lines) > 0 {
+		line := <-stderr.lines
+		if strings.Contains(line, "no more claims") {
+			claims++
+		}
+		if strings.Contains(line, "a second signal cancels the runs under way") {
+			signals++
+		}
+	}
+	require.Equal(t, 1, claims)
+	require.Zero(t, signals, "there is nothing to cancel")
+}
+
+func TestStartTakesItsSettingsFromAFile(t *testing.T) {
+	server := startServer(t, "")
+	path := filepath.Join(t.TempDir(), "phxworker.yaml")
+	text := "lightning: " + server.URL() + "\nsecret: " + secret + "\nqueues: fast_lane:1 manual>*:2\n"
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	stderr, stop := start(t, map[string]string{"WORKER_CONFIG": path})
+	stderr.await(t, "joined the queue")
+	require.Equal(t, 0, stop())
+	require.NotEmpty(t, sent(server, "worker:queue", "phx_join", `"fast_lane":1`, `"manual>*":2`))
 }
 
 func TestStartTellsWhyTheServerRefusesTheToken(t *testing.T) {

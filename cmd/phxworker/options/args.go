@@ -1,6 +1,7 @@
 package options
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -8,19 +9,21 @@ import (
 // Normalize returns the arguments as the flags here take them. It translates
 // two forms that ws-worker takes and that are at home in no Go program: a list
 // as several words (--state-props-to-remove a b), and the value of a toggle as
-// a word of its own (--loop false).
-func Normalize(args []string) []string {
+// a word of its own (--loop false). The error is an [*Error]: a flag that has
+// another one where its value should be.
+func Normalize(args []string) ([]string, error) {
+	kinds := flagKinds()
 	out := make([]string, 0, len(args))
 	for i := 0; i < len(args); i++ {
 		if args[i] == "--" {
-			return append(out, args[i:]...)
+			return append(out, args[i:]...), nil
 		}
 		out = append(out, args[i])
-		name, dashes := strings.CutPrefix(args[i], "--")
-		if !dashes || strings.Contains(name, "=") {
+		kind, ok := kinds[args[i]]
+		if !ok {
 			continue
 		}
-		switch rest := args[i+1:]; kindOf(name) {
+		switch rest := args[i+1:]; kind {
 		case List:
 			n := slices.IndexFunc(rest, func(s string) bool { return strings.HasPrefix(s, "-") })
 			if n < 0 {
@@ -31,21 +34,43 @@ func Normalize(args []string) []string {
 			}
 			i += n
 		case Toggle:
-			if len(rest) > 0 && (rest[0] == "true" || rest[0] == "false") {
+			inverse := strings.HasPrefix(args[i], "--no-")
+			if !inverse && len(rest) > 0 && (rest[0] == "true" || rest[0] == "false") {
 				out[len(out)-1] += "=" + rest[0]
 				i++
 			}
 		case Text:
+			if len(rest) == 0 {
+				continue
+			}
+			name, _, _ := strings.Cut(rest[0], "=")
+			if _, ok := kinds[name]; ok {
+				return nil, &Error{Problem: fmt.Sprintf("%s has no value: %s after it is another option; if it is meant as the value, write %s=%s", args[i], name, args[i], name)}
+			}
+			out = append(out, rest[0])
+			i++
 		}
 	}
-	return out
+	return out, nil
 }
 
-func kindOf(flag string) Kind {
+// flagKinds returns the kind of each flag, by all that can be written for it.
+func flagKinds() map[string]Kind {
+	kinds := make(map[string]Kind)
 	for _, o := range Table() {
-		if o.Flag == flag {
-			return o.Kind
+		if o.Flag == "" {
+			continue
+		}
+		for _, name := range append([]string{o.Flag}, o.Aliases...) {
+			if len(name) == 1 {
+				kinds["-"+name] = o.Kind
+				continue
+			}
+			kinds["--"+name] = o.Kind
+			if o.Kind == Toggle {
+				kinds["--no-"+name] = Toggle
+			}
 		}
 	}
-	return Text
+	return kinds
 }

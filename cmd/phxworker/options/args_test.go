@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -27,30 +28,51 @@ func TestNormalize(t *testing.T) {
 		{"toggle with a word", "--loop false --profile true", "--loop=false --profile=true"},
 		{"toggle without", "--loop --capacity 5", "--loop --capacity 5"},
 		{"text that looks like one", "--secret false", "--secret false"},
+		{"inverse toggle", "--no-loop true", "--no-loop true"},
+		{"value that begins with a dash", "-s -secret --capacity -1", "-s -secret --capacity -1"},
+		{"value that is an option", "--secret=-l -l mock", "--secret=-l -l mock"},
 		{"after the end of flags", "-- --loop false", "-- --loop false"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			require.Equal(t, strings.Fields(tt.want), Normalize(strings.Fields(tt.in)))
+			args, err := Normalize(strings.Fields(tt.in))
+			require.NoError(t, err)
+			require.Equal(t, strings.Fields(tt.want), args)
 		})
 	}
 }
 
-func TestLogger(t *testing.T) {
+// Guards against an option that takes the next one for its value, and leaves a
+// puzzling complaint about a word that is left over.
+func TestNormalizeFindsMissingValues(t *testing.T) {
+	for in, want := range map[string]string{
+		"--capacity -l URL":           "--capacity has no value: -l after it is another option; if it is meant as the value, write --capacity=-l",
+		"-s --capacity=5":             "-s has no value: --capacity after it is another option; if it is meant as the value, write -s=--capacity",
+		"start --workloops --no-loop": "--workloops has no value: --no-loop after it is another option; if it is meant as the value, write --workloops=--no-loop",
+	} {
+		_, err := Normalize(strings.Fields(in))
+		require.EqualError(t, err, want)
+	}
+}
+
+func TestLogHandler(t *testing.T) {
 	tests := []struct {
-		name string
-		log  Log
-		want string // what a warning begins with
+		name     string
+		log      Log
+		terminal bool
+		want     string // what a warning begins with
 	}{
-		{"text", Log{Level: slog.LevelInfo}, "time="},
-		{"json", Log{Level: slog.LevelWarn, JSON: true}, "{"},
-		{"too severe a level", Log{Level: slog.LevelError}, ""},
-		{"none", Log{Level: silent}, ""},
+		{"text", Log{Format: "text"}, false, "time="},
+		{"json", Log{Level: slog.LevelWarn, Format: "json"}, true, "{"},
+		{"auto on a terminal", Log{Format: "auto"}, true, "time="},
+		{"auto elsewhere", Log{Format: "auto"}, false, "{"},
+		{"too severe a level", Log{Level: slog.LevelError}, false, ""},
+		{"none", Log{Level: silent}, false, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
-			tt.log.Logger(&out).Warn("careful")
+			slog.New(tt.log.Handler(&out, tt.terminal)).Warn("careful")
 			require.Equal(t, tt.want != "", out.Len() > 0)
 			require.True(t, strings.HasPrefix(out.String(), tt.want))
 		})
@@ -78,4 +100,10 @@ func TestHelpFitsTheTerminalAndNamesEverything(t *testing.T) {
 	for _, o := range Table() {
 		require.Contains(t, help, o.Name())
 	}
+}
+
+func TestDurationsAreReadableInJSON(t *testing.T) {
+	var out bytes.Buffer
+	slog.New(Log{Format: "json"}.Handler(&out, false)).Info("done", "took", 1500*time.Millisecond, "n", 3)
+	require.Contains(t, out.String(), `"took":"1.5s","n":3}`)
 }

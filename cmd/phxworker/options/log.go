@@ -10,19 +10,31 @@ import (
 // Log is how to log.
 type Log struct {
 	Level slog.Level
-	JSON  bool // one object a line, instead of text
+	// Format is "text", "json", one object a line, or "auto": text on a terminal
+	// and JSON elsewhere.
+	Format string
 }
 
 // silent is above every level.
 const silent = slog.Level(math.MaxInt)
 
-// Logger returns a logger that writes to w.
-func (l Log) Logger(w io.Writer) *slog.Logger {
+// Handler returns a handler that writes to w, which may be a terminal.
+func (l Log) Handler(w io.Writer, terminal bool) slog.Handler {
 	opts := &slog.HandlerOptions{Level: l.Level}
-	if l.JSON {
-		return slog.New(slog.NewJSONHandler(w, opts))
+	if l.Format == "json" || l.Format == "auto" && !terminal {
+		opts.ReplaceAttr = readable
+		return slog.NewJSONHandler(w, opts)
 	}
-	return slog.New(slog.NewTextHandler(w, opts))
+	return slog.NewTextHandler(w, opts)
+}
+
+// readable writes durations as in a text, "1.5s": in JSON they would be a number
+// of nanoseconds that nobody takes for one.
+func readable(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 // ParseLevel returns the level of that name, and whether there is one. The
@@ -44,10 +56,7 @@ func ParseLevel(name string) (slog.Level, bool) {
 }
 
 func (r *reader) level(key string) slog.Level {
-	v, ok := r.take(key)
-	if !ok {
-		return slog.LevelInfo
-	}
+	v, _ := r.take(key)
 	level, ok := ParseLevel(v.text)
 	if !ok {
 		r.failf("%s %q is not a level: write debug, info, warn, error or none", v.from, v.text)

@@ -12,9 +12,20 @@ func Markdown() string {
 
 <!-- Generated from options/table.go by "go generate ./cmd/phxworker". -->
 
-A flag beats an environment variable, and an empty value counts as none. All
-options of OpenFn's ws-worker are accepted under their names; those marked *new*
-are this worker's own.
+A flag beats an environment variable, that beats the config file, and an empty
+value counts as none. All options of OpenFn's ws-worker are accepted under their
+names; those marked *new* are this worker's own.
+
+A config file is YAML with the names of the flags, without their dashes, and "name"
+for WORKER_NAME:
+
+    capacity: 10
+    log: debug
+    loop: true
+    state-props-to-remove: [configuration, response]
+
+` + "`phxworker config`" + ` shows what all options come to and where each was set, as such
+a file, and checks them.
 
 | flag | environment | default | meaning |
 |---|---|---|---|

@@ -1,6 +1,10 @@
 package options
 
-import "github.com/urfave/cli/v3"
+import (
+	"strings"
+
+	"github.com/urfave/cli/v3"
+)
 
 // Option is one row of [Table].
 type Option struct {
@@ -17,7 +21,7 @@ type Option struct {
 	Group Group
 	// Placeholder stands for the value in the help.
 	Placeholder string
-	// Default is for people to read; empty if there is none.
+	// Default is the value of an option that is not set; empty if there is none.
 	Default string
 	// Usage is what the option does, in one line.
 	Usage string
@@ -25,6 +29,17 @@ type Option struct {
 	NoEffect string
 	// Ours tells that ws-worker does not have the option.
 	Ours bool
+	// Secret tells that nobody must see the value.
+	Secret bool
+}
+
+// Key returns what the option is called in a config file: its flag without the
+// dashes, or a word of its variable.
+func (o Option) Key() string {
+	if o.Flag != "" {
+		return o.Flag
+	}
+	return strings.ToLower(strings.TrimPrefix(o.Env[0], "WORKER_"))
 }
 
 // Name returns what the option is called: its flag, or else its first variable.
@@ -66,6 +81,7 @@ const (
 	Server Group = iota
 	Claims
 	Runs
+	Serving
 	Logs
 	other // of options without effect, which the help only names
 )
@@ -78,10 +94,12 @@ func (g Group) String() string {
 		return "Slots and claims"
 	case Runs:
 		return "Runs"
+	case Serving:
+		return "HTTP: health, metrics, control"
 	case Logs:
-		return "Log"
+		return "Log and error reports"
 	case other:
-		return "Other"
+		return "Without effect"
 	}
 	return "unknown"
 }

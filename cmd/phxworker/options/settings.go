@@ -1,31 +1,40 @@
 package options
 
 import (
-	"slices"
+	"time"
 
 	"github.com/phxworker/phxworker"
-	"github.com/phxworker/phxworker/slots"
 )
 
 // Settings are what the options come to.
 type Settings struct {
 	// Worker is complete but for its engine, logger and version.
 	Worker phxworker.Config
-	// StateProps are what the engine takes out of a step's state. Nil if the
-	// option is not set.
-	StateProps []string
+	// AcceptAdaptors are the only adaptors of runs that are executed; nil: any.
+	AcceptAdaptors []string
+	// Engine is what executes the runs.
+	Engine Engine
+	// HTTP is what to serve.
+	HTTP HTTP
 	// Log is how to log.
 	Log Log
-	// Notices are for the log: what was set without effect.
+	// Sentry is where to report errors.
+	Sentry Sentry
+	// Notices are for the log: what is set without effect, or doubtful.
 	Notices []Notice
 }
 
-// Notice tells of an option that was set and does not do what it did once, or
-// does elsewhere.
-type Notice struct {
-	Message string // static
-	Option  string // as it was set: a flag or a variable
-	Reason  string
+// HTTP is what the worker serves.
+type HTTP struct {
+	Host  string // empty: all addresses of this machine
+	Port  string // "0": the system chooses; "off": nothing is served
+	Token string // who may control the worker; empty: only loopback
+}
+
+// Sentry is where errors are reported.
+type Sentry struct {
+	DSN         string // empty: nowhere
+	Environment string
 }
 
 // Parsed is a command line that was parsed. A command of urfave/cli is one.
@@ -39,15 +48,33 @@ const (
 	// What cmd/mockserver listens at and asks for unless told otherwise.
 	mockURL    = "ws://localhost:8888/worker"
 	mockSecret = "mock-worker-secret" //nolint:gosec // known to everybody, and protects nothing
+
+	// portOff is the port of a worker that serves nothing.
+	portOff = "off"
 )
 
-// Read returns the settings. The flags must be those of [Flags]; getenv returns
-// what the environment holds, empty for a variable that is not there. The error
-// is an [*Error].
+// Read returns the settings; see [Collect]. The error is an [*Error].
 func Read(flags Parsed, getenv func(string) string) (Settings, error) {
-	r := newReader(flags, getenv)
+	values, err := Collect(flags, getenv)
+	if err != nil {
+		return Settings{}, err
+	}
+	return values.Settings()
+}
+
+// Settings returns what the values come to. The error is an [*Error].
+func (v *Values) Settings() (Settings, error) {
+	r := newReader(v)
 	s := r.settings()
 	return s, r.err
+}
+
+// Spool returns the folder for what could not be reported, empty if none is set. It
+// asks for nothing else: to look into the folder takes no secret. The error is an
+// [*Error].
+func (v *Values) Spool() (string, error) {
+	r := newReader(v)
+	return r.folder("spool"), r.err
 }
 
 func (r *reader) settings() Settings {
@@ -56,16 +83,24 @@ func (r *reader) settings() Settings {
 			URL:            r.endpoint("lightning"),
 			Secret:         r.text("secret"),
 			Groups:         r.groups(),
-			PublicKey:      r.text("lightning-public-key"),
+			PublicKey:      r.publicKey("lightning-public-key"),
 			DemandAll:      r.toggle("claim-all"),
+			Manual:         !r.toggle("loop"),
 			ClaimTimeout:   r.seconds("claim-timeout"),
-			MessageTimeout: r.seconds("message-timeout"),
-			MaxErrors:      r.whole("max-errors"),
-			Grace:          r.seconds("grace"),
-			LogsAtMostOnce: r.oneOf("logs", "at-least-once", "at-most-once") == "at-most-once",
-			Spool:          r.folder("spool"),
-			TLS:            r.authorities("ca-file"),
-			Name:           r.text("WORKER_NAME"),
+			MessageTimeout: r.messageTimeout(),
+			MaxErrors:      r.whole("max-errors", 1),
+			Prefetch:       r.oneOf("prefetch", "0", "1") == "1",
+			MaxRuns:        r.whole("max-runs", 1),
+			IdleTimeout:    r.seconds("idle-timeout"),
+			MaxAttempts:    r.whole("max-attempts", 1),
+			Extensions:     r.extensions("extensions"),
+
+			RefuseUnsuitable: r.oneOf("unsuitable", "run", "fail") == "fail",
+			Grace:            r.seconds("grace"),
+			LogsAtMostOnce:   r.oneOf("logs", "at-least-once", "at-most-once") == "at-most-once",
+			Spool:            r.folder("spool"),
+			TLS:              r.authorities("ca-file"),
+			Name:             r.text("name"),
 			Limits: phxworker.Limits{
 				RunTimeout:   r.seconds("max-run-duration-seconds"),
 				MemoryMB:     r.megabytes("run-memory"),
@@ -73,62 +108,38 @@ func (r *reader) settings() Settings {
 				LogPayloadMB: r.megabytes("log-payload-memory"),
 			},
 		},
-		StateProps: r.list("state-props-to-remove"),
-		Log:        Log{Level: r.level("log"), JSON: r.oneOf("log-format", "text", "json") == "json"},
+		AcceptAdaptors: r.adaptors("accept-adaptors"),
+
+		Engine: r.engine(),
+		HTTP:   HTTP{Host: r.host("host"), Port: r.port("port"), Token: r.text("http-token")},
+		Log:    Log{Level: r.level("log"), Format: r.oneOf("log-format", "auto", "text", "json")},
+		Sentry: Sentry{DSN: r.dsn("sentry-dsn"), Environment: r.text("sentry-env")},
+	}
+	r.take(configKey) // Collect has read it
+	batches := phxworker.BatchLogs{Interval: r.milliseconds("batch-interval"), Limit: r.whole("batch-limit", 1)}
+	if r.toggle("batch-logs") {
+		s.Worker.BatchLogs = batches
 	}
 	s.Worker.MinBackoff, s.Worker.MaxBackoff = r.backoff("backoff")
-	if old := r.seconds("socket-timeout"); s.Worker.MessageTimeout == 0 {
-		s.Worker.MessageTimeout = old
-	}
-	r.oneOf("engine", "js")
-	r.toggle("mock") // there is no other engine to choose
-
 	if s.Worker.Secret == "" {
 		if s.Worker.URL != mockURL {
 			r.failf("no secret: set --secret or WORKER_SECRET to the secret that the server knows its workers by")
 		}
 		s.Worker.Secret = mockSecret
 	}
-	s.Notices = r.notices()
+	if s.Worker.Manual && s.HTTP.Port == portOff {
+		r.failf("%s and %s exclude each other: nothing would be claimed, for POST /claim is not served", r.byKey["loop"].from, r.byKey["port"].from)
+	}
+	s.Notices = r.notices(&s)
 	return s
 }
 
-// groups returns the slot groups as [slots.Parse] reads them, empty for the
-// default. The three options exclude each other, except that a flag beats what
-// the environment says in any of them.
-func (r *reader) groups() string {
-	var name string
-	var chosen value
-	for _, candidate := range []string{"capacity", "workloops", "queues"} {
-		v, ok := r.take(candidate)
-		switch {
-		case !ok || (chosen.flag && !v.flag):
-		case name == "" || (v.flag && !chosen.flag):
-			name, chosen = candidate, v
-		default:
-			r.failf("%s and %s exclude each other: keep one of them", chosen.from, v.from)
-		}
+// messageTimeout returns the time of the option or, if that is not set, of the
+// deprecated one.
+func (r *reader) messageTimeout() time.Duration {
+	now, old := r.seconds("message-timeout"), r.seconds("socket-timeout")
+	if _, ok := r.set("message-timeout"); !ok && old > 0 {
+		return old
 	}
-	if name == "capacity" {
-		return slots.Format(slots.Plain(r.count(chosen)))
-	}
-	return chosen.text
-}
-
-// notices tells of the options that were set to something other than what
-// happens here anyway.
-func (r *reader) notices() []Notice {
-	var notices []Notice
-	for _, o := range Table() {
-		v, ok := r.values[o.key()]
-		switch {
-		case !ok:
-		case o.Flag == "socket-timeout":
-			notices = append(notices, Notice{Message: "option is deprecated", Option: v.from, Reason: "it is called --message-timeout now"})
-		case o.NoEffect == "" || (o.Kind == Toggle && onOff(v.text) == o.Default):
-		default:
-			notices = append(notices, Notice{Message: "option has no effect", Option: v.from, Reason: o.NoEffect})
-		}
-	}
-	return slices.Clip(notices)
+	return now
 }

@@ -2,13 +2,8 @@ package options
 
 // Why options have no effect.
 const (
-	noServer   = "this worker has no HTTP server"
-	noNode     = "the engine is embedded and installs nothing"
-	noBatches  = "log lines are sent one by one"
-	noReports  = "errors are logged, not sent to Sentry"
-	noProfile  = "there is no profiler in the worker"
-	noRetries  = "an event is sent again after each reconnect, as often as needed, and never on a mere time-out"
-	noCollects = "the embedded engine has no collections"
+	noProfile = "there is no profiler in the worker"
+	noRetries = "an event is sent again after each reconnect, as often as needed, and never on a mere time-out"
 )
 
 // Table returns every option. The first names and the defaults of those of
@@ -20,7 +15,7 @@ func Table() []Option {
 			Default: "ws://localhost:4000/worker", Usage: `the server's worker endpoint, or "mock" for a mock server on this machine, ws://localhost:8888/worker`,
 		},
 		{
-			Flag: "secret", Aliases: []string{"s"}, Env: []string{"WORKER_SECRET"}, Group: Server, Placeholder: "SECRET",
+			Flag: "secret", Aliases: []string{"s"}, Env: []string{"WORKER_SECRET"}, Group: Server, Placeholder: "SECRET", Secret: true,
 			Usage: "what the worker proves itself with to the server; required, except with the mock server",
 		},
 		{
@@ -34,6 +29,14 @@ func Table() []Option {
 		{
 			Env: []string{"WORKER_NAME", "DEPLOYED_POD_NAME"}, Group: Server, Placeholder: "NAME",
 			Usage: "what the server shows as the one who took a run",
+		},
+		{
+			Flag: "config", Env: []string{"WORKER_CONFIG"}, Ours: true, Group: Server, Placeholder: "FILE",
+			Usage: `YAML file with options, such as "capacity: 5"; flags and variables beat it, and "phxworker config" writes one`,
+		},
+		{
+			Flag: "extensions", Env: []string{"WORKER_EXTENSIONS"}, Ours: true, Kind: List, Group: Server, Placeholder: "NAME,NAME",
+			Default: "none", Usage: "what to offer the server beyond Lightning's protocol: none, all, or names from docs/extensions",
 		},
 		{
 			Flag: "message-timeout", Env: []string{"WORKER_MESSAGE_TIMEOUT_SECONDS"}, Group: Server, Placeholder: "SECONDS",
@@ -68,7 +71,22 @@ func Table() []Option {
 			Flag: "claim-all", Env: []string{"WORKER_CLAIM_ALL"}, Ours: true, Kind: Toggle, Group: Claims,
 			Default: "off", Usage: "claim as many runs at once as there are free slots, instead of one",
 		},
-
+		{
+			Flag: "loop", Kind: Toggle, Group: Claims,
+			Default: "on", Usage: "claim whenever there is a free slot; --no-loop: only when asked to, with POST /claim",
+		},
+		{
+			Flag: "prefetch", Env: []string{"WORKER_PREFETCH"}, Ours: true, Group: Claims, Placeholder: "0|1",
+			Default: "0", Usage: "1 claims one run ahead for each group, where the server takes back what waits too long; 0 claims none ahead",
+		},
+		{
+			Flag: "max-runs", Env: []string{"WORKER_MAX_RUNS"}, Ours: true, Group: Claims, Placeholder: "N",
+			Usage: "stop in good order once so many runs were begun; no limit by default",
+		},
+		{
+			Flag: "idle-timeout", Env: []string{"WORKER_IDLE_TIMEOUT_SECONDS"}, Ours: true, Group: Claims, Placeholder: "SECONDS",
+			Usage: "stop in good order after so long without a run; never by default",
+		},
 		{
 			Flag: "max-errors", Env: []string{"WORKER_MAX_ERRORS"}, Ours: true, Group: Claims, Placeholder: "N",
 			Usage: "stop when claims and reports have failed this often, each success taking one off; no limit by default",
@@ -76,7 +94,35 @@ func Table() []Option {
 
 		{
 			Flag: "engine", Env: []string{"WORKER_ENGINE"}, Ours: true, Group: Runs, Placeholder: "NAME",
-			Default: "js", Usage: `what executes the runs; "js" is the embedded JavaScript engine, the only one so far`,
+			Default: "auto", Usage: `what executes the runs: "js", the embedded engine, which has the basic operations only; "openfn", Node with any adaptor; "auto", the first where it is enough; or a command, such as "python3 engine.py"`,
+		},
+		{
+			Flag: "engine-reuse", Env: []string{"WORKER_ENGINE_REUSE"}, Ours: true, Group: Runs, Placeholder: "N",
+			Default: "1", Usage: "how many runs a process of the engine executes; with more than one, runs are faster and see what others left behind",
+		},
+		{
+			Flag: "engine-validation-timeout-ms", Env: []string{"WORKER_VALIDATION_TIMEOUT_MS"}, Group: Runs, Placeholder: "MS",
+			Default: "5000", Usage: "how long an engine that is a command may take to answer when the worker starts",
+		},
+		{
+			Flag: "engine-validation-retries", Env: []string{"WORKER_VALIDATION_RETRIES"}, Group: Runs, Placeholder: "N",
+			Default: "3", Usage: "how often to try that again",
+		},
+		{
+			Flag: "repo-dir", Aliases: []string{"d"}, Env: []string{"WORKER_REPO_DIR"}, Group: Runs, Placeholder: "DIR",
+			Usage: "where adaptors are installed; by default a folder in the user's cache",
+		},
+		{
+			Flag: "monorepo-dir", Aliases: []string{"m"}, Env: []string{"OPENFN_ADAPTORS_REPO"}, Group: Runs, Placeholder: "DIR",
+			Usage: "where adaptors of version local are loaded from",
+		},
+		{
+			Flag: "collections-url", Aliases: []string{"c"}, Env: []string{"WORKER_COLLECTIONS_URL"}, Group: Runs, Placeholder: "URL",
+			Usage: "the server's collections, for jobs that speak of them",
+		},
+		{
+			Flag: "collections-version", Env: []string{"WORKER_COLLECTIONS_VERSION"}, Group: Runs, Placeholder: "VERSION",
+			Default: "latest", Usage: "version of the collections adaptor",
 		},
 		{
 			Flag: "mock", Kind: Toggle, Group: Runs,
@@ -112,8 +158,45 @@ func Table() []Option {
 			Default: "at-least-once", Usage: "what becomes of a run's log lines that a connection was lost under: at-least-once or at-most-once",
 		},
 		{
+			Flag: "accept-adaptors", Env: []string{"WORKER_ACCEPT_ADAPTORS"}, Ours: true, Kind: List, Group: Runs, Placeholder: "NAME,NAME",
+			Usage: "execute only runs that need none but these adaptors, such as @openfn/language-http; all by default",
+		},
+		{
+			Flag: "unsuitable", Env: []string{"WORKER_UNSUITABLE"}, Ours: true, Group: Runs, Placeholder: "WHAT",
+			Default: "run", Usage: "what becomes of a run that is not for this worker on a server that takes none back: run or fail",
+		},
+		{
+			Flag: "max-attempts", Env: []string{"WORKER_MAX_ATTEMPTS"}, Ours: true, Group: Runs, Placeholder: "N",
+			Default: "3", Usage: "how often a run may be tried by any worker, where the server counts",
+		},
+		{
 			Flag: "spool", Env: []string{"WORKER_SPOOL"}, Ours: true, Group: Runs, Placeholder: "DIR",
 			Usage: `folder for what could not be reported of a run; "phxworker spool" sends it later`,
+		},
+		{
+			Flag: "batch-logs", Env: []string{"WORKER_BATCH_LOGS"}, Kind: Toggle, Group: Runs,
+			Default: "off", Usage: "send several log lines of a run in one message, run:batch_logs, which only newer servers know",
+		},
+		{
+			Flag: "batch-interval", Env: []string{"WORKER_BATCH_INTERVAL"}, Group: Runs, Placeholder: "MS",
+			Default: "10", Usage: "for how many milliseconds to collect log lines",
+		},
+		{
+			Flag: "batch-limit", Env: []string{"WORKER_BATCH_LIMIT"}, Group: Runs, Placeholder: "N",
+			Default: "50", Usage: "how many log lines to send in one message",
+		},
+
+		{
+			Flag: "port", Aliases: []string{"p"}, Env: []string{"WORKER_PORT"}, Group: Serving, Placeholder: "PORT",
+			Default: "2222", Usage: `where to serve health, metrics, status and control; 0 lets the system choose, "off" serves nothing`,
+		},
+		{
+			Flag: "host", Env: []string{"WORKER_HOST"}, Ours: true, Group: Serving, Placeholder: "ADDRESS",
+			Usage: "the address to listen at, such as 127.0.0.1; by default all of this machine",
+		},
+		{
+			Flag: "http-token", Env: []string{"WORKER_HTTP_TOKEN"}, Ours: true, Group: Serving, Placeholder: "TOKEN", Secret: true,
+			Usage: "who may pause, drain and cancel; without it, only a worker that listens at a loopback address can be controlled",
 		},
 
 		{
@@ -122,22 +205,17 @@ func Table() []Option {
 		},
 		{
 			Flag: "log-format", Env: []string{"WORKER_LOG_FORMAT"}, Ours: true, Group: Logs, Placeholder: "FORMAT",
-			Default: "text", Usage: "text or json",
+			Default: "auto", Usage: "text, json, or auto: text on a terminal and json elsewhere",
+		},
+		{
+			Flag: "sentry-dsn", Env: []string{"WORKER_SENTRY_DSN"}, Group: Logs, Placeholder: "DSN", Secret: true,
+			Usage: "the Sentry project to report errors to; none by default",
+		},
+		{
+			Flag: "sentry-env", Env: []string{"WORKER_SENTRY_ENV"}, Group: Logs, Placeholder: "NAME",
+			Default: "dev", Usage: "the environment that Sentry shows",
 		},
 
-		{Flag: "port", Aliases: []string{"p"}, Env: []string{"WORKER_PORT"}, Group: other, Default: "2222", Usage: "HTTP port of the worker", NoEffect: noServer},
-		{Flag: "loop", Kind: Toggle, Group: other, Default: "on", Usage: "off: claim only on POST /claim", NoEffect: noServer + ": claims are always made in a loop"},
-		{Flag: "repo-dir", Aliases: []string{"d"}, Env: []string{"WORKER_REPO_DIR"}, Group: other, Usage: "where adaptors are installed", NoEffect: noNode},
-		{Flag: "monorepo-dir", Aliases: []string{"m"}, Env: []string{"OPENFN_ADAPTORS_REPO"}, Group: other, Usage: "where @local adaptors are", NoEffect: noNode},
-		{Flag: "batch-logs", Env: []string{"WORKER_BATCH_LOGS"}, Kind: Toggle, Group: other, Default: "off", Usage: "several log lines in one message", NoEffect: noBatches},
-		{Flag: "batch-interval", Env: []string{"WORKER_BATCH_INTERVAL"}, Group: other, Default: "10", Usage: "milliseconds to collect log lines", NoEffect: noBatches},
-		{Flag: "batch-limit", Env: []string{"WORKER_BATCH_LIMIT"}, Group: other, Default: "50", Usage: "log lines in one message", NoEffect: noBatches},
-		{Flag: "collections-url", Aliases: []string{"c"}, Env: []string{"WORKER_COLLECTIONS_URL"}, Group: other, Usage: "server of the collections", NoEffect: noCollects},
-		{Flag: "collections-version", Env: []string{"WORKER_COLLECTIONS_VERSION"}, Group: other, Default: "latest", Usage: "version of the collections adaptor", NoEffect: noCollects},
-		{Flag: "sentry-dsn", Env: []string{"WORKER_SENTRY_DSN"}, Group: other, Usage: "where to report errors", NoEffect: noReports},
-		{Flag: "sentry-env", Env: []string{"WORKER_SENTRY_ENV"}, Group: other, Default: "dev", Usage: "the environment reported", NoEffect: noReports},
-		{Flag: "engine-validation-timeout-ms", Env: []string{"WORKER_VALIDATION_TIMEOUT_MS"}, Group: other, Default: "5000", Usage: "how long the engine may take to start", NoEffect: noNode},
-		{Flag: "engine-validation-retries", Env: []string{"WORKER_VALIDATION_RETRIES"}, Group: other, Default: "3", Usage: "how often to try that again", NoEffect: noNode},
 		{Flag: "profile", Env: []string{"WORKER_PROFILE"}, Kind: Toggle, Group: other, Default: "off", Usage: "measure memory while runs execute", NoEffect: noProfile},
 		{Flag: "profile-poll-interval-ms", Env: []string{"WORKER_PROFILE_POLL_INTERVAL_MS"}, Group: other, Default: "10", Usage: "how often to measure", NoEffect: noProfile},
 		{Flag: "timeout-retry-count", Env: []string{"WORKER_TIMEOUT_RETRY_COUNT"}, Group: other, Default: "10", Usage: "how often to send an event again", NoEffect: noRetries},

@@ -9,7 +9,7 @@ import (
 // reference is the table of OpenFn's ws-worker: flag with aliases, variables,
 // default. Our own departures from it are in the last column.
 var reference = []struct {
-	name    string // the flag, or the first variable
+	name    string // the flag, or what stands for it in a config file
 	aliases []string
 	env     []string
 	def     string
@@ -48,7 +48,7 @@ var reference = []struct {
 	{name: "profile-poll-interval-ms", env: []string{"WORKER_PROFILE_POLL_INTERVAL_MS"}, def: "10"},
 	{name: "timeout-retry-count", env: []string{"WORKER_TIMEOUT_RETRY_COUNT"}, def: "10"},
 	{name: "timeout-retry-delay", env: []string{"WORKER_TIMEOUT_RETRY_DELAY_MS"}, def: "30000"},
-	{name: "WORKER_NAME", env: []string{"WORKER_NAME", "DEPLOYED_POD_NAME"}},
+	{name: "name", env: []string{"WORKER_NAME", "DEPLOYED_POD_NAME"}},
 }
 
 // Guards the promise that a deployment made for ws-worker starts this worker
@@ -56,8 +56,8 @@ var reference = []struct {
 func TestTableHasEveryOptionOfWsWorker(t *testing.T) {
 	byKey := make(map[string]Option)
 	for _, o := range Table() {
-		require.NotContains(t, byKey, o.key(), "twice in the table")
-		byKey[o.key()] = o
+		require.NotContains(t, byKey, o.Key(), "twice in the table")
+		byKey[o.Key()] = o
 	}
 	for _, want := range reference {
 		t.Run(want.name, func(t *testing.T) {
@@ -93,11 +93,35 @@ func TestTableIsConsistent(t *testing.T) {
 
 // Guards against a row that the help promises and nothing reads.
 func TestReadAsksForEveryOptionWithEffect(t *testing.T) {
-	r := newReader(parse(t), environment{}.get)
+	values, err := Collect(parse(t), environment{}.get)
+	require.NoError(t, err)
+	r := newReader(values)
 	r.settings()
 	for _, o := range Table() {
-		require.Equal(t, o.NoEffect == "", r.taken[o.key()], "%s: read only if it has an effect", o.Name())
-		delete(r.taken, o.key())
+		require.Equal(t, o.NoEffect == "", r.taken[o.Key()], "%s: read only if it has an effect", o.Name())
+		delete(r.taken, o.Key())
 	}
 	require.Empty(t, r.taken, "read, but not in the table")
+}
+
+// Every name that the table has can be typed, toggles in both senses.
+func TestFlagsTakeEveryNameOfTheTable(t *testing.T) {
+	for _, o := range Table() {
+		if o.Flag == "" {
+			continue
+		}
+		for _, name := range append([]string{o.Flag}, o.Aliases...) {
+			dashes := "--"
+			if len(name) == 1 {
+				dashes = "-"
+			}
+			if o.Kind == Toggle {
+				require.True(t, parse(t, dashes+name).Bool(o.Flag))
+				require.False(t, parse(t, dashes+"no-"+name).Bool(o.Flag))
+				require.True(t, parse(t, dashes+"no-"+name).IsSet(o.Flag))
+				continue
+			}
+			require.Equal(t, "x", parse(t, dashes+name, "x").String(o.Flag))
+		}
+	}
 }

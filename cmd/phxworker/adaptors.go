@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/phxworker/phxworker/runner/openfn"
+	"github.com/phxworker/phxworker/runner/openfn/adaptors"
+)
+
+func (p *program) adaptorsCommand() *cli.Command {
+	command := func(name, usage string, check func(context.Context, *cli.Command) error, action cli.ActionFunc) *cli.Command {
+		return &cli.Command{
+			Name:               name,
+			Usage:              usage,
+			Hidden:             true, // adaptorsHelp tells of both; a list would be shown in its place
+			Flags:              []cli.Flag{&cli.StringFlag{Name: "repo-dir", Aliases: []string{"d"}}},
+			CustomHelpTemplate: adaptorsHelp,
+			HideHelpCommand:    true,
+			OnUsageError:       explainUsage,
+			ArgValidator:       check,
+			Action:             action,
+		}
+	}
+	return &cli.Command{
+		Name:               "adaptors",
+		Usage:              "install adaptors beforehand, or list them",
+		CustomHelpTemplate: adaptorsHelp,
+		HideHelpCommand:    true,
+		OnUsageError:       explainUsage,
+		ArgValidator:       noArguments,
+		Commands: []*cli.Command{
+			command("install", "install adaptors and what runs them", anyArguments, p.installAdaptors),
+			command("list", "list what is installed", noArguments, p.listAdaptors),
+		},
+		Action: func(context.Context, *cli.Command) error {
+			return &usageError{"say what to do: phxworker adaptors install NAME@VERSION…, or phxworker adaptors list"}
+		},
+	}
+}
+
+// anyArguments takes all: without a validator of its own, a command has that of
+// the one above it.
+func anyArguments(context.Context, *cli.Command) error { return nil }
+
+// repo returns the repo of the command line.
+func (p *program) repo(cmd *cli.Command) (*adaptors.Repo, error) {
+	set := cmd.String("repo-dir")
+	if set == "" {
+		set = p.getenv("WORKER_REPO_DIR")
+	}
+	dir, err := repoDir(set)
+	if err != nil {
+		return nil, err
+	}
+	return adaptors.Open(adaptors.Config{Dir: dir})
+}
+
+// installAdaptors installs the packages of the arguments, and the runtime, so
+// that runs which need no other adaptors need no network. It goes on after a
+// failure, to tell all of them.
+func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
+	repo, err := p.repo(cmd)
+	if err != nil {
+		return err
+	}
+	defer repo.Close()
+	progress := func(line string) { fmt.Fprintln(p.stdout, line) }
+	for _, specifier := range cmd.Args().Slice() {
+		if !strings.HasPrefix(specifier, "@openfn/") {
+			return &usageError{fmt.Sprintf("%q is no adaptor: their names begin with @openfn/, as in @openfn/language-http@7.2.10", specifier)}
+		}
+	}
+	runtime, _, err := repo.Runtime(ctx, progress)
+	switch {
+	case ctx.Err() != nil:
+		return errStopped
+	case err != nil:
+		return err
+	}
+	ready := []adaptors.Package{runtime}
+	failed := 0
+	for _, specifier := range cmd.Args().Slice() {
+		pkg, err := repo.Resolve(ctx, specifier, progress)
+		switch {
+		case ctx.Err() != nil:
+			return errStopped
+		case err != nil:
+			failed++
+			fmt.Fprintln(p.stderr, err)
+		default:
+			ready = append(ready, pkg)
+		}
+	}
+	if err := openfn.Warm(ctx, openfn.Config{MemoryMB: p.memory()}, repo, ready...); err != nil {
+		progress(err.Error() + "; the first run makes them")
+	}
+	for _, pkg := range ready {
+		fmt.Fprintf(p.stdout, "%s@%s is ready\n", pkg.Name, pkg.Version)
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d adaptors could not be installed; the lines above say why", failed, cmd.Args().Len())
+	}
+	return nil
+}
+
+var errStopped = errors.New("stopped; what was told as installed is")
+
+// memory is the limit that the worker will have; code caches are made for it.
+func (p *program) memory() float64 {
+	megabytes, _ := strconv.ParseFloat(p.getenv("WORKER_MAX_RUN_MEMORY_MB"), 64)
+	return megabytes // 0 is the default
+}
+
+func (p *program) listAdaptors(_ context.Context, cmd *cli.Command) error {
+	repo, err := p.repo(cmd)
+	if err != nil {
+		return err
+	}
+	list, err := repo.List()
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(p.stdout, "nothing is installed in", repo.Dir())
+		return nil
+	}
+	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "package\tversion\tbundled")
+	for _, pkg := range list {
+		bundled := "no"
+		if pkg.Bundled {
+			bundled = "yes"
+		}
+		fmt.Fprintln(table, strings.Join([]string{pkg.Name, pkg.Version, bundled}, "\t"))
+	}
+	return table.Flush()
+}
+
+const adaptorsHelp = `phxworker adaptors prepares the folder that the OpenFn engine takes adaptors from,
+so that runs need not wait for npm: in an image, for instance.
+
+Usage:
+  phxworker adaptors install [--repo-dir DIR] NAME@VERSION...
+      install the adaptors, and the runtime in any case; a version may be a tag
+      such as latest, and none is latest
+  phxworker adaptors list [--repo-dir DIR]
+      list what is installed. What is bundled has been put into one file together
+      with all it needs, which Node loads faster; what is not works as well
+
+Options:
+  --repo-dir DIR, -d DIR [WORKER_REPO_DIR]
+      the folder; default phxworker/adaptors in the cache folder of the user
+  WORKER_MAX_RUN_MEMORY_MB=MB
+      as the worker will have it, if it is to have another limit than 500 MB:
+      V8's code caches are good for one limit only
+
+Exit codes: 0 when it is done, 1 when something could not be installed or read, 2
+for options, variables or names that it cannot work with.
+`

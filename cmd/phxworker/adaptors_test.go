@@ -1,0 +1,98 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAdaptorsUsage(t *testing.T) {
+	tests := []struct {
+		name string
+		args string
+		want string
+	}{
+		{"no command", "adaptors", "say what to do: phxworker adaptors install NAME@VERSION…, or phxworker adaptors list"},
+		{"unknown command", "adaptors bogus", `unknown command or argument "bogus"; see phxworker --help`},
+		{"argument of list", "adaptors list x", `unknown command or argument "x"; see phxworker --help`},
+		{"no adaptor", "adaptors install language-http@7.2.10", `"language-http@7.2.10" is no adaptor: their names begin with @openfn/, as in @openfn/language-http@7.2.10`},
+		{"unknown option", "adaptors install --bogus", "unknown option --bogus; see phxworker adaptors install --help"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			requireUsageError(t, tt.want, nil, strings.Fields(tt.args)...)
+		})
+	}
+	for _, args := range []string{"adaptors --help", "adaptors install --help", "adaptors list -h"} {
+		code, stdout, _ := execute(t.Context(), nil, strings.Fields(args)...)
+		require.Equal(t, exitOK, code)
+		require.Contains(t, stdout, "phxworker adaptors install [--repo-dir DIR] NAME@VERSION...", args)
+	}
+}
+
+// pretendNPM is an npm that installs empty packages, but for those called
+// missing; and a node that can load them.
+func pretendNPM(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"npm": `#!/bin/sh
+for last; do :; done
+case $last in *missing*) echo "npm error code E404" >&2; exit 1; esac
+for name in "${last%@*}" @openfn/logger; do
+	mkdir -p "node_modules/$name"
+	echo "{\"name\":\"$name\",\"version\":\"${last##*@}\"}" > "node_modules/$name/package.json"
+done
+`,
+		"node": `#!/bin/sh
+for last; do :; done
+case $last in
+*toRoot*) echo '{"reason":"it is empty"}' >&3 ;;
+*logger*) echo '[{"exports":[]},{"exports":[]}]' >&3 ;;
+*) echo '[{"exports":[]}]' >&3 ;;
+esac
+`,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755))
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+}
+
+func TestAdaptorsAreInstalledAndListed(t *testing.T) {
+	pretendNPM(t)
+	dir := filepath.Join(t.TempDir(), "repo")
+	env := map[string]string{"WORKER_REPO_DIR": dir}
+
+	code, stdout, _ := execute(t.Context(), env, "adaptors", "list")
+	require.Equal(t, exitOK, code)
+	require.Equal(t, "nothing is installed in "+dir+"\n", stdout)
+
+	code, stdout, stderr := execute(t.Context(), env, "adaptors", "install", "@openfn/language-one@1.0.0", "@openfn/missing@1.0.0", "@openfn/not a name")
+	require.Equal(t, exitFailure, code, stderr)
+	require.Contains(t, stdout, "Installing @openfn/language-one@1.0.0\n")
+	require.Contains(t, stdout, "@openfn/language-one@1.0.0 is ready\n")
+	require.Equal(t, `Error installing @openfn/missing@1.0.0: npm knows no such package or version, or may not give it out
+npm error code E404
+Error installing @openfn/not a name: this is not the name of an npm package
+phxworker: 2 of 3 adaptors could not be installed; the lines above say why
+`, stderr)
+
+	for _, args := range [][]string{{"adaptors", "list"}, {"adaptors", "list", "--repo-dir", dir}, {"adaptors", "list", "-d", dir}} {
+		code, stdout, stderr = execute(t.Context(), env, args...)
+		require.Equal(t, exitOK, code)
+		require.Empty(t, stderr)
+		require.Equal(t, `package               version  bundled
+@openfn/language-one  1.0.0    no
+@openfn/runtime       1.9.5    no
+esbuild               0.28.2   no
+`, stdout)
+		env = nil // the next ones name the folder
+	}
+
+	code, stdout, stderr = execute(t.Context(), nil, "adaptors", "install", "@openfn/language-one@1.0.0", "-d", dir)
+	require.Equal(t, exitOK, code, stderr)
+	require.NotContains(t, stdout, "Installing")
+}

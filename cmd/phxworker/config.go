@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/phxworker/phxworker/cmd/phxworker/logs"
+	"github.com/phxworker/phxworker/cmd/phxworker/options"
+)
+
+func (p *program) configCommand() *cli.Command {
+	return &cli.Command{
+		Name:               "config",
+		Usage:              "show and check the settings",
+		Flags:              options.Flags(),
+		CustomHelpTemplate: configHelp,
+		HideHelpCommand:    true,
+		OnUsageError:       explainUsage,
+		ArgValidator:       noArguments,
+		Action:             p.config,
+	}
+}
+
+// config prints what the options come to, and then makes a worker of it: what is
+// wrong or doubtful is told as "phxworker start" tells it.
+func (p *program) config(ctx context.Context, cmd *cli.Command) error {
+	values, err := options.Collect(cmd, p.getenv)
+	if err != nil {
+		return err
+	}
+	if err := values.Print(p.stdout); err != nil {
+		return err
+	}
+	settings, err := values.Settings()
+	if err != nil {
+		return err
+	}
+	log := slog.New(logs.Limit(options.Log{Level: slog.LevelWarn, Format: "text"}.Handler(p.stderr, false)))
+	_, executor, err := prepare(ctx, settings, log)
+	if err != nil {
+		return err
+	}
+	finish(executor, log)
+	return nil
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/phxworker/phxworker/cmd/phxworker/web"
+)
+
+// status shows a worker, and fails if it is not ready.
+func (p *program) status(ctx context.Context, cmd *cli.Command) error {
+	worker, err := p.remote(cmd)
+	if err != nil {
+		return err
+	}
+	body, err := worker.fetch(ctx, http.MethodGet, "/status", nil)
+	if err != nil {
+		return err
+	}
+	var status web.Status
+	if err := json.Unmarshal(body, &status); err != nil || status.Phase == "" {
+		return worker.stranger(http.StatusOK)
+	}
+	if cmd.Bool("json") {
+		_, err = fmt.Fprintln(p.stdout, strings.TrimSpace(string(body)))
+	} else {
+		err = writeStatus(p.stdout, &status)
+	}
+	if err == nil && !status.Ready {
+		err = errors.New("not ready: " + printable(status.NotReady))
+	}
+	return err
+}
+
+const (
+	screen       = 80
+	shownResults = 5
+)
+
+// writeStatus writes what fits a terminal of 80 columns.
+func writeStatus(w io.Writer, s *web.Status) error {
+	var text bytes.Buffer
+	fmt.Fprintln(&text, s.Summary)
+	if s.Connection.Error != "" {
+		fmt.Fprintln(&text, s.Connection.Error)
+	}
+	commit := ""
+	if s.Process.Commit != "" {
+		commit = " (" + s.Process.Commit + ")"
+	}
+	fmt.Fprintf(&text, "%s%s on %s, process %d, up %s\n\n", s.Process.Version, commit, s.Process.Hostname, s.Process.PID, s.Process.UptimeSeconds)
+	writeGroups(&text, s.Shown())
+	if len(s.Runs) > 0 {
+		fmt.Fprintln(&text)
+		table := newTable(&text)
+		fmt.Fprintln(table, "UNDER WAY\tGROUP\tAGE")
+		for _, run := range s.Runs {
+			fmt.Fprintf(table, "%s\t%s\t%s\n", identifier(run.ID), run.Group, run.AgeSeconds)
+			fmt.Fprintf(table, "  %s\n", printable(run.Doing()))
+		}
+		_ = table.Flush()
+	}
+	if len(s.Results) > 0 {
+		fmt.Fprintln(&text)
+		table := newTable(&text)
+		fmt.Fprintln(table, "ENDED\tREASON\tTOOK\tAT")
+		for _, result := range s.Results[:min(shownResults, len(s.Results))] {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", identifier(result.ID), printable(result.Ending()), result.TookSeconds, result.Ended.Local().Format(time.TimeOnly))
+		}
+		_ = table.Flush()
+	}
+	if all := total(s); all != "" {
+		fmt.Fprintln(&text, all)
+	}
+	return writeLines(w, text.String())
+}
+
+// total is how all runs since the start have ended, empty if there is none.
+func total(s *web.Status) string {
+	var parts []string
+	for _, reason := range slices.Sorted(maps.Keys(s.Ended)) {
+		parts = append(parts, fmt.Sprintf("%d %s", s.Ended[reason], reason))
+	}
+	if s.GivenBack > 0 {
+		parts = append(parts, fmt.Sprintf("%d given back", s.GivenBack))
+	}
+	if s.Undelivered > 0 {
+		parts = append(parts, fmt.Sprintf("server not told of %d", s.Undelivered))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "in all: " + strings.Join(parts, ", ")
+}
+
+func (p *program) showGroups(groups []web.Group, err error) error {
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	writeGroups(&text, groups)
+	return writeLines(p.stdout, text.String())
+}
+
+func writeGroups(w io.Writer, groups []web.Group) {
+	table := newTable(w)
+	fmt.Fprintln(table, "GROUP\tSLOTS\tRUNNING\tASKING\tOPEN\tCLAIMS\tFAILED\t")
+	for _, g := range groups {
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", printable(g.Name), g.Slots, g.Running, g.Claimed, g.Open, g.Total(), g.Claims.Error, g.Remark())
+	}
+	_ = table.Flush()
+}
+
+func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
+
+// writeLines writes the text without what ends beyond the screen, but for
+// sentences, which come first and wrap.
+func writeLines(w io.Writer, text string) error {
+	var out strings.Builder
+	sentences := true
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, " \n")
+		sentences = sentences && line != ""
+		if runes := []rune(line); !sentences && len(runes) > screen {
+			line = string(runes[:screen-1]) + "…"
+		}
+		out.WriteString(line + "\n")
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// identifier returns the id of a run as a column takes it; those of Lightning have
+// 36 characters.
+func identifier(id string) string {
+	runes := []rune(printable(id))
+	if len(runes) > 36 {
+		return string(runes[:35]) + "…"
+	}
+	return string(runes)
+}
+
+// printable keeps what a server has named from steering the terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '\uFFFD'
+	}, s)
+}

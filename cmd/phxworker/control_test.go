@@ -1,0 +1,313 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/cmd/phxworker/web"
+	"github.com/phxworker/phxworker/mockserver"
+)
+
+// served is a worker that is controlled over HTTP.
+type served struct {
+	t        *testing.T
+	upstream *mockserver.Server
+	stderr   *log
+	stop     func() int
+	address  string
+}
+
+func serveWorker(t *testing.T, args ...string) *served {
+	t.Helper()
+	s := &served{t: t, upstream: startServer(t, "")}
+	s.stderr, s.stop = start(t, nil, append([]string{"-l", s.upstream.URL(), "-s", secret, "--host", "127.0.0.1", "--log-format", "text"}, args...)...)
+	s.address = regexp.MustCompile(`http://[\d.:]+`).FindString(s.stderr.await(t, "msg=serving"))
+	s.stderr.await(t, "joined the queue")
+	return s
+}
+
+// execute runs a command about the worker.
+func (s *served) execute(args ...string) (code int, stdout, stderr string) {
+	s.t.Helper()
+	return execute(s.t.Context(), map[string]string{"WORKER_HTTP_URL": s.address}, args...)
+}
+
+// hold enqueues a run and returns when it has begun.
+func (s *served) hold(id string) {
+	s.t.Helper()
+	enqueue(s.t, s.upstream, id, "fn(async s => { console.log('under way'); await new Promise(done => setTimeout(done, 60000)); return s; })")
+	require.Eventually(s.t, func() bool { return len(sent(s.upstream, "run:log", "under way")) > 0 }, patient, 1e6)
+}
+
+func TestStatusOfAWorker(t *testing.T) {
+	s := serveWorker(t, "--workloops", "fast_lane:1 manual>*:2")
+	enqueue(t, s.upstream, "done", "fn(s => s)")
+	wait(t, s.upstream, "done")
+	s.stderr.await(t, "run complete")
+	s.hold("0b8e6f0a-8a43-4f0d-9d6e-2b1c7a5e9f01")
+
+	code, stdout, stderr := s.execute("status")
+	require.Equal(t, exitOK, code, stderr)
+	require.Empty(t, stderr)
+	require.Regexp(t, `^Up, on the queue for .*, claiming\.\n`, stdout)
+	require.Regexp(t, `manual>\* +2 +1 `, stdout)
+	require.Regexp(t, `0b8e6f0a-8a43-4f0d-9d6e-2b1c7a5e9f01  manual>\*  .*\n  executing for .*, job a`, stdout)
+	require.Regexp(t, `done +success`, stdout)
+	require.Contains(t, stdout, "in all: 1 success")
+	for line := range strings.Lines(stdout) {
+		require.LessOrEqual(t, utf8.RuneCountInString(line), 80+len("\n"))
+	}
+
+	code, stdout, _ = s.execute("status", "--json")
+	require.Equal(t, exitOK, code)
+	var status web.Status
+	require.NoError(t, json.Unmarshal([]byte(stdout), &status))
+	require.True(t, status.Ready)
+	require.Equal(t, s.upstream.URL(), status.Connection.Server)
+
+	_, stdout, _ = s.execute("cancel", "0b8e6f0a-8a43-4f0d-9d6e-2b1c7a5e9f01")
+	require.Contains(t, stdout, "is being cancelled")
+	require.Equal(t, "cancel", wait(t, s.upstream, "0b8e6f0a-8a43-4f0d-9d6e-2b1c7a5e9f01").Reason)
+}
+
+func TestPauseResumeAndSlotsOfAWorker(t *testing.T) {
+	s := serveWorker(t, "--workloops", "fast_lane:1 manual>*:2")
+	_, stdout, stderr := s.execute("pause", "manual>*")
+	require.Empty(t, stderr)
+	require.Regexp(t, `manual>\* +2 .* paused\n`, stdout)
+	require.NotContains(t, stdout, "fast_lane")
+	s.stderr.await(t, "paused: no more claims")
+
+	_, stdout, _ = s.execute("resume")
+	require.Contains(t, stdout, "fast_lane")
+	require.NotContains(t, stdout, "paused")
+
+	_, stdout, _ = s.execute("slots", "manual,*:6 fast_lane:3")
+	require.Regexp(t, `manual>\* +6 `, stdout)
+	require.Regexp(t, `fast_lane +3 `, stdout)
+
+	code, _, stderr := s.execute("pause", "manual")
+	require.Equal(t, exitFailure, code)
+	require.Equal(t, "phxworker: there is no slot group \"manual\"; the groups are fast_lane, manual>*\n", stderr)
+	code, _, stderr = s.execute("cancel", "none")
+	require.Equal(t, exitFailure, code)
+	require.Equal(t, "phxworker: no such run is under way in this worker\n", stderr)
+}
+
+func TestDrainWaitsForTheEndOfAWorker(t *testing.T) {
+	s := serveWorker(t)
+	code, stdout, stderr := s.execute("drain", "--wait")
+	require.Equal(t, exitOK, code, stderr)
+	require.Equal(t, "draining: no more claims, runs under way: 0\nthe worker has ended\n", stdout)
+	code, _, stderr = s.execute("status")
+	require.Equal(t, exitFailure, code)
+	require.Contains(t, stderr, "no worker answers at "+s.address+": ")
+	require.Equal(t, exitOK, s.stop(), "the worker ended in good order")
+}
+
+func TestATokenIsAskedForAndTaken(t *testing.T) {
+	s := serveWorker(t, "--http-token", "open-sesame")
+	code, _, stderr := s.execute("pause")
+	require.Equal(t, exitFailure, code)
+	require.Equal(t, "phxworker: "+s.address+": this worker asks for a token: set WORKER_HTTP_TOKEN or --http-token\n", stderr)
+	code, _, stderr = s.execute("pause", "--http-token", "guess")
+	require.Equal(t, exitFailure, code)
+	require.Equal(t, "phxworker: "+s.address+" does not take the token: give what the worker has as --http-token, with --http-token or WORKER_HTTP_TOKEN\n", stderr)
+	code, _, _ = s.execute("status")
+	require.Equal(t, exitOK, code, "to read needs none")
+	code, _, stderr = s.execute("pause", "--http-token", "open-sesame")
+	require.Equal(t, exitOK, code, stderr)
+	code, _, stderr = execute(t.Context(), map[string]string{"WORKER_HTTP_URL": s.address, "WORKER_HTTP_TOKEN": "open-sesame"}, "resume")
+	require.Equal(t, exitOK, code, stderr)
+}
+
+func TestTheNumbersOfAWorkerAreServed(t *testing.T) {
+	s := serveWorker(t, "--engine", "js")
+	response, err := http.Get(s.address + "/metrics")
+	require.NoError(t, err)
+	defer http.DefaultClient.CloseIdleConnections()
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `phxworker_slots{group="manual>*"} 5`)
+	require.Contains(t, string(text), "phxworker_engine_processes 0")
+}
+
+func TestAWorkerWithoutALoopIsAskedOverHTTP(t *testing.T) {
+	s := serveWorker(t, "--no-loop")
+	enqueue(t, s.upstream, "r", "fn(s => s)")
+	response, err := http.Post(s.address+"/claim", "", nil)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	require.Equal(t, "success", wait(t, s.upstream, "r").Reason)
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func TestATakenPortIsToldBeforeAnythingIsClaimed(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	_, port, err := net.SplitHostPort(taken.Addr().String())
+	require.NoError(t, err)
+	upstream := startServer(t, "")
+	code, _, stderr := execute(t.Context(), nil, "-l", upstream.URL(), "-s", secret, "--host", "127.0.0.1", "--port", port)
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "phxworker: --port "+port+" is taken on this machine: give another, 0 for any free one, or off\n", stderr)
+	require.Empty(t, upstream.Transcript())
+}
+
+func TestAWorkerWithoutHTTPServesNothing(t *testing.T) {
+	upstream := startServer(t, "")
+	stderr, stop := start(t, map[string]string{"WORKER_PORT": "off"}, "-l", upstream.URL(), "-s", secret)
+	stderr.await(t, "joined the queue")
+	require.Equal(t, exitOK, stop())
+	for len(stderr.lines) > 0 {
+		require.NotContains(t, <-stderr.lines, "serving")
+	}
+}
+
+func TestControlsThatSayNothingClear(t *testing.T) {
+	tests := []struct {
+		name string
+		env  map[string]string
+		args []string
+		want string
+	}{
+		{"status of something", nil, []string{"status", "now"}, `unknown command or argument "now"; see phxworker --help`},
+		{"two groups", nil, []string{"pause", "a", "b"}, "one group at most, or none for all; see phxworker pause --help"},
+		{"no run", nil, []string{"cancel"}, "give one run id, as in phxworker cancel RUN"},
+		{"two runs", nil, []string{"cancel", "a", "b"}, "give one run id, as in phxworker cancel RUN"},
+		{"no slots", nil, []string{"slots"}, `give the groups, as in phxworker slots "manual>*:6"`},
+		{"malformed slots", nil, []string{"slots", "manual"}, `slot group "manual": the number of slots is missing; write it after a colon, with no space before it: "manual:1"`},
+		{"unknown option", nil, []string{"drain", "--now"}, "unknown option --now; see phxworker drain --help"},
+		{"no URL", nil, []string{"status", "--url", "localhost:2222"}, "--url is not the address of a worker: write it like http://127.0.0.1:2222"},
+		{"no URL in the environment", map[string]string{"WORKER_HTTP_URL": "x"}, []string{"status"}, "WORKER_HTTP_URL is not the address of a worker: write it like http://127.0.0.1:2222"},
+		{"a port that the system chooses", map[string]string{"WORKER_PORT": "0"}, []string{"status"}, `WORKER_PORT is "0", which does not tell where the worker is: its log does, if it serves HTTP at all; give that address with --url`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			requireUsageError(t, tt.want, tt.env, tt.args...)
+		})
+	}
+}
+
+func TestWhereTheWorkerIs(t *testing.T) {
+	tests := []struct {
+		name string
+		env  map[string]string
+		told string
+		want string
+	}{
+		{"by default", nil, "", "http://127.0.0.1:2222"},
+		{"told", map[string]string{"WORKER_HTTP_URL": "http://a:1"}, "http://b:2", "http://b:2"},
+		{"in the environment", map[string]string{"WORKER_HTTP_URL": "http://a:1", "WORKER_PORT": "3"}, "", "http://a:1"},
+		{"the port of the worker", map[string]string{"WORKER_PORT": "3000"}, "", "http://127.0.0.1:3000"},
+		{"the host of the worker", map[string]string{"WORKER_HOST": "::1"}, "", "http://[::1]:2222"},
+		{"every address of the machine", map[string]string{"WORKER_HOST": "0.0.0.0"}, "", "http://127.0.0.1:2222"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := &program{getenv: func(name string) string { return tt.env[name] }}
+			u, err := p.workerURL(tt.told)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, u.String())
+		})
+	}
+}
+
+// What answers may be anything, and must not steer the terminal, get the token or
+// be taken for a worker.
+func TestWhatIsNoWorkerIsNotTakenForOne(t *testing.T) {
+	var asked []string
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked = append(asked, r.URL.Path) }))
+	defer elsewhere.Close()
+	tests := []struct {
+		name   string
+		answer http.HandlerFunc
+		want   string
+	}{
+		{"a page", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, "is not a phxworker (it answered 200); give the address of one with --url\n"},
+		{"other JSON", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{}`)) }, "is not a phxworker (it answered 200)"},
+		{"an error", http.NotFound, "is not a phxworker (it answered 404)"},
+		{"a redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) }, "is not a phxworker (it answered 302)"},
+		{"an error of its own", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"error":"no such page"}`))
+		}, "is not a phxworker (it answered 404)"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			server := httptest.NewServer(tt.answer)
+			defer server.Close()
+			code, stdout, stderr := execute(t.Context(), nil, "status", "--url", server.URL)
+			require.Equal(t, exitFailure, code)
+			require.Empty(t, stdout)
+			require.Contains(t, stderr, tt.want)
+		})
+	}
+	require.Empty(t, asked)
+}
+
+func TestARefusalDoesNotSteerTheTerminal(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusTeapot)
+		_, _ = w.Write([]byte(`{"error":"\u001b[2Jgone"}`))
+	}))
+	defer server.Close()
+	code, _, stderr := execute(t.Context(), nil, "pause", "--url", server.URL)
+	require.Equal(t, exitFailure, code)
+	require.Equal(t, "phxworker: \uFFFD[2Jgone\n", stderr)
+}
+
+// Guards against a run that reads as a success and that the server knows nothing of,
+// and against "in all:" with nothing behind it.
+func TestHowRunsEndedInATerminal(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, writeStatus(&out, &web.Status{
+		Groups: []web.Group{{Name: "manual>*", Slots: 3, Claimed: 1, Open: 2, Paused: true, OnRequest: true}},
+		Results: []web.Result{
+			{ID: "one", Reason: "success", Undelivered: true, Settled: "undelivered"},
+			{ID: "two", Settled: "given back"},
+			{ID: "three", Settled: "another worker's"},
+			{ID: "four", Reason: "fail", ErrorType: "JobError", Settled: "processed"},
+		},
+		Ended: map[string]int{"success": 1, "fail": 1}, GivenBack: 1, Undelivered: 1,
+	}))
+	for _, want := range []string{`one +success, server not told `, `two +given back `, `three +another worker's `, `four +fail JobError `} {
+		require.Regexp(t, want, out.String())
+	}
+	require.Contains(t, out.String(), "in all: 1 fail, 1 success, 1 given back, server not told of 1\n")
+	require.Regexp(t, `SLOTS +RUNNING +ASKING +OPEN`, out.String())
+	require.Regexp(t, `manual>\* +3 +0 +0 +3 +0 +0 +claims on request`, out.String(), "nobody is asked while there is no connection")
+
+	out.Reset()
+	require.NoError(t, writeStatus(&out, &web.Status{Results: []web.Result{{ID: "two", Settled: "another worker's"}}}))
+	require.NotContains(t, out.String(), "in all")
+}
+
+func TestAStatusThatIsNotReadyIsShownAndFails(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(web.Status{
+			Phase: "running", Summary: "Not connected yet, 7 attempts failed.", NotReady: "the queue was not joined in the 20 s since the start",
+			Connection: web.Connection{Error: "connection refused"},
+			Runs:       []web.Run{{ID: strings.Repeat("long-", 40), Group: "manual>*", Phase: "executing", Job: "\x1b[31m"}},
+		})
+	}))
+	defer server.Close()
+	code, stdout, stderr := execute(t.Context(), nil, "status", "--url", server.URL)
+	require.Equal(t, exitFailure, code)
+	require.Equal(t, "phxworker: not ready: the queue was not joined in the 20 s since the start\n", stderr)
+	require.Contains(t, stdout, "Not connected yet, 7 attempts failed.\nconnection refused\n")
+	require.Contains(t, stdout, "long-long-…  manual>*  0 s\n")
+	require.NotContains(t, stdout, "\x1b")
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/phxworker/phxworker/cmd/phxworker/options"
+	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/command"
+	"github.com/phxworker/phxworker/runner/js"
+	"github.com/phxworker/phxworker/runner/openfn"
+)
+
+// maxSpares bounds the processes that are kept ready: each takes some 50 MB.
+const maxSpares = 4
+
+// engine is what executes the runs, and what else a program wants of it.
+type engine struct {
+	runs      runner.Engine
+	processes func() int // how many it has; nil if it never has any
+	end       func() error
+}
+
+// newEngine makes the engine that the options ask for.
+func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log *slog.Logger) (engine, error) {
+	embedded := js.New(js.Config{StatePropsToRemove: o.StateProps, Logger: log})
+	spares := min(runtime.NumCPU(), maxSpares)
+	switch o.Name {
+	case "js":
+		return engine{runs: embedded, end: func() error { return nil }}, nil
+	case "command":
+		return newCommand(ctx, o, command.Config{Args: o.Command, Spares: spares, Runs: o.Reuse, Logger: log})
+	}
+	dir, err := repoDir(o.RepoDir)
+	if err != nil {
+		return engine{}, err
+	}
+	node, err := openfn.New(openfn.Config{
+		RepoDir: dir, MonorepoDir: o.MonorepoDir,
+		MemoryMB: limits.MemoryMB, Spares: spares, Reuse: o.Reuse,
+		StatePropsToRemove: o.StateProps,
+		CollectionsURL:     o.CollectionsURL, CollectionsVersion: o.CollectionsVersion,
+		Logger: log,
+	})
+	if err != nil {
+		return engine{}, err
+	}
+	_, err = exec.LookPath("node")
+	switch {
+	case err != nil && o.Name == "openfn":
+		return engine{}, &usageError{"--engine openfn needs Node 20 or later, and there is none in PATH: install it, or use --engine js"}
+	case err != nil:
+		log.Warn("there is no Node in PATH; runs that need the OpenFn engine end as an exception", "engine", o.Name)
+	case o.Name == "openfn":
+		return engine{runs: node, processes: node.Processes, end: node.Close}, nil
+	}
+	return engine{runs: runner.Either(embedded, node), processes: node.Processes, end: node.Close}, nil
+}
+
+// newCommand makes an engine of a program, and sees whether it answers: a worker
+// whose engine does not would take runs only to lose them.
+func newCommand(ctx context.Context, o options.Engine, cfg command.Config) (engine, error) {
+	program, err := command.New(cfg)
+	if err == nil {
+		err = check(ctx, program, o)
+		if err != nil {
+			err = errors.Join(err, program.Close())
+		}
+	}
+	if ctx.Err() != nil {
+		return engine{}, context.Cause(ctx)
+	}
+	if err != nil {
+		return engine{}, &usageError{fmt.Sprintf("--engine %q: %v", o.String(), err)}
+	}
+	return engine{runs: program, processes: program.Processes, end: program.Close}, nil
+}
+
+// betweenChecks is how long a program that does not answer is left alone.
+const betweenChecks = 200 * time.Millisecond
+
+// check waits until the engine answers, as long and as often as the options say.
+func check(ctx context.Context, program *command.Engine, o options.Engine) error {
+	slow := fmt.Errorf("it has not answered in %v, %d times: see that it sends its first message when it starts, or set --engine-validation-timeout-ms", o.CheckTimeout, 1+o.CheckRetries)
+	tries := backoff.WithMaxRetries(backoff.NewConstantBackOff(betweenChecks), uint64(o.CheckRetries)) //nolint:gosec // not negative
+	return backoff.Retry(func() error {
+		try, cancel := context.WithTimeoutCause(ctx, o.CheckTimeout, slow)
+		defer cancel()
+		return program.Check(try)
+	}, backoff.WithContext(tries, ctx))
+}
+
+// repoDir is where adaptors are installed unless the options say otherwise.
+func repoDir(set string) (string, error) {
+	if info, err := os.Stat(set); set != "" && (errors.Is(err, syscall.ENOTDIR) || err == nil && !info.IsDir()) {
+		return "", &usageError{fmt.Sprintf("--repo-dir %q is not a folder: name one that is there or can be made", set)}
+	}
+	if set != "" {
+		return filepath.Abs(set)
+	}
+	dir, err := options.DefaultRepoDir()
+	if err != nil {
+		return "", &usageError{"there is no folder for adaptors: set --repo-dir or WORKER_REPO_DIR"}
+	}
+	return dir, nil
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/internal/runtest"
+	"github.com/phxworker/phxworker/mockserver"
+)
+
+// engineOf returns the engine that run:start named.
+func engineOf(t *testing.T, server *mockserver.Server, id string) string {
+	t.Helper()
+	record, _ := server.Inspect(id)
+	for _, e := range record.Events {
+		var p struct{ Versions struct{ Engine string } }
+		if e.Event == "run:start" {
+			require.NoError(t, json.Unmarshal(e.Payload, &p))
+			return p.Versions.Engine
+		}
+	}
+	return ""
+}
+
+// A job that needs an adaptor from npm goes to Node, and any other does not; the
+// adaptor does what it is for.
+func TestAutoTakesTheEngineThatARunNeeds(t *testing.T) {
+	runtest.Need(t, "node", "npm")
+	var asked string
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.Method + " " + r.URL.Path
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"patients":3}`))
+	}))
+	t.Cleanup(web.Close)
+	server := startServer(t, "")
+	stderr, stop := start(t, nil, "-l", server.URL(), "-s", secret, "--repo-dir", t.TempDir())
+	stderr.await(t, "joined the queue")
+
+	enqueue(t, server, "plain", "fn(s => ({ ...s, data: 1 }))")
+	require.Equal(t, "success", wait(t, server, "plain").Reason)
+	require.Equal(t, "js", engineOf(t, server, "plain"))
+
+	plan := `{"id":"http","jobs":[{"id":"a","adaptor":"@openfn/language-http@7.2.10","body":"post('` + web.URL + `/count', { body: { of: 'patients' } })"}]}`
+	require.NoError(t, server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)}))
+	require.Eventually(t, func() bool { record, _ := server.Inspect("http"); return record.State.Final() }, 3*time.Minute, 10*time.Millisecond)
+	record, _ := server.Inspect("http")
+	require.Equal(t, "success", record.Reason, record.ErrorMessage)
+	require.Equal(t, "POST /count", asked)
+	var state struct{ Data struct{ Patients int } }
+	require.NoError(t, json.Unmarshal(record.FinalState, &state))
+	require.Equal(t, 3, state.Data.Patients)
+	require.Equal(t, "openfn", engineOf(t, server, "http"))
+	require.Equal(t, exitOK, stop())
+}
+
+// Without Node, the worker says so as it starts, and a run that needs it ends
+// with a sentence.
+func TestWithoutNode(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	server := startServer(t, "")
+	stderr, stop := start(t, nil, "-l", server.URL(), "-s", secret, "--repo-dir", t.TempDir())
+	stderr.await(t, "there is no Node in PATH")
+	stderr.await(t, "joined the queue")
+	plan := `{"id":"http","jobs":[{"id":"a","adaptor":"@openfn/language-http@7.2.10","body":"get('/')"}]}`
+	require.NoError(t, server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)}))
+	result := wait(t, server, "http")
+	require.Equal(t, "exception", result.Reason)
+	require.Contains(t, result.ErrorMessage, "install Node.js")
+	require.Equal(t, exitOK, stop())
+}
+
+// Any program that speaks the protocol is an engine.
+func TestACommandIsAnEngine(t *testing.T) {
+	runtest.Need(t, "python3")
+	script, err := filepath.Abs("../../examples/engine/engine.py")
+	require.NoError(t, err)
+	server := startServer(t, "")
+	stderr, stop := start(t, nil, "-l", server.URL(), "-s", secret, "--engine", "python3 '"+script+"'")
+	stderr.await(t, "joined the queue")
+	plan := `{"id":"python","jobs":[{"id":"a","body":"{'data': 40 + 2}"}]}`
+	require.NoError(t, server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)}))
+	require.JSONEq(t, `{"data":42}`, string(wait(t, server, "python").FinalState))
+	require.Equal(t, exitOK, stop())
+}
+
+// A worker whose engine cannot work must not take runs only to lose them.
+func TestAnEngineThatIsNotThereIsToldAtTheStart(t *testing.T) {
+	code, _, stderr := execute(t.Context(), nil, "-l", "mock", "--engine", "openfn", "--repo-dir", "engine_test.go")
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "phxworker: --repo-dir \"engine_test.go\" is not a folder: name one that is there or can be made\n", stderr)
+
+	code, _, stderr = execute(t.Context(), nil, "-l", "mock", "--engine", "false")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, `phxworker: --engine "false": The engine could not be started`)
+
+	t.Setenv("PATH", t.TempDir())
+	code, _, stderr = execute(t.Context(), nil, "-l", "mock", "--engine", "openfn", "--repo-dir", t.TempDir())
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "phxworker: --engine openfn needs Node 20 or later, and there is none in PATH: install it, or use --engine js\n", stderr)
+}
+
+// script writes a program that keeps its count of starts in a file.
+func script(t *testing.T, body string) (path, starts string) {
+	t.Helper()
+	dir := t.TempDir()
+	path, starts = filepath.Join(dir, "engine"), filepath.Join(dir, "starts")
+	text := "#!/bin/sh\necho started >> '" + starts + "'\n" + body + "\n"
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o755))
+	return path, starts
+}
+
+func count(t *testing.T, starts string) int {
+	t.Helper()
+	text, err := os.ReadFile(starts)
+	require.NoError(t, err)
+	return strings.Count(string(text), "started")
+}
+
+func TestACommandIsAskedAsLongAndAsOftenAsTheOptionsSay(t *testing.T) {
+	t.Run("it never answers", func(t *testing.T) {
+		path, _ := script(t, "exec sleep 1000")
+		code, _, stderr := execute(t.Context(), nil, "-l", "mock", "--engine", path+" hidden-argument",
+			"--engine-validation-timeout-ms", "50", "--engine-validation-retries", "1")
+		require.Equal(t, exitUsage, code)
+		require.Contains(t, stderr, "it has not answered in 50ms, 2 times: see that it sends its first message when it starts, or set --engine-validation-timeout-ms")
+	})
+	t.Run("no retries", func(t *testing.T) {
+		path, starts := script(t, "exit 1")
+		code, _, _ := execute(t.Context(), nil, "-l", "mock", "--engine", path, "--engine-validation-retries", "0")
+		require.Equal(t, exitUsage, code)
+		require.Equal(t, 1, count(t, starts))
+	})
+	t.Run("the third time", func(t *testing.T) {
+		path, starts := script(t, `[ "$(wc -l < "$(dirname "$0")/starts")" -lt 3 ] && exit 1
+echo '{"type":"ready"}'; cat > /dev/null`)
+		server := startServer(t, "")
+		stderr, stop := start(t, nil, "-l", server.URL(), "-s", secret, "--engine", path+" hidden-argument", "--log-format", "text")
+		line := stderr.await(t, "msg=starting")
+		require.Contains(t, line, "engine=engine")
+		require.NotContains(t, line, "hidden-argument")
+		require.Equal(t, exitOK, stop())
+		require.GreaterOrEqual(t, count(t, starts), 3)
+	})
+}

@@ -1,0 +1,48 @@
+package metrics
+
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/runner"
+)
+
+// settlements are the names of what becomes of runs in the server's queue.
+var settlements = map[phxworker.Settlement]string{
+	runner.Processed: "processed", runner.Cancelled: "cancelled", runner.Discarded: "discarded", runner.Poisonous: "poisonous",
+	runner.Requeued: "requeued", runner.Postponed: "postponed", runner.Returned: "returned", runner.LeaseLost: "lease_lost",
+	runner.Undelivered: "undelivered", runner.Unsettled: "unsettled",
+}
+
+// extensions is about what goes beyond Lightning's protocol.
+var extensions = []family{
+	{
+		name: "phxworker_runs_settled_total", help: "Claimed runs that are over for this worker, by what became of them in the server's queue.",
+		kind: prometheus.CounterValue, labels: []string{"settlement"},
+		read: func(now *snapshot, out *series) {
+			for settlement, name := range settlements {
+				out.number(float64(now.Delivery.Settled[settlement]), name)
+			}
+		},
+	},
+	counter("phxworker_leases_renewed_total", "Leases of runs that the server has renewed.", func(now *snapshot) float64 {
+		return float64(now.Delivery.Renewed)
+	}),
+	counter("phxworker_unknown_pushes_total", "Pushes of the server that mean nothing to the worker, or were not agreed on.", func(now *snapshot) float64 {
+		return float64(now.Delivery.Unknown + now.Queue.Unknown)
+	}),
+	{
+		name: "phxworker_extension_off", help: "1 when the extension was switched off because a topic crashed over it, else 0.",
+		kind: prometheus.GaugeValue, labels: []string{"extension"},
+		read: func(now *snapshot, out *series) {
+			for _, name := range phxworker.KnownExtensions() {
+				out.number(bit(slices.Contains(now.ExtensionsOff, name)), name)
+			}
+		},
+	},
+	groupCounter("phxworker_claims_exhausted_total", "Claims that brought nothing but runs which come back again and again.", func(g *phxworker.GroupStats) uint64 { return g.Claims.Exhausted }),
+	groupCounter("phxworker_runs_prefetched_total", "Runs that were claimed ahead of a slot.", func(g *phxworker.GroupStats) uint64 { return g.Claims.Prefetched }),
+	groupCounter("phxworker_runs_prefetch_returned_total", "Runs that were claimed ahead, waited too long and were given back.", func(g *phxworker.GroupStats) uint64 { return g.Claims.Returned }),
+}

@@ -1,0 +1,103 @@
+package options
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-shellwords"
+)
+
+// Engine is what the options say of the engine.
+type Engine struct {
+	Name                 string   // "auto", "js", "openfn" or "command"
+	Command              []string // program and arguments, of a command
+	Reuse                int      // how many runs a process executes
+	RepoDir, MonorepoDir string
+	// StateProps are what is taken out of a step's state.
+	StateProps                         []string
+	CollectionsURL, CollectionsVersion string
+	// CheckTimeout is how long a command may take to answer when the worker
+	// starts, and CheckRetries how often to ask again.
+	CheckTimeout time.Duration
+	CheckRetries int
+}
+
+// String names the engine for the log: without the arguments of a command, which
+// may hold secrets.
+func (e Engine) String() string {
+	if e.Name == command {
+		return filepath.Base(e.Command[0])
+	}
+	return e.Name
+}
+
+// DefaultRepoDir returns the folder of adaptors of a worker whose options name none.
+// The error is that the user has no cache folder.
+func DefaultRepoDir() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(cache, "phxworker", "adaptors"), nil
+}
+
+// repoKey is the option that names the folder of adaptors.
+const repoKey = "repo-dir"
+
+// command is the name of an engine that is a program.
+const command = "command"
+
+// adaptors returns names of adaptors.
+func (r *reader) adaptors(key string) []string {
+	v, _ := r.take(key)
+	names := r.list(key)
+	for _, name := range names {
+		if !strings.HasPrefix(name, "@openfn/") {
+			r.failf("%s: %q is no adaptor: their names begin with @openfn/, as in @openfn/language-http", v.from, name)
+		}
+	}
+	return names
+}
+
+func (r *reader) engine() Engine {
+	e := Engine{
+		Reuse: r.whole("engine-reuse", 1), RepoDir: r.text(repoKey), MonorepoDir: r.folder("monorepo-dir"),
+		StateProps:     r.list("state-props-to-remove"),
+		CollectionsURL: r.webURL("collections-url"), CollectionsVersion: r.text("collections-version"),
+		CheckTimeout: r.milliseconds("engine-validation-timeout-ms"), CheckRetries: r.whole("engine-validation-retries", 0),
+	}
+	mock := r.toggle("mock")
+	r.take("engine")
+	chosen := r.chosenEngine()
+	switch {
+	case mock && chosen.text != "js":
+		r.failf("%s %q and --mock exclude each other: --mock is --engine js", chosen.from, chosen.text)
+	case slices.Contains([]string{"auto", "js", "openfn"}, chosen.text):
+		e.Name = chosen.text
+	default:
+		e.Name = command
+		e.Command, _ = shellwords.Parse(chosen.text)
+		if len(e.Command) == 0 || !isProgram(e.Command[0]) {
+			r.failf("%s %q is not known: write auto, js, openfn, or a command whose program is there", chosen.from, chosen.text)
+		}
+	}
+	return e
+}
+
+// chosenEngine returns the engine's option, or what takes its place.
+func (v *Values) chosenEngine() value {
+	chosen := v.byKey["engine"]
+	if mock := v.byKey["mock"]; mock.text == "true" && chosen.rank == byDefault {
+		return value{text: "js", rank: mock.rank, place: mock.place, from: mock.from}
+	}
+	return chosen
+}
+
+func isProgram(name string) bool {
+	_, err := exec.LookPath(name)
+	return err == nil
+}

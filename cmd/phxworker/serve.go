@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net"
+
+	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/cmd/phxworker/build"
+	"github.com/phxworker/phxworker/cmd/phxworker/metrics"
+	"github.com/phxworker/phxworker/cmd/phxworker/options"
+	"github.com/phxworker/phxworker/cmd/phxworker/web"
+)
+
+// listen opens the listener for HTTP, nil if none is wanted. It comes before
+// anything is claimed: a worker that cannot be watched is not what was asked for.
+func listen(ctx context.Context, http options.HTTP) (net.Listener, error) {
+	if http.Port == "off" {
+		return nil, nil
+	}
+	listener, err := web.Listen(ctx, http.Host, http.Port)
+	if err != nil {
+		return nil, &usageError{err.Error()}
+	}
+	return listener, nil
+}
+
+// serve answers HTTP requests about the worker until stop is called, which waits
+// for the end of those under way. Without a listener it does nothing.
+func (p *program) serve(listener net.Listener, worker *phxworker.Worker, executor engine, settings *options.Settings, log *slog.Logger) (stop func()) {
+	if listener == nil {
+		return func() {}
+	}
+	info, loopback := build.Read(), web.IsLoopback(listener.Addr())
+	numbers := metrics.New(metrics.Config{Stats: worker.Stats, Processes: executor.processes, Build: info})
+	server := web.New(web.Config{
+		Worker: worker, Metrics: metrics.Handler(numbers, log), Token: settings.HTTP.Token, Loopback: loopback, Manual: settings.Worker.Manual, Aborted: p.abort.Done(),
+		Upstream: loggable(settings.Worker.URL), Version: info.Version, Commit: info.Commit, Logger: log,
+	})
+	log.Info("serving", "address", "http://"+listener.Addr().String(), "controls", settings.HTTP.Token != "" || loopback)
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := server.Serve(ctx, listener); err != nil {
+			log.Error("HTTP is no longer served; the worker goes on", "error", err)
+		}
+	}()
+	return func() {
+		cancel()
+		<-served
+	}
+}

@@ -1,0 +1,163 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"image/color"
+	"image/png"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/runner"
+)
+
+// patient is for what should take moments, and a browser some seconds.
+const patient = 60 * time.Second
+
+// holding is an engine that holds runs named busy… in their first job, and ends all
+// others at once, those with an error in their name with one.
+type holding struct{}
+
+func (holding) Execute(ctx context.Context, run *runner.Run) (runner.Result, error) {
+	step := run.StartStep(run.Plan.Jobs[0].ID, nil)
+	if strings.HasPrefix(run.ID, "busy") {
+		<-ctx.Done()
+		return runner.Result{}, context.Cause(ctx)
+	}
+	result := runner.StepResult{Reason: runner.Success, State: json.RawMessage(`{}`), Leaf: true}
+	for _, bad := range []runner.Reason{runner.Fail, runner.Crash, runner.Kill} {
+		if strings.Contains(run.ID, string(bad)) {
+			result.Reason, result.ErrorType = bad, "RuntimeError"
+		}
+	}
+	step.Complete(result)
+	return runner.Result{State: json.RawMessage(`{}`)}, nil
+}
+
+// liveWorker returns the address of the status page of a worker that has executed
+// some runs and has others under way.
+func liveWorker(t *testing.T) string {
+	t.Helper()
+	upstream, err := mockserver.Start(mockserver.Config{WakeDebounce: -1, OpaqueTokens: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = upstream.Close() })
+	worker, err := phxworker.New(phxworker.Config{
+		URL: upstream.URL(), Secret: upstream.Secret(), Engine: holding{}, Groups: "fast_lane:1 manual>*:6", Name: "browser-test",
+	})
+	require.NoError(t, err)
+	events := worker.Subscribe(1000)
+	ctx, cancel := context.WithTimeout(t.Context(), patient)
+	ended := make(chan error, 1)
+	go func() { ended <- worker.Run(ctx) }()
+	listener, err := Listen(ctx, "127.0.0.1", "0")
+	require.NoError(t, err)
+	server := New(Config{Worker: worker, Loopback: true, Upstream: upstream.URL(), Version: "v1.2.3", Commit: "abcdef0"})
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx, listener) }()
+	t.Cleanup(func() {
+		worker.Abort()
+		<-ended
+		cancel()
+		require.NoError(t, <-served)
+	})
+
+	await := func(kind phxworker.EventKind, id string) {
+		t.Helper()
+		for event := range events.Events() {
+			if event.Kind == kind && event.RunID == id {
+				return
+			}
+		}
+		require.FailNow(t, "the worker ended before", "%s of %s", kind, id)
+	}
+	enqueue := func(id string) {
+		t.Helper()
+		plan := fmt.Sprintf(`{"id":%q,"jobs":[{"id":"load-patients","body":"fn(s => s)"}]}`, id)
+		require.NoError(t, upstream.Enqueue(mockserver.Run{Plan: json.RawMessage(plan), Queue: "manual"}))
+	}
+	for _, id := range []string{"3b8e6f0a-success-1", "9d2c41f7-fail-2", "55a0c8e2-crash-3", "7e9b03d4-success-4", "c1f6a2b8-kill-5"} {
+		enqueue(id)
+		await(phxworker.EventCompleted, id)
+	}
+	for _, id := range []string{"busy1a6e-8a43-4f0d-9d6e-2b1c7a5e9f01", "busy-<script>alert(1)</script>"} {
+		enqueue(id)
+		await(phxworker.EventStarted, id)
+	}
+	return "http://" + listener.Addr().String() + "/"
+}
+
+// browse runs a browser with the arguments until it has done what they say.
+func browse(t *testing.T, args ...string) (stdout, stderr string) {
+	t.Helper()
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip(`no chromium in PATH: the status page is not looked at in a browser; with Debian, "apt-get install chromium"`)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patient)
+	defer cancel()
+	browser := exec.CommandContext(ctx, chromium, append([]string{
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+		"--disable-component-update", "--disable-sync", "--hide-scrollbars", "--user-data-dir=" + t.TempDir(),
+		"--enable-logging=stderr", "--virtual-time-budget=5000", // of the page's clock, in which it refreshes itself
+	}, args...)...)
+	var out, errs bytes.Buffer
+	browser.Stdout, browser.Stderr, browser.WaitDelay = &out, &errs, time.Second
+	require.NoError(t, browser.Run(), errs.String())
+	return out.String(), errs.String()
+}
+
+func TestThePageInABrowser(t *testing.T) {
+	page := liveWorker(t)
+	document, log := browse(t, "--dump-dom", page)
+	for _, want := range []string{
+		`data-live="yes"`, "Up, on the queue for", "manual&gt;*", "busy1a6e-8a43-4f0d-9d6e-2b1c7a5e9f01", "job load-patients",
+		"busy-&lt;script&gt;alert(1)&lt;/script&gt;", "9d2c41f7-fail-2", "crash</span> RuntimeError",
+	} {
+		require.Contains(t, document, want)
+	}
+	require.NotContains(t, document, `class="stale"`)
+	require.NotContains(t, log, "CONSOLE", "the browser complains, about the policy for instance")
+}
+
+func TestThePageLooksLikeSomething(t *testing.T) {
+	page := liveWorker(t)
+	for name, args := range map[string][]string{
+		"light": {"--window-size=1000,1000"},
+		"dark":  {"--window-size=1000,1000", "--blink-settings=preferredColorScheme=0"},
+		"phone": {"--window-size=400,1400"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			picture := filepath.Join(t.TempDir(), name+".png")
+			browse(t, append(args, "--screenshot="+picture, page)...)
+			file, err := os.Open(picture)
+			require.NoError(t, err)
+			defer file.Close()
+			img, err := png.Decode(file)
+			require.NoError(t, err)
+			colors := make(map[color.Color]int)
+			for y := range img.Bounds().Dy() {
+				for x := range img.Bounds().Dx() {
+					colors[img.At(x, y)]++
+				}
+			}
+			require.Greater(t, len(colors), 50, "text, bars and tags have more colors than a blank page")
+			corner := color.GrayModel.Convert(img.At(2, 2)).(color.Gray).Y
+			require.Equal(t, name == "dark", corner < 128, "the ground is dark where that is asked for")
+			if dir := os.Getenv("PHXWORKER_SCREENSHOTS"); dir != "" { // to be looked at
+				data, err := os.ReadFile(picture)
+				require.NoError(t, err)
+				require.NoError(t, os.WriteFile(filepath.Join(dir, name+".png"), data, 0o600))
+			}
+		})
+	}
+}

@@ -1,0 +1,246 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/mockserver/fault"
+)
+
+func TestPauseStopsTheClaimsAndResumeBringsThemBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, phxworker.Config{Groups: "fast_lane:1 manual>*:2"}, onLoopback)
+		a := h.ask("POST", "/pause", "")
+		require.Equal(t, http.StatusOK, a.status)
+		require.Equal(t, 2, strings.Count(a.body, `"paused": true`), a.body)
+		settle(time.Second)
+		before := h.claims()
+		h.enqueue("r")
+		settle(time.Hour)
+		require.Equal(t, before, h.claims(), "a paused worker does not claim")
+		require.Equal(t, "available", h.state("r"))
+		require.True(t, h.status().Ready, "a paused worker is ready")
+		require.Contains(t, h.status().Summary, "paused")
+
+		require.Equal(t, http.StatusOK, h.ask("POST", "/resume?group=fast_lane", "").status)
+		settle(time.Minute)
+		require.Greater(t, h.claims(), before, "the group that was resumed claims")
+		require.Equal(t, "available", h.state("r"), "the other does not")
+
+		a = h.ask("POST", "/resume?group=manual>*", "")
+		require.Equal(t, http.StatusOK, a.status)
+		require.Contains(t, a.body, `"name": "manual>*"`)
+		require.NotContains(t, a.body, "fast_lane")
+		settle(0)
+		require.Equal(t, "started", h.state("r"))
+	})
+}
+
+func TestASlipOfThePenPausesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, phxworker.Config{}, onLoopback)
+		for _, query := range []string{"?grup=manual>*", "?group=", "?group=manual>*&x=1", "?group=a&group=b"} {
+			a := h.ask("POST", "/pause"+query, "")
+			require.Equal(t, http.StatusBadRequest, a.status, query)
+			require.JSONEq(t, `{"error":"write ?group=NAME for one group, or nothing for all"}`, a.body)
+		}
+		a := h.ask("POST", "/pause?group=manual", "")
+		require.Equal(t, http.StatusNotFound, a.status)
+		require.JSONEq(t, `{"error":"there is no slot group \"manual\"; the groups are manual>*"}`, a.body)
+		require.False(t, h.status().Groups[0].Paused)
+	})
+}
+
+func TestDrainEndsTheWorkerOnceItsRunsHave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, phxworker.Config{}, onLoopback)
+		h.enqueue("r")
+		settle(0)
+		a := h.ask("POST", "/drain", "")
+		require.Equal(t, http.StatusAccepted, a.status)
+		require.JSONEq(t, `{"draining":true,"running":1}`, a.body)
+		settle(time.Second)
+		a = h.ask("GET", "/readyz", "")
+		require.Equal(t, http.StatusServiceUnavailable, a.status)
+		require.Equal(t, "draining: the worker claims no more\n", a.body)
+		require.Equal(t, "draining", h.status().Phase)
+		h.release("r")
+		require.NoError(t, <-h.ended)
+		require.Equal(t, "success", h.state("r"))
+		require.Equal(t, "stopped", h.status().Phase)
+		require.Equal(t, http.StatusServiceUnavailable, h.ask("POST", "/drain", "").status)
+		require.Equal(t, http.StatusOK, h.ask("GET", "/livez", "").status)
+	})
+}
+
+func TestTheStatusSaysThatRunsAreCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		aborted := make(chan struct{})
+		h := start(t, phxworker.Config{}, Config{Loopback: true, Aborted: aborted})
+		h.enqueue("r")
+		settle(time.Second)
+		h.ask("POST", "/drain", "")
+		settle(time.Second)
+		require.Equal(t, "Draining: claims no more, waits for 1 run to finish.", h.status().Summary)
+		close(aborted)
+		require.Equal(t, "Stopping: cancels 1 run, and reports that.", h.status().Summary)
+	})
+}
+
+func TestCancelIsReportedToTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, phxworker.Config{}, onLoopback)
+		h.enqueue("one/two", "other")
+		settle(time.Second)
+		a := h.ask("POST", "/runs/one%2Ftwo/cancel", "")
+		require.Equal(t, http.StatusAccepted, a.status)
+		require.JSONEq(t, `{"id":"one/two","cancelling":true}`, a.body)
+		result, err := h.upstream.Wait(t.Context(), "one/two")
+		require.NoError(t, err)
+		require.Equal(t, "cancel", result.Reason)
+		require.Equal(t, "started", h.state("other"))
+		settle(time.Second)
+		a = h.ask("POST", "/runs/one%2Ftwo/cancel", "")
+		require.Equal(t, http.StatusNotFound, a.status)
+		require.JSONEq(t, `{"error":"no such run is under way in this worker"}`, a.body)
+	})
+}
+
+// noticed takes notices, and ends the run with the first one.
+type noticed struct {
+	phxworker.Func
+
+	notices chan string
+}
+
+func (n noticed) Notify(_ context.Context, _ *phxworker.Run, notice json.RawMessage) {
+	n.notices <- string(notice)
+}
+
+func TestANoticeReachesItsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := noticed{notices: make(chan string, 1)}
+		engine.Func = func(context.Context, *phxworker.Run) (any, error) { return <-engine.notices, nil }
+		h := start(t, phxworker.Config{Engine: engine}, onLoopback)
+		h.enqueue("a")
+		settle(time.Second)
+		for body, status := range map[string]int{``: 400, `[1]`: 400, `null`: 400, `{"n":`: 400, `{"text":"` + strings.Repeat("x", 1<<20) + `"}`: 413} {
+			require.Equal(t, status, h.ask("POST", "/runs/a/notify", body).status)
+		}
+		require.Equal(t, http.StatusNotFound, h.ask("POST", "/runs/b/notify", `{}`).status)
+		a := h.ask("POST", "/runs/a/notify", `{"more":1}`)
+		require.Equal(t, http.StatusOK, a.status, a.body)
+		result, err := h.upstream.Wait(t.Context(), "a")
+		require.NoError(t, err)
+		require.JSONEq(t, `{"value":"{\"more\":1}"}`, string(result.FinalState))
+	})
+}
+
+func TestARunWhoseEngineTakesNoNoticesSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, phxworker.Config{}, onLoopback)
+		h.enqueue("a")
+		settle(time.Second)
+		require.Equal(t, http.StatusConflict, h.ask("POST", "/runs/a/notify", `{}`).status)
+	})
+}
+
+func TestMoreSlotsTakeMoreRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, phxworker.Config{Groups: "manual>*:1"}, onLoopback)
+		h.enqueue("a", "b", "c")
+		settle(time.Minute)
+		require.Equal(t, 1, h.upstream.Stats().Started)
+		a := h.ask("PUT", "/groups/manual%3E*", `{"slots":3}`)
+		require.Equal(t, http.StatusOK, a.status)
+		require.Contains(t, a.body, `"slots": 3`)
+		settle(time.Minute)
+		require.Equal(t, 3, h.upstream.Stats().Started)
+	})
+}
+
+func TestResizeRefusesWhatItCannotRead(t *testing.T) {
+	tests := []struct {
+		name, group, body string
+		status            int
+		want              string
+	}{
+		{"no body", "manual%3E*", ``, 400, `the body is not like {"slots":6}: EOF`},
+		{"no JSON", "manual%3E*", `slots=6`, 400, `the body is not like`},
+		{"no slots", "manual%3E*", `{}`, 400, `no "slots": send a body like {"slots":6}`},
+		{"another field", "manual%3E*", `{"slot":6}`, 400, `unknown field "slot"`},
+		{"two values", "manual%3E*", `{"slots":6}{}`, 400, `there is more than one value`},
+		{"a text", "manual%3E*", `{"slots":"6"}`, 400, `slots must be a whole number from 1 up`},
+		{"a fraction", "manual%3E*", `{"slots":1.5}`, 400, `slots must be a whole number from 1 up`},
+		{"no object", "manual%3E*", `[6]`, 400, `the body is not like`},
+		{"none", "manual%3E*", `{"slots":0}`, 400, `a group cannot have 0 slots: give 1 or more`},
+		{"negative", "manual%3E*", `{"slots":-1}`, 400, `a group cannot have -1 slots: give 1 or more`},
+		{"far too many", "manual%3E*", `{"slots":1000001}`, 400, `give 1000000 at most`},
+		{"unknown group", "manual", `{"slots":6}`, 404, `there is no slot group "manual"; the groups are manual>*`},
+		{"too large", "manual%3E*", `{"slots":` + strings.Repeat(" ", maxBody) + `6}`, 413, `the body is over 4096 bytes`},
+	}
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, phxworker.Config{}, onLoopback)
+		for _, tt := range tests {
+			a := h.ask("PUT", "/groups/"+tt.group, tt.body)
+			require.Equal(t, tt.status, a.status, tt.name)
+			require.Contains(t, strings.ReplaceAll(a.body, `\"`, `"`), tt.want, tt.name)
+		}
+		require.Equal(t, 5, h.status().Groups[0].Slots)
+	})
+}
+
+func TestAWorkerWithoutALoopClaimsWhenItIsAskedTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, phxworker.Config{Manual: true}, Config{}) // neither a token nor on loopback
+		h.enqueue("r")
+		settle(time.Hour)
+		require.Zero(t, h.claims())
+		require.Equal(t, Good, h.status().Health)
+		require.Contains(t, h.status().Summary, "--no-loop")
+
+		a := h.ask("POST", "/claim", "")
+		require.Equal(t, http.StatusOK, a.status)
+		require.Equal(t, "complete", a.body)
+		settle(0)
+		require.Equal(t, "started", h.state("r"))
+
+		a = h.ask("POST", "/claim", "")
+		require.Equal(t, http.StatusNoContent, a.status)
+		require.Empty(t, a.body)
+		require.Equal(t, 2, h.claims())
+		require.Equal(t, http.StatusForbidden, h.ask("POST", "/drain", "").status, "nothing else is open")
+	})
+}
+
+func TestAClaimIsNotWaitedForWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, phxworker.Config{Manual: true}, Config{})
+		_, err := h.upstream.AddFault(fault.Rule{Event: "claim", Action: fault.Delay, Delay: 10 * time.Minute})
+		require.NoError(t, err)
+		begin := time.Now()
+		a := h.ask("POST", "/claim", "")
+		require.Equal(t, http.StatusServiceUnavailable, a.status)
+		require.Contains(t, a.body, "has not answered the claim for 20s")
+		require.Equal(t, claimPatience, time.Since(begin))
+	})
+}
+
+func TestControlsOfAWorkerThatIsNotRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := build(t, phxworker.Config{}, onLoopback)
+		for _, request := range [][2]string{{"POST", "/pause"}, {"POST", "/resume"}, {"POST", "/drain"}, {"PUT", "/groups/manual%3E*"}, {"POST", "/runs/r/cancel"}, {"POST", "/claim"}} {
+			a := h.ask(request[0], request[1], `{"slots":1}`)
+			require.Equal(t, http.StatusServiceUnavailable, a.status, request)
+			require.JSONEq(t, `{"error":"the worker is not running"}`, a.body)
+		}
+	})
+}

@@ -1,0 +1,102 @@
+package web
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/runner"
+)
+
+func TestThePageShowsTheStatusAndLoadsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, phxworker.Config{Groups: "fast_lane:1 manual>*:50"}, Config{Upstream: "wss://lightning.test/worker"})
+		h.enqueue("one", "two")
+		settle(time.Minute)
+		h.release("one")
+		settle(time.Second)
+		a := h.ask("GET", "/", "")
+		require.Equal(t, "text/html; charset=utf-8", a.header.Get("Content-Type"))
+		for _, want := range []string{`<html lang="en">`, "Up, on the queue for", "manual&gt;*", "wss://lightning.test/worker", ">two<", "executing for 1 min 1 s", `class="reason good">success<`, `http-equiv="refresh"`} {
+			require.Contains(t, a.body, want)
+		}
+		policy := a.header.Get("Content-Security-Policy")
+		require.Contains(t, policy, "default-src 'none'")
+		require.NotContains(t, policy, "unsafe")
+		for _, link := range []string{"http://", "https://", "src=", "@import", "url("} {
+			require.NotContains(t, a.body, link)
+		}
+		require.NotContains(t, a.body, "ZgotmplZ", "html/template found something to distrust")
+		require.Less(t, len(a.body), 20_000)
+	})
+}
+
+func TestThePageEscapesWhatTheServerNames(t *testing.T) {
+	const run = `<script>alert("run")</script>`
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, phxworker.Config{}, Config{Upstream: `"><img src=x onerror=alert(1)>`})
+		h.enqueue(run, run+"2")
+		settle(time.Second)
+		require.Equal(t, "started", h.state(run))
+		h.release(run)
+		settle(time.Second)
+		body := h.ask("GET", "/", "").body
+		require.Equal(t, 1, strings.Count(body, "<script>"), "the page's own")
+		require.NotContains(t, body, "<img")
+		require.Equal(t, 2, strings.Count(body, "&lt;script&gt;alert(&#34;run&#34;)&lt;/script&gt;"))
+		a := h.ask("GET", "/status", "")
+		require.Equal(t, "application/json; charset=utf-8", a.header.Get("Content-Type"))
+		require.Equal(t, run, h.status().Results[0].ID)
+	})
+}
+
+func TestFailedDialsAreNotConnectionsLost(t *testing.T) {
+	for want, counts := range map[string]map[string]uint64{
+		"never":                                {"network": 0},
+		"never; could not connect once":        {"dial": 1},
+		"1 closed, 2 network":                  {"closed": 1, "network": 2},
+		"1 network; could not connect 4 times": {"dial": 4, "network": 1},
+	} {
+		require.Equal(t, want, lost(counts))
+	}
+}
+
+func TestThePageSaysWhereRunsEnded(t *testing.T) {
+	var document bytes.Buffer
+	require.NoError(t, newPage().write(&document, Status{
+		Groups: []Group{{Name: "a", Slots: 1, Claimed: 1}, {Name: "b"}, {Name: "c", Slots: 1, Paused: true, OnRequest: true}},
+		Results: []Result{
+			resultOf(phxworker.RunResult{RunID: "one", Reason: runner.Exception, Type: "Requeued", Settled: runner.Requeued, Err: errUnanswered}),
+			resultOf(phxworker.RunResult{RunID: "two", Reason: runner.Success, Settled: runner.LeaseLost, Err: errUnanswered}),
+			resultOf(phxworker.RunResult{RunID: "three", Reason: runner.Success, Settled: runner.Undelivered, Err: errUnanswered}),
+		},
+		GivenBack: 1,
+	}, time.Now()))
+	page := document.String()
+	for _, want := range []string{
+		`>one</th><td><span class="reason">given back</span></td>`, `>two</th><td><span class="reason">another worker&#39;s</span></td>`,
+		`<span class="reason good">success</span> <span class="tag">server not told</span>`, `<span class="count">1 given back</span>`,
+		`has no slots</span>`, `claims on request</span>`, strings.Repeat(`<td class="n">0</td>`, 2) + `<td class="n">1</td>`,
+	} {
+		require.Contains(t, page, want)
+	}
+	require.NotContains(t, page, "exception")
+}
+
+func TestASlotIsACellUnlessThereAreMany(t *testing.T) {
+	kinds := func(b bar) (out []string) {
+		for _, p := range b.Parts {
+			out = append(out, p.Kind)
+		}
+		return out
+	}
+	require.Equal(t, []string{"running", "claimed", "open"}, kinds(barOf(Group{Slots: 3, Running: 1, Claimed: 1, Open: 1}, 40)))
+	require.Equal(t, []string{"running", "running"}, kinds(barOf(Group{Slots: 1, Running: 2}, 2)), "fewer slots than runs, after a resize")
+	require.Equal(t, []string(nil), kinds(barOf(Group{}, 1)))
+	require.Equal(t, []string{"running", "open"}, kinds(barOf(Group{Slots: 500, Running: 400, Open: 100}, 500)))
+}

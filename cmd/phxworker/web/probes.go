@@ -1,0 +1,73 @@
+package web
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/phxworker/phxworker"
+)
+
+// lenience is how long a worker that has lost the queue is still ready: a
+// reconnect takes seconds, and should not be worth an alarm.
+const lenience = time.Minute
+
+func (s *Server) livez(w http.ResponseWriter, _ *http.Request) { probe(w, "") }
+
+func (s *Server) startupz(w http.ResponseWriter, _ *http.Request) {
+	if s.worker.Stats().Phase == phxworker.PhaseNew {
+		probe(w, "the worker has not begun")
+		return
+	}
+	probe(w, "")
+}
+
+func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
+	probe(w, s.notReady(s.worker.Stats(), time.Now()))
+}
+
+// probe answers 200, or 503 with the reason.
+func probe(w http.ResponseWriter, reason string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if reason != "" {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, reason+"\n") // else the client has gone
+		return
+	}
+	_, _ = io.WriteString(w, "ok\n")
+}
+
+// notReady returns why the worker is not ready, empty if it is.
+//
+// A paused worker is ready, and so is one whose slots are all in use: both can do
+// what they are there for, and are not asked to just now. If they were not, a
+// pause would hold up a rollout and ring alarms that are meant for workers that
+// cannot work.
+func (s *Server) notReady(stats phxworker.Stats, now time.Time) string {
+	switch stats.Phase {
+	case phxworker.PhaseNew:
+		return "the worker has not begun"
+	case phxworker.PhaseDraining:
+		return "draining: the worker claims no more"
+	case phxworker.PhaseStopped:
+		return "the worker has stopped"
+	}
+	if stats.Queue.Joined {
+		return ""
+	}
+	away := Seconds(now.Sub(stats.Queue.Since).Seconds())
+	var reason string
+	switch {
+	case stats.Queue.Joins == 0:
+		reason = fmt.Sprintf("the queue was not joined in the %s since the start", away)
+	case away <= Seconds(lenience.Seconds()):
+		return ""
+	default:
+		reason = fmt.Sprintf("the queue was lost %s ago", away)
+	}
+	if err := stats.Socket.Err; err != nil {
+		reason += ": " + err.Error()
+	}
+	return reason
+}

@@ -1,0 +1,110 @@
+package web
+
+import (
+	"fmt"
+	"strings"
+)
+
+// verdict returns how the worker fares, and the sentence for the top of the page.
+func (s *Status) verdict(aborted bool) (health Health, sentence string) {
+	runs := count(len(s.Runs), "run")
+	switch {
+	case s.Phase == "new":
+		return Attention, "Starting."
+	case s.Phase == "draining" && len(s.Runs) == 0:
+		return Attention, "Draining: claims no more, and no run is under way."
+	case s.Phase == "draining" && aborted:
+		return Attention, fmt.Sprintf("Stopping: cancels %s, and reports that.", runs)
+	case s.Phase == "draining":
+		return Attention, fmt.Sprintf("Draining: claims no more, waits for %s to finish.", runs)
+	case s.Phase == "stopped":
+		return Bad, "Stopped."
+	case !s.Queue.Joined:
+		return s.unjoined()
+	}
+	up := fmt.Sprintf("Up, on the queue for %s", s.Queue.ForSeconds)
+	var paused, request, full, claiming []string
+	for _, g := range s.Groups {
+		switch {
+		case g.Slots == 0: // of two groups that are alike, the second after a resize
+		case g.OnRequest:
+			request = append(request, g.Name)
+		case g.Paused:
+			paused = append(paused, g.Name)
+		case g.Open == 0 && g.Claimed == 0:
+			full = append(full, g.Name)
+		default:
+			claiming = append(claiming, g.Name)
+		}
+	}
+	switch {
+	case len(paused)+len(full)+len(claiming) == 0:
+		return Good, up + ", claims when it is asked to (--no-loop)."
+	case len(paused) > 0 && len(request)+len(full)+len(claiming) == 0:
+		return Attention, up + ", but paused: claims nothing until it is resumed."
+	case len(paused) > 0:
+		return Attention, fmt.Sprintf("%s, but %s paused.%s", up, are(paused), busy(full, claiming))
+	case len(claiming) == 0:
+		return Good, up + ", and busy: all slots have runs."
+	case len(full) > 0:
+		return Good, up + "." + busy(full, claiming)
+	}
+	return Good, up + ", claiming."
+}
+
+// unjoined says why the queue is not joined. The runs under way go on meanwhile.
+func (s *Status) unjoined() (health Health, sentence string) {
+	health = Attention
+	if !s.Ready {
+		health = Bad
+	}
+	switch {
+	case s.Connection.State == "connected":
+		sentence = fmt.Sprintf("Connected, but not on the queue for %s", s.Queue.ForSeconds)
+	case s.Connection.Connections > 0:
+		sentence = fmt.Sprintf("Connection lost, not on the queue for %s", s.Queue.ForSeconds)
+	default:
+		sentence = "Not connected yet"
+	}
+	if s.Connection.Attempts > 0 {
+		sentence += "; " + count(s.Connection.Attempts, "attempt") + " failed"
+	}
+	sentence += "."
+	if len(s.Runs) > 0 {
+		sentence += fmt.Sprintf(" Meanwhile %s under way.", areRuns(len(s.Runs)))
+	}
+	return health, sentence
+}
+
+func busy(full, claiming []string) string {
+	var text string
+	if len(full) > 0 {
+		text += " Busy: " + strings.Join(full, ", ") + "."
+	}
+	if len(claiming) > 0 {
+		text += " Claiming: " + strings.Join(claiming, ", ") + "."
+	}
+	return text
+}
+
+func are(names []string) string {
+	if len(names) == 1 {
+		return names[0] + " is"
+	}
+	return strings.Join(names, ", ") + " are"
+}
+
+func areRuns(n int) string {
+	if n == 1 {
+		return "1 run is"
+	}
+	return fmt.Sprintf("%d runs are", n)
+}
+
+// count returns "1 run" or "2 runs".
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

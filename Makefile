@@ -6,10 +6,11 @@ LINT     := $(GO) tool $(TOOLS) golangci-lint
 FUZZTIME ?= 30s
 PACKAGES := ./...
 SOAK     ?= 1000000
+ENDURE   ?= 1h
 
-.PHONY: check fmt lint test race network fuzz soak bench tidy
+.PHONY: check fmt lint test race network modes fuzz soak endure bench tidy deploy release
 
-check: tidy fmt lint test race network
+check: tidy fmt lint test race network modes deploy
 
 fmt: ## Format every Go file.
 	$(LINT) fmt
@@ -21,7 +22,7 @@ test: ## Run the tests.
 	$(GO) test $(PACKAGES)
 
 race: ## Run the tests with the race detector.
-	$(GO) test -race $(PACKAGES)
+	$(GO) test -race -cpu 1 $(PACKAGES)
 
 fuzz: ## Run every fuzz target for FUZZTIME.
 	@$(GO) list -f '{{.Dir}}' $(PACKAGES) | while read -r dir; do \
@@ -34,13 +35,28 @@ fuzz: ## Run every fuzz target for FUZZTIME.
 network: ## Run the tests over a network that misbehaves, in a module of their own.
 	cd internal/toxic && $(GO) test -parallel 8 ./...
 
+modes: ## Run the tests with extensions on one side only, the server's or the workers'.
+	PHXWORKER_MOCK_MODE=extended $(GO) test $(PACKAGES)
+	PHXWORKER_EXTENSIONS=all $(GO) test . ./internal/chaos
+
 soak: ## Take SOAK runs through the weather, in about ten minutes; memory must stay flat.
 	$(GO) test ./internal/chaos -run '^TestSoak$$' -soak $(SOAK) -timeout 2h -v
+
+endure: ## Take one worker through an hour of faults over real TCP; its memory must stay flat.
+	cd internal/toxic && $(GO) test -run '^TestEndurance$$' -endure $(ENDURE) -timeout 3h -v .
 
 bench: ## Run the benchmarks, with allocations.
 	$(GO) test -run '^$$' -bench . -benchmem $(PACKAGES)
 
+deploy: ## Test images, manifests, unit, dashboard and alerts against the binary, in a module of their own.
+	cd deploy && $(GO) test ./...
+
+release: ## Make the archives of VERSION, their bills of materials and SHA256SUMS, in dist/.
+	rm -rf dist
+	cd deploy && $(GO) run ./release -version '$(VERSION)' -out ../dist
+
 tidy: ## Bring the module files in line with the code.
 	$(GO) mod tidy
 	cd internal/toxic && $(GO) mod tidy
+	cd deploy && $(GO) mod tidy
 	$(GO) generate $(PACKAGES)

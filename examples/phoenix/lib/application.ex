@@ -1,0 +1,12 @@
+defmodule WorkerServer.Application do
+  @moduledoc false
+  use Application
+
+  @impl true
+  def start(_type, _args) do
+    # One for all: channels of a queue that has forgotten them are of no use, and
+    # their workers join again by themselves.
+    children = [WorkerServer.RunQueue, WorkerServer.Endpoint]
+    Supervisor.start_link(children, strategy: :one_for_all, name: WorkerServer.Supervisor)
+  end
+end

@@ -1,0 +1,304 @@
+package phoenix_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/runner"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds what these tests wait for. They run in real time, because a process
+// of Elixir does.
+const patience = 30 * time.Second
+
+// needElixir skips a test where there is no Elixir. It reads what Elixir will, so that go
+// test knows that it must run again when that has changed.
+func needElixir(t *testing.T) {
+	t.Helper()
+	for _, pattern := range []string{"lib/*", "test/*.exs", "test/fake/*"} {
+		paths, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, path := range paths {
+			_, err := os.ReadFile(path)
+			require.NoError(t, err)
+		}
+	}
+	if _, err := exec.LookPath("elixir"); err != nil {
+		t.Skip("elixir is not in PATH: the Elixir is compared with the Go types, but not run")
+	}
+}
+
+func TestTheElixirPassesItsOwnTests(t *testing.T) {
+	needElixir(t)
+	out, err := exec.CommandContext(t.Context(), "elixir", "-r", "test/test_helper.exs", "-r", "test/*_test.exs", "-e", "").CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Regexp(t, `[1-9]\d* tests, 0 failures`, string(out))
+}
+
+func TestTheElixirIsFormatted(t *testing.T) {
+	needElixir(t)
+	if _, err := exec.LookPath("mix"); err != nil {
+		t.Skip("mix is not in PATH")
+	}
+	out, err := exec.CommandContext(t.Context(), "mix", "format", "--check-formatted").CombinedOutput()
+	require.NoError(t, err, "run mix format in examples/phoenix: %s", out)
+}
+
+// phoenix is the channels, served by test/server.exs.
+type phoenix struct {
+	t       *testing.T
+	stdin   io.WriteCloser
+	results chan string
+	port    string
+
+	mu     sync.Mutex
+	frames []string // "-> [...]" from workers, "<- [...]" to them
+}
+
+func servePhoenix(t *testing.T, terms ...string) *phoenix {
+	t.Helper()
+	needElixir(t)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "elixir", append([]string{"test/server.exs"}, terms...)...)
+	var failure strings.Builder
+	cmd.Stderr = &failure
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	p := &phoenix{t: t, stdin: stdin, results: make(chan string)}
+	ports := make(chan string, 1)
+	var reading sync.WaitGroup
+	reading.Go(func() { p.read(stdout, ports) })
+	t.Cleanup(func() {
+		_ = stdin.Close() // the end of its input is the end of the server
+		reading.Wait()
+		require.NoError(t, cmd.Wait(), failure.String())
+	})
+	select {
+	case p.port = <-ports:
+	case <-time.After(patience):
+		require.Fail(t, "the server did not start", failure.String())
+	}
+	return p
+}
+
+func (p *phoenix) read(stdout io.Reader, ports chan<- string) {
+	defer close(p.results)
+	lines := bufio.NewScanner(stdout)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		kind, text, _ := strings.Cut(lines.Text(), " ")
+		switch kind {
+		case "port":
+			ports <- text
+		case "=":
+			p.results <- text
+		default:
+			p.mu.Lock()
+			p.frames = append(p.frames, lines.Text())
+			p.mu.Unlock()
+		}
+	}
+}
+
+// eval has the server evaluate a line of Elixir.
+func (p *phoenix) eval(format string, args ...any) string {
+	p.t.Helper()
+	_, err := fmt.Fprintf(p.stdin, format+"\n", args...)
+	require.NoError(p.t, err)
+	return receive(p.t, p.results)
+}
+
+func (p *phoenix) enqueue(id string) {
+	p.t.Helper()
+	require.Equal(p.t, ":ok", p.eval(`RunQueue.enqueue(%%{id: %q, plan: %%{"id" => %q, "jobs" => []}})`, id, id))
+}
+
+// events returns how often each event went one way.
+func (p *phoenix) events(arrow string) map[string]int {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	events := make(map[string]int)
+	for _, frame := range p.frames {
+		if data, ok := strings.CutPrefix(frame, arrow+" "); ok {
+			var parts [5]json.RawMessage
+			require.NoError(p.t, json.Unmarshal([]byte(data), &parts), data)
+			events[strings.Trim(string(parts[3]), `"`)]++
+		}
+	}
+	return events
+}
+
+func receive[T any](t *testing.T, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(patience):
+		require.Fail(t, "nothing came")
+		panic("not reached")
+	}
+}
+
+// hire runs a worker that offers everything.
+func (p *phoenix) hire(cfg phxworker.Config) (worker *phxworker.Worker, results <-chan phxworker.RunResult, ended <-chan error) {
+	p.t.Helper()
+	after, end := make(chan phxworker.RunResult, 100), make(chan error, 1)
+	cfg.URL, cfg.Secret = "ws://127.0.0.1:"+p.port+"/worker", "mock-worker-secret"
+	cfg.Extensions = []string{phxworker.AllExtensions}
+	cfg.MinBackoff, cfg.MaxBackoff = 10*time.Millisecond, 100*time.Millisecond
+	cfg.AfterRun = func(result phxworker.RunResult) { after <- result }
+	worker, err := phxworker.New(cfg)
+	require.NoError(p.t, err)
+	ctx, cancel := context.WithCancel(p.t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { end <- worker.Run(ctx) })
+	p.t.Cleanup(func() { cancel(); worker.Abort(); running.Wait() })
+	return worker, after, end
+}
+
+// desk is an engine that does what the id of a run says.
+type desk struct{ started, notices chan string }
+
+func newDesk() *desk {
+	return &desk{started: make(chan string, 100), notices: make(chan string, 100)}
+}
+
+var _ phxworker.Notifiable = (*desk)(nil)
+
+func (d *desk) Execute(ctx context.Context, run *phxworker.Run) (phxworker.Result, error) {
+	d.started <- run.ID
+	switch {
+	case run.ID == "fails" && run.Attempt == 1:
+		return phxworker.Result{}, phxworker.ErrRequeue
+	case run.ID == "waits":
+		<-ctx.Done()
+		return phxworker.Result{}, context.Cause(ctx)
+	case run.ID == "hears":
+		return phxworker.Result{State: json.RawMessage(<-d.notices)}, nil
+	}
+	return phxworker.Result{State: json.RawMessage(`{"done":true}`)}, nil
+}
+
+func (d *desk) Notify(_ context.Context, _ *phxworker.Run, notice json.RawMessage) {
+	d.notices <- string(notice)
+}
+
+func TestAWorkerUsesEveryExtensionOfThePhoenixServer(t *testing.T) {
+	server := servePhoenix(t, "lease_ms=900", "interval_ms=200")
+	desk := newDesk()
+	_, results, ended := server.hire(phxworker.Config{Engine: desk, Groups: "manual>*:3"})
+
+	server.enqueue("hears")
+	require.Equal(t, "hears", receive(t, desk.started))
+	server.enqueue("waits")
+	require.Equal(t, "waits", receive(t, desk.started))
+	server.enqueue("fails")
+	require.Equal(t, "fails", receive(t, desk.started))
+	require.Equal(t, runner.Requeued, receive(t, results).Settled)
+	require.Equal(t, "fails", receive(t, desk.started), "three seconds later, and three leases")
+	require.Equal(t, runner.Processed, receive(t, results).Settled)
+
+	require.Equal(t, ":ok", server.eval(`RunQueue.notify("hears", %%{"stock" => 3})`))
+	require.Equal(t, "hears", receive(t, results).RunID)
+	require.Equal(t, ":ok", server.eval(`RunQueue.cancel("waits", "not needed")`))
+	require.Equal(t, runner.Cancelled, receive(t, results).Settled)
+	require.Equal(t, ":ok", server.eval(`RunQueue.drain()`))
+	require.NoError(t, receive(t, ended))
+
+	require.Equal(t, `{:over, "success"}`, server.eval(`RunQueue.info("fails").state`))
+	require.Equal(t, `{2, nil}`, server.eval(`{RunQueue.info("fails").attempt, RunQueue.info("fails").until}`))
+	require.Equal(t, `{"run:complete", "cancel"}`, server.eval(`[{event, payload} | _] = RunQueue.info("waits").events; {event, payload["reason"]}`))
+	require.Equal(t, `%{"stock" => 3}`, server.eval(`[{"run:complete", payload} | _] = RunQueue.info("hears").events; payload["final_state"]`))
+
+	sent, heard := server.events("->"), server.events("<-")
+	require.GreaterOrEqual(t, sent["run:renew"], 4, "of two runs that took three leases and more")
+	require.Equal(t, 1, sent["run:release"])
+	require.Greater(t, sent["worker:status"], 4)
+	require.Equal(t, 1, heard["worker:drain"])
+	require.Equal(t, 1, heard["run:cancel"])
+	require.Equal(t, 1, heard["run:notify"])
+	require.Zero(t, heard["phx_error"], "no channel crashed")
+}
+
+// door is a network that can be shut: connections end, and no more come about.
+type door struct {
+	mu    sync.Mutex
+	shut  bool
+	conns []net.Conn
+}
+
+func (d *door) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil || d.shut {
+		if conn != nil {
+			_ = conn.Close()
+		}
+		return nil, fmt.Errorf("the door is shut: %w", net.ErrClosed)
+	}
+	d.conns = append(d.conns, conn)
+	return conn, nil
+}
+
+func (d *door) set(shut bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.shut = shut
+	for _, conn := range d.conns {
+		_ = conn.Close()
+	}
+	d.conns = nil
+}
+
+// One run, two workers: the second has it from the first, which was cut off, and the
+// effects are those of the second alone.
+func TestARunOfAWorkerThatIsCutOffIsDoneOnceByAnother(t *testing.T) {
+	server := servePhoenix(t, "lease_ms=900", "interval_ms=200", "silence_ms=700")
+	first, second, way := newDesk(), newDesk(), new(door)
+	_, results, _ := server.hire(phxworker.Config{Engine: first, Groups: "manual>*:1", NetDial: way.dial})
+	server.enqueue("waits")
+	require.Equal(t, "waits", receive(t, first.started))
+	waitFor(t, func() bool { return server.eval(`length(RunQueue.info("waits").events)`) == "1" })
+	way.set(true)
+
+	worker, _, _ := server.hire(phxworker.Config{Engine: second, Groups: "manual>*:1"})
+	require.Equal(t, "waits", receive(t, second.started))
+	require.Equal(t, "2", server.eval(`RunQueue.info("waits").attempt`))
+	way.set(false)
+	require.Equal(t, runner.LeaseLost, receive(t, results).Settled)
+	require.NoError(t, worker.Cancel("waits"))
+	waitFor(t, func() bool { return server.eval(`RunQueue.info("waits").state`) == `{:over, "cancel"}` })
+
+	events := server.eval(`for {event, _} <- Enum.reverse(RunQueue.info("waits").events), event in ["run:start", "run:complete"], do: event`)
+	require.Equal(t, `["run:start", "run:start", "run:complete"]`, events)
+	require.Regexp(t, `^\["[\w-]{43}"\]$`, server.eval(`RunQueue.info("waits").old_tokens`))
+}
+
+// waitFor asks again and again, as long as it takes the server to answer.
+func waitFor(t *testing.T, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !holds(); {
+		require.True(t, time.Now().Before(deadline), "it never came to be")
+	}
+}

@@ -1,0 +1,25 @@
+defmodule WorkerServer.MixProject do
+  use Mix.Project
+
+  def project do
+    [
+      app: :worker_server,
+      version: "0.1.0",
+      elixir: "~> 1.14",
+      deps: deps()
+    ]
+  end
+
+  def application do
+    [mod: {WorkerServer.Application, []}, extra_applications: [:logger, :crypto]]
+  end
+
+  defp deps do
+    [
+      {:phoenix, "~> 1.7"},
+      {:jason, "~> 1.4"},
+      # Phoenix brings no HTTP server of its own.
+      {:bandit, "~> 1.5"}
+    ]
+  end
+end

@@ -1,0 +1,195 @@
+# A websocket server for the fake Phoenix, so that a real worker can talk to the
+# channels. It has the framing of Phoenix's version 2, and no more than a worker needs.
+
+defmodule Fake.Server do
+  @guid "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+
+  @doc """
+  Listens on a free port of the loopback address, and returns it. The function gets every
+  message: "->" or "<-", and its text.
+  """
+  def start(handler, print) do
+    opts = [:binary, active: false, ip: {127, 0, 0, 1}, reuseaddr: true]
+    {:ok, listener} = :gen_tcp.listen(0, opts)
+    {:ok, port} = :inet.port(listener)
+    spawn_link(fn -> accept(listener, handler, print) end)
+    port
+  end
+
+  defp accept(listener, handler, print) do
+    {:ok, tcp} = :gen_tcp.accept(listener)
+    pid = spawn(fn -> serve(tcp, handler, print) end)
+    :ok = :gen_tcp.controlling_process(tcp, pid)
+    send(pid, :go)
+    accept(listener, handler, print)
+  end
+
+  defp serve(tcp, handler, print) do
+    receive do: (:go -> :ok)
+    {head, rest} = read_head(tcp, "")
+    [_, query] = Regex.run(~r{^GET /worker/websocket\?(\S+) }, head)
+    [_, key] = Regex.run(~r{^sec-websocket-key: (\S+)\r$}im, head)
+
+    case handler.connect(URI.decode_query(query), %Phoenix.Socket{transport_pid: self()}, %{}) do
+      {:ok, socket} ->
+        accepted = Base.encode64(:crypto.hash(:sha, key <> @guid))
+
+        :ok =
+          :gen_tcp.send(tcp, [
+            "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n",
+            "connection: Upgrade\r\nsec-websocket-accept: #{accepted}\r\n\r\n"
+          ])
+
+        :ok = :inet.setopts(tcp, active: true)
+        loop(%{tcp: tcp, handler: handler, socket: socket, print: print, topics: %{}}, rest)
+
+      :error ->
+        :gen_tcp.send(tcp, "HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n")
+    end
+  end
+
+  defp read_head(tcp, text) do
+    case String.split(text, "\r\n\r\n", parts: 2) do
+      [head, rest] ->
+        {head, rest}
+
+      _ ->
+        {:ok, more} = :gen_tcp.recv(tcp, 0)
+        read_head(tcp, text <> more)
+    end
+  end
+
+  # topics: by name, the channel's process and its join_ref.
+  defp loop(state, data) do
+    case message(data) do
+      {:text, text, rest} ->
+        state.print.("->", text)
+        {:ok, frame} = Jason.decode(text)
+        loop(hear(frame, state), rest)
+
+      {:close, _} ->
+        finish(state)
+
+      {:other, rest} ->
+        loop(state, rest)
+
+      :more ->
+        receive do
+          {:tcp, _, more} ->
+            loop(state, data <> more)
+
+          {:tcp_closed, _} ->
+            finish(state)
+
+          {:frame, join_ref, ref, topic, event, payload} ->
+            write(state, encode(join_ref, ref, topic, event, payload))
+            loop(forget(state, topic, join_ref, event), data)
+        end
+    end
+  end
+
+  defp finish(state) do
+    for {_, {pid, _}} <- state.topics, do: Process.exit(pid, :kill)
+    :gen_tcp.close(state.tcp)
+  end
+
+  defp hear([_, ref, "phoenix", "heartbeat", _], state) do
+    write(state, encode(nil, ref, "phoenix", "phx_reply", {:ok, %{}}))
+    state
+  end
+
+  defp hear([join_ref, ref, topic, "phx_join", payload], state) do
+    {_, module} = Enum.find(state.handler.__channels__(), fn {p, _} -> match(p, topic) end)
+    socket = %{state.socket | topic: topic, join_ref: join_ref, ref: ref}
+    pid = Phoenix.Channel.start(module, socket, payload)
+    put_in(state.topics[topic], {pid, join_ref})
+  end
+
+  defp hear([join_ref, ref, topic, event, payload], state) do
+    case state.topics[topic] do
+      {pid, ^join_ref} ->
+        send(pid, {:in, ref, event, payload})
+
+      _ ->
+        refusal = {:error, %{reason: "unmatched topic"}}
+        write(state, encode(nil, ref, topic, "phx_reply", refusal))
+    end
+
+    state
+  end
+
+  defp match(pattern, topic) do
+    case String.split(pattern, "*") do
+      [prefix, ""] -> String.starts_with?(topic, prefix)
+      [_] -> pattern == topic
+    end
+  end
+
+  defp forget(state, topic, join_ref, event) when event in ~w(phx_close phx_error) do
+    case state.topics[topic] do
+      {_, ^join_ref} -> %{state | topics: Map.delete(state.topics, topic)}
+      _ -> state
+    end
+  end
+
+  defp forget(state, _topic, _join_ref, _event), do: state
+
+  defp encode(join_ref, ref, topic, "phx_reply", {status, {:binary, data}}) do
+    parts = [join_ref, ref, topic, to_string(status)]
+    {2, [1, Enum.map(parts, &byte_size/1), parts, data]}
+  end
+
+  defp encode(join_ref, ref, topic, "phx_reply", {status, response}) do
+    payload = %{status: status, response: response}
+    {1, Jason.encode!([join_ref, ref, topic, "phx_reply", payload])}
+  end
+
+  defp encode(join_ref, ref, topic, event, payload) do
+    {1, Jason.encode!([join_ref, ref, topic, event, payload])}
+  end
+
+  defp write(state, {opcode, data}) do
+    if opcode == 1, do: state.print.("<-", data)
+
+    length =
+      case IO.iodata_length(data) do
+        n when n < 126 -> <<n>>
+        n when n < 65_536 -> <<126, n::16>>
+        n -> <<127, n::64>>
+      end
+
+    :gen_tcp.send(state.tcp, [<<1::1, 0::3, opcode::4>>, length, data])
+  end
+
+  # The first message in the data: what a client sends is masked, and here never in parts.
+  defp message(<<1::1, _::3, opcode::4, 1::1, 126::7, n::16, rest::binary>>),
+    do: message(opcode, n, rest)
+
+  defp message(<<1::1, _::3, opcode::4, 1::1, 127::7, n::64, rest::binary>>),
+    do: message(opcode, n, rest)
+
+  defp message(<<1::1, _::3, opcode::4, 1::1, n::7, rest::binary>>) when n < 126 do
+    message(opcode, n, rest)
+  end
+
+  defp message(_data), do: :more
+
+  defp message(opcode, n, data) do
+    case data do
+      <<mask::binary-size(4), text::binary-size(n), rest::binary>> ->
+        kind(opcode, unmask(text, mask), rest)
+
+      _ ->
+        :more
+    end
+  end
+
+  defp kind(1, text, rest), do: {:text, text, rest}
+  defp kind(8, _, rest), do: {:close, rest}
+  defp kind(_, _, rest), do: {:other, rest}
+
+  defp unmask(text, mask) do
+    key = mask |> String.duplicate(div(byte_size(text), 4) + 1) |> binary_part(0, byte_size(text))
+    :crypto.exor(text, key)
+  end
+end

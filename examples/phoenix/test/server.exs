@@ -1,0 +1,23 @@
+# The channels on the stand-in for Phoenix, for a worker to talk to. `elixir test/server.exs`,
+# with terms such as lease_ms=2000 behind it, prints the port and every message, and
+# evaluates the lines that it reads until there are none:
+#
+#     RunQueue.enqueue(%{id: "a", plan: %{"id" => "a", "jobs" => []}})
+Code.require_file("fake/load.exs", __DIR__)
+
+alias WorkerServer.RunQueue
+
+{:ok, _} =
+  RunQueue.start_link(
+    for [k, v] <- Enum.map(System.argv(), &String.split(&1, "=")),
+        do: {String.to_atom(k), String.to_integer(v)}
+  )
+
+print = fn direction, text -> IO.puts("#{direction} #{text}") end
+port = Fake.Server.start(WorkerServer.WorkerSocket, print)
+IO.puts("port #{port}")
+
+for line <- IO.stream(:stdio, :line) do
+  {result, _} = Code.eval_string(line, [], __ENV__)
+  IO.puts("= " <> inspect(result, limit: :infinity, printable_limit: :infinity))
+end

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -188,60 +187,6 @@ func TestAClaimOnRequestEndsWithTheWorker(t *testing.T) {
 		require.ErrorIs(t, <-asked, ErrNotRunning)
 	})
 }
-
-func TestTheGateIsAskedForEachGroup(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := openHouse(t, quiet)
-		h.enqueue("fast_lane", "f")
-		h.enqueue("manual", "m")
-		worker, _ := h.hire(Config{Groups: "fast_lane:1 manual:1", Gate: func(_ context.Context, group string) error {
-			if group == "manual" {
-				return errors.New("no disk")
-			}
-			return nil
-		}})
-		settle(4 * time.Minute)
-		require.Equal(t, "started", h.state("f"))
-		require.Equal(t, "available", h.state("m"))
-		require.Greater(t, worker.Stats().Groups[1].Claims.HeldBack, uint64(20))
-		require.Zero(t, worker.Stats().Groups[1].Claims.Claims)
-	})
-}
-
-func TestMiddlewareAndTheHookAfterARun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := openHouse(t, quiet)
-		h.enqueue("manual", "a", "b")
-		results := make(chan RunResult)
-		worker, stop := h.hire(Config{
-			Groups: "manual:1",
-			Engine: Func(func(ctx context.Context, _ *Run) (any, error) { return ctx.Value(key{}), nil }),
-			Middleware: []Middleware{func(next ExecuteFunc) ExecuteFunc {
-				return func(ctx context.Context, run *Run) (Result, error) {
-					return next(context.WithValue(ctx, key{}, map[string]string{"of": run.ID}), run)
-				}
-			}},
-			AfterRun: func(result RunResult) {
-				results <- result
-				panic("the hook is broken")
-			},
-		})
-		settle(time.Minute)
-		for _, id := range []string{"a", "b"} {
-			require.Equal(t, 1, worker.Stats().Groups[0].Running, "the slot is still the run's")
-			result := <-results
-			settle(time.Second)
-			require.Equal(t, []string{id, "manual", "success"}, []string{result.RunID, result.Group, string(result.Reason)})
-			record, _ := h.server.Inspect(id)
-			require.JSONEq(t, `{"of":"`+id+`"}`, string(record.FinalState))
-		}
-		require.NoError(t, stop())
-		require.Len(t, worker.Stats().Results, 2)
-		require.Equal(t, "b", worker.Stats().Results[0].RunID, "the latest first")
-	})
-}
-
-type key struct{}
 
 func TestBatchesOfLinesOnTheWire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -144,3 +144,13 @@ func shorten(s string) string {
 	}
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
+
+// described adds what was being done, unless the error says so itself.
+func described(doing string, err error) error {
+	var refused *RefusedError
+	var tooLarge *TooLargeError
+	if errors.As(err, &refused) || errors.As(err, &tooLarge) {
+		return fmt.Errorf("channel: %w", err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}

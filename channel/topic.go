@@ -3,7 +3,6 @@ package channel
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -240,14 +239,4 @@ func (t *Topic) deliver(m Message) {
 		t.missed++
 		t.socket.stats.missed.Add(1)
 	}
-}
-
-// described adds what was being done, unless the error says so itself.
-func described(doing string, err error) error {
-	var refused *RefusedError
-	var tooLarge *TooLargeError
-	if errors.As(err, &refused) || errors.As(err, &tooLarge) {
-		return fmt.Errorf("channel: %w", err)
-	}
-	return fmt.Errorf("%s: %w", doing, err)
 }

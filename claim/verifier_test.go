@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,54 +21,6 @@ import (
 
 	"github.com/phxworker/phxworker/claim"
 )
-
-// key signs run tokens as Lightning does.
-type key struct{ *rsa.PrivateKey }
-
-func newKey(t testing.TB) key {
-	t.Helper()
-	private, err := rsa.GenerateKey(rand.Reader, 2048)
-	require.NoError(t, err)
-	return key{private}
-}
-
-func (k key) publicPEM(t testing.TB) string {
-	t.Helper()
-	der, err := x509.MarshalPKIXPublicKey(&k.PublicKey)
-	require.NoError(t, err)
-	return asPEM("PUBLIC KEY", der)
-}
-
-func (k key) verifier(t testing.TB) *claim.Verifier {
-	t.Helper()
-	verifier, err := claim.NewVerifier(base64.StdEncoding.EncodeToString([]byte(k.publicPEM(t))))
-	require.NoError(t, err)
-	return verifier
-}
-
-// sign returns the token of a run that is valid for an hour.
-func (k key) sign(t testing.TB, id string) string {
-	t.Helper()
-	return k.signClaims(t, runClaims(id))
-}
-
-func (k key) signClaims(t testing.TB, claims jwt.MapClaims) string {
-	t.Helper()
-	token, err := jwt.NewWithClaims(jwt.SigningMethodRS256, claims).SignedString(k.PrivateKey)
-	require.NoError(t, err)
-	return token
-}
-
-func runClaims(id string) jwt.MapClaims {
-	return jwt.MapClaims{
-		"iss": "Lightning", "id": id, "sub": "run:" + id,
-		"nbf": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(),
-	}
-}
-
-func asPEM(kind string, der []byte) string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
-}
 
 func TestVerify(t *testing.T) {
 	lightning, stranger := newKey(t), newKey(t)
@@ -213,48 +164,6 @@ func TestNewVerifier(t *testing.T) {
 			require.NotContains(t, err.Error(), "MII", "nothing of the key")
 		})
 	}
-}
-
-func TestARunWithABadTokenIsRefusedAndTheLoopGoesOn(t *testing.T) {
-	lightning, stranger := newKey(t), newKey(t)
-	verifier := lightning.verifier(t)
-	synctest.Test(t, func(t *testing.T) {
-		logger, book := logBook()
-		o := newOutside()
-		bad := claim.Run{ID: "bad", Token: stranger.sign(t, "bad")}
-		good := claim.Run{ID: "good", Token: lightning.sign(t, "good")}
-		o.queued["manual"] = []claim.Run{bad, good}
-		l := runLoop(t, "manual:2", o, claim.Config{Verifier: verifier, Logger: logger})
-		require.Empty(t, o.runs(""))
-		require.Equal(t, 2, l.pool.Counts().Open, "its slot is free")
-
-		time.Sleep(2 * time.Second)
-		require.Equal(t, []string{"good"}, o.runs(""))
-		require.Equal(t, 1, count(book(), "level=ERROR"), book())
-		require.Contains(t, book(), "run_id=bad")
-		require.Contains(t, book(), "signature is invalid")
-		require.NotContains(t, book(), bad.Token)
-		require.Equal(t, uint64(1), l.Stats().Refused)
-		require.Equal(t, uint64(1), l.Stats().Runs)
-	})
-}
-
-func TestABadTokenAmongGoodOnesStopsOnlyItsRun(t *testing.T) {
-	lightning, stranger := newKey(t), newKey(t)
-	verifier := lightning.verifier(t)
-	synctest.Test(t, func(t *testing.T) {
-		o := newOutside()
-		for _, id := range []string{"r1", "r2", "r3"} {
-			signer := lightning
-			if id == "r2" {
-				signer = stranger
-			}
-			o.queued["manual"] = append(o.queued["manual"], claim.Run{ID: id, Token: signer.sign(t, id)})
-		}
-		l := runLoop(t, "manual:3", o, claim.Config{Verifier: verifier, DemandAll: true})
-		require.Equal(t, []string{"r1", "r3"}, o.runs(""))
-		require.Equal(t, 1, l.pool.Counts().Open)
-	})
 }
 
 func TestATokenIsNeverPrinted(t *testing.T) {

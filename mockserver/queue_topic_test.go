@@ -1,17 +1,11 @@
 package mockserver_test
 
 import (
-	"context"
-	"crypto/x509"
-	"encoding/base64"
-	"encoding/pem"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/golang-jwt/jwt/v5"
-	"github.com/gorilla/websocket"
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/channel/frame"
@@ -110,87 +104,6 @@ func TestClaimsThatCrash(t *testing.T) {
 	}
 }
 
-func TestWorkerTokens(t *testing.T) {
-	m := newInMemory(t, mockserver.Config{Secret: "a secret"})
-	none, err := jwt.NewWithClaims(jwt.SigningMethodNone, jwt.MapClaims{"iss": "urn:openfn:worker", "iat": 1, "worker_id": "w"}).
-		SignedString(jwt.UnsafeAllowNoneSignatureType)
-	require.NoError(t, err)
-	tests := []struct {
-		name   string
-		token  string
-		status int
-	}{
-		{name: "good", token: workerToken(t, "a secret", nil), status: 101},
-		{name: "long expired", token: workerToken(t, "a secret", map[string]any{"exp": 1}), status: 101},
-		{name: "valid since", token: workerToken(t, "a secret", map[string]any{"nbf": 1}), status: 101},
-		{name: "not valid yet", token: workerToken(t, "a secret", map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}), status: 401},
-		{name: "another secret", token: workerToken(t, "another", nil), status: 401},
-		{name: "another issuer", token: workerToken(t, "a secret", map[string]any{"iss": "me"}), status: 401},
-		{name: "no issuer", token: workerToken(t, "a secret", map[string]any{"iss": nil}), status: 401},
-		{name: "no iat", token: workerToken(t, "a secret", map[string]any{"iat": nil}), status: 401},
-		{name: "no worker_id", token: workerToken(t, "a secret", map[string]any{"worker_id": nil}), status: 401},
-		{name: "alg none", token: none, status: 401},
-		{name: "garbage", token: "x.y.z", status: 401},
-		{name: "none", token: "", status: 401},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			d := websocket.Dialer{NetDialContext: m.listener.DialContext}
-			conn, resp, err := d.Dial("ws://mock/worker/websocket?vsn=2.0.0&api_version=1.2&token="+tt.token, nil)
-			require.Equal(t, tt.status, resp.StatusCode)
-			require.NoError(t, resp.Body.Close())
-			if tt.status == 101 {
-				require.NoError(t, err)
-				require.NoError(t, conn.Close())
-			}
-		})
-	}
-}
-
-func TestRunTokens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newInMemory(t, mockserver.Config{})
-		require.NoError(t, m.Enqueue(mockserver.Run{Plan: []byte(`{"id":"r1","jobs":[],"options":{"run_timeout_ms":60000}}`)}))
-		require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r2")}))
-		c := m.worker()
-		claimed := time.Now()
-		runs := c.claim(`{"demand":2,"worker_name":null}`)
-		token := runs[0].Token
-
-		der, err := base64.StdEncoding.DecodeString(m.PublicKey())
-		require.NoError(t, err)
-		block, _ := pem.Decode(der)
-		key, err := x509.ParsePKIXPublicKey(block.Bytes)
-		require.NoError(t, err)
-		claims := jwt.MapClaims{}
-		_, err = jwt.ParseWithClaims(token, claims, func(*jwt.Token) (any, error) { return key, nil }, jwt.WithValidMethods([]string{"RS256"}))
-		require.NoError(t, err)
-		require.Equal(t, jwt.MapClaims{
-			"iss": "Lightning", "id": "r1", "sub": "run:r1",
-			"nbf": float64(claimed.Unix()), "exp": float64(claimed.Add(70 * time.Second).Unix()),
-		}, claims)
-
-		refused := func(topic, payload, reason string) {
-			t.Helper()
-			got := c.join(topic, payload)
-			require.Equal(t, "error", got.Status)
-			require.JSONEq(t, fmt.Sprintf(`{"reason":%q}`, reason), string(got.Payload))
-		}
-		refused("run:unknown", `{"token":"x"}`, "not_found")
-		refused("run:r1", `{}`, "unauthorized")
-		refused("run:r1", `{"token":"x"}`, "unauthorized")
-		refused("run:r2", `{"token":"`+token+`"}`, "unauthorized")
-		refused("run:r1", `[]`, "unauthorized")
-
-		require.Equal(t, "ok", c.join("run:r1", `{"token":"`+token+`"}`).Status)
-		time.Sleep(70*time.Second - time.Millisecond) // longer than the idle time-out
-		c = m.connect()
-		require.Equal(t, "ok", c.join("run:r1", `{"token":"`+token+`"}`).Status)
-		time.Sleep(time.Millisecond)
-		refused("run:r1", `{"token":"`+token+`"}`, "unauthorized")
-	})
-}
-
 func TestLostRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newInMemory(t, mockserver.Config{
@@ -287,58 +200,4 @@ func TestWorkAvailable(t *testing.T) {
 		require.Empty(t, c.pushes)
 		require.Zero(t, m.Stats().Workers)
 	})
-}
-
-func TestWait(t *testing.T) {
-	m := newInMemory(t, mockserver.Config{OpaqueTokens: true, KeepRuns: 2})
-	_, err := m.Wait(t.Context(), "nope")
-	require.ErrorIs(t, err, mockserver.ErrUnknownRun)
-
-	require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("waiting")}))
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(fmt.Errorf("no patience"))
-	_, err = m.Wait(ctx, "waiting")
-	require.ErrorContains(t, err, "no patience")
-
-	closed := make(chan error, 1)
-	go func() {
-		_, err := m.Wait(context.Background(), "waiting")
-		closed <- err
-	}()
-	require.NoError(t, m.Close())
-	require.NoError(t, m.Close(), "again")
-	require.ErrorIs(t, <-closed, mockserver.ErrClosed)
-}
-
-// Regression: of a run that had ended, a closed server told its end or not, as
-// chance would have it.
-func TestWaitTellsTheEndOfARunAfterTheServerIsClosed(t *testing.T) {
-	m := newInMemory(t, mockserver.Config{OpaqueTokens: true})
-	c, id := m.claimed(mockserver.Run{Plan: plan("over")})
-	c.ok("run:"+id, "run:complete", `{"reason":"success"}`)
-	require.NoError(t, m.Close())
-	for range 50 {
-		result, err := m.Wait(t.Context(), id)
-		require.NoError(t, err)
-		require.Equal(t, "success", result.Reason)
-	}
-}
-
-// The memory of a long benchmark stays flat.
-func TestEndedRunsAreForgotten(t *testing.T) {
-	m := newInMemory(t, mockserver.Config{OpaqueTokens: true, KeepRuns: 2})
-	c := m.worker()
-	for i := range 5 {
-		id := fmt.Sprint("r", i)
-		require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan(id)}))
-		require.ErrorAs(t, m.Enqueue(mockserver.Run{Plan: plan(id)}), new(*mockserver.ConflictError))
-		run := c.claim(`{"demand":1,"worker_name":null}`)[0]
-		require.Equal(t, "ok", c.join("run:"+id, `{"token":"`+run.Token+`"}`).Status)
-		c.ok("run:"+id, "run:complete", `{"reason":"success"}`)
-	}
-	for i := range 5 {
-		_, known := m.Inspect(fmt.Sprint("r", i))
-		require.Equal(t, i >= 3, known)
-	}
-	require.EqualValues(t, 5, m.Stats().Ended["success"])
 }

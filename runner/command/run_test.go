@@ -3,10 +3,6 @@ package command
 import (
 	"context"
 	"encoding/json"
-	"os"
-	"path/filepath"
-	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -102,59 +98,6 @@ func TestTheRunMessage(t *testing.T) {
 		"limits":{"run_timeout_ms":60000,"run_memory_mb":400,"payload_mb":10,"log_payload_mb":1}}`, string(rest))
 }
 
-func TestNonsenseEndsTheRun(t *testing.T) {
-	const started = `say {"type":"step-start","step":"s","job":"a"}`
-	const completed = `say {"type":"step-complete","step":"s","reason":"success","leaf":true}`
-	tests := []struct {
-		name   string
-		script []string
-		want   string
-	}{
-		{name: "unknown step", script: []string{`say {"type":"log","step":"x","message":[]}`}, want: `it logged for the step "x", which it has not started`},
-		{name: "complete before start", script: []string{completed}, want: `it completed the step "s", which it has not started`},
-		{name: "complete twice", script: []string{started, completed, completed}, want: `it completed the step "s" twice`},
-		{name: "step id reused", script: []string{started, completed, started}, want: `it started the step "s" twice`},
-		{name: "no step id", script: []string{`say {"type":"step-start","job":"a"}`}, want: `a step-start has no "step"`},
-		{name: "unknown job", script: []string{`say {"type":"step-start","step":"s","job":"z"}`}, want: `it started a step of the job "z", which the plan does not have`},
-		{name: "from an open step", script: []string{started, `say {"type":"step-start","step":"s2","job":"a","from":"s"}`}, want: `the step "s2" comes from the step "s", which is not complete`},
-		{name: "step reason", script: []string{started, `say {"type":"step-complete","step":"s","reason":"great","leaf":true}`}, want: `it completed the step "s" with the reason "great"`},
-		{name: "no leaf", script: []string{started, `say {"type":"step-complete","step":"s","reason":"fail"}`}, want: `the step-complete of the step "s" does not say whether it is a leaf`},
-		{name: "end reason", script: []string{`say {"type":"end","reason":"great"}`}, want: `it ended the run with the reason "great"`},
-		{name: "wrong type", script: []string{`say {"type":"log","message":"text"}`}, want: `"message" of a log message is no array`},
-		{name: "ready again", script: []string{`say {"type":"ready"}`}, want: `it sent ready a second time`},
-		{name: "closed output", script: []string{"close", "deaf"}, want: `it closed its output before the end of the run`},
-	}
-	w := newWire(t, "ready", Config{Runs: 100})
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			record := w.job(append(tt.script, "deaf")...)
-			requireEnd(t, record, "crash", "ProtocolError", "The engine broke its protocol: "+tt.want)
-		})
-	}
-	require.Equal(t, "1", runsOf(t, w.job("who", "ok {}")), "a process that sent nonsense had another run")
-}
-
-func TestWhatIsNoMessageIsALineOfOutput(t *testing.T) {
-	w := newWire(t, "ready", Config{})
-	record := w.job(
-		`say {"type":"telemetry","n":1}`, `say {"type":5}`, `say {"half":`, `say [1]`, `say null`, `say "text"`,
-		`say {"type":"log"`, "say ", `unquote "\xff\xfe bytes"`, `unquote "{\"type\":\"log\",\"source\":\"JOB\",\"message\":[\"\xff\"]}"`,
-		`write {"type":"end"}`, "exit 0",
-	)
-	requireEnd(t, record, "success", "", "")
-	require.Equal(t, []string{
-		`"{\"type\":\"telemetry\",\"n\":1}"`, `"{\"type\":5}"`, `"{\"half\":"`, `"[1]"`, `"null"`, `"\"text\""`,
-		`"{\"type\":\"log\""`, `"� bytes"`,
-	}, logLines(t, record, "OUT"))
-	require.Equal(t, []string{`"�"`}, logLines(t, record, "JOB"), "invalid UTF-8 would make the server close the connection")
-}
-
-func TestOfADuplicateKeyTheLastCounts(t *testing.T) {
-	w := newWire(t, "ready", Config{})
-	record := w.job(`say {"type":"ready","type":"end","reason":"fail","reason":"crash","error_type":"T","error_message":"m"}`)
-	requireEnd(t, record, "crash", "T", "m")
-}
-
 func TestAProcessThatDiesEndsItsRunOnly(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -230,105 +173,6 @@ func TestAProcessIsToldThatItsRunIsToEnd(t *testing.T) {
 	require.JSONEq(t, `{"type":"cancel","reason":"Stop (cancel): enough"}`, logLines(t, record, "JOB")[1])
 	require.Contains(t, string(eventsOf(record, "step:complete")[0]), `"error_type":"Own"`)
 	requireGone(t, pid)
-}
-
-func TestNoDescendantSurvives(t *testing.T) {
-	tests := []struct {
-		name, last string
-		reason     string
-	}{
-		{name: "end", last: "ok {}", reason: "success"},
-		{name: "exit", last: "exit 1", reason: "crash"},
-		{name: "stop", last: "hang", reason: "cancel"},
-	}
-	w := newWire(t, "ready", Config{CancelGrace: -1})
-	for _, tt := range tests {
-		for _, fork := range []string{"fork", "fork away"} {
-			t.Run(tt.name+", "+fork, func(t *testing.T) {
-				if fork == "fork away" && runtime.GOOS != "linux" {
-					t.Skip("a child that leaves the process group is only found on Linux")
-				}
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				f := w.start(ctx, runner.Limits{}, oneJob("who", fork, tt.last))
-				if tt.reason == "cancel" {
-					f.awaitLine(3)
-					cancel()
-				}
-				record := f.wait()
-				require.Equal(t, tt.reason, record.Reason)
-				said := logLines(t, record, "JOB")
-				require.Len(t, said, 4)
-				for _, line := range said {
-					requireGone(t, pidOf(t, line))
-				}
-			})
-		}
-	}
-}
-
-func TestAProcessHasAFolderOfItsOwn(t *testing.T) {
-	w := newWire(t, "ready", Config{})
-	said := logLines(t, w.job("who", "file", "ok {}"), "JOB")
-	folder, err := strconv.Unquote(strings.Fields(said[0])[1])
-	require.NoError(t, err)
-	require.Contains(t, folder, "phxworker-engine-")
-	require.Eventually(t, func() bool {
-		_, err := os.Lstat(folder)
-		return os.IsNotExist(err)
-	}, patient, time.Millisecond)
-}
-
-func TestAProcessDoesNotSeeTheWorkersEnvironment(t *testing.T) {
-	t.Setenv("WORKER_SECRET", "hush")
-	t.Setenv("TZ", "UTC")
-	t.Setenv("HOME", "/home/worker")
-	w := newWire(t, "ready", Config{})
-	var env []string
-	require.NoError(t, json.Unmarshal([]byte(logLines(t, w.job("env", "ok {}"), "JOB")[0]), &env))
-	keys := map[string]string{}
-	for _, pair := range env {
-		key, value, _ := strings.Cut(pair, "=")
-		keys[key] = value
-	}
-	require.Equal(t, "UTC", keys["TZ"])
-	require.Equal(t, keys["TMPDIR"], keys["HOME"])
-	require.True(t, strings.HasPrefix(filepath.Base(keys["TMPDIR"]), "phxworker-engine-"))
-	for key := range keys {
-		require.Contains(t, []string{"PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "HOME"}, key)
-	}
-
-	w = newWire(t, "ready", Config{Env: []string{"A=1", "HOME=/nowhere"}})
-	require.NoError(t, json.Unmarshal([]byte(logLines(t, w.job("env", "ok {}"), "JOB")[0]), &env))
-	require.Len(t, env, 3)
-	require.Equal(t, "A=1", env[0])
-	require.NotContains(t, env, "HOME=/nowhere")
-}
-
-func TestAProcessIsGrantedItsFolder(t *testing.T) {
-	w := newWire(t, "", Config{
-		Args: os.Args[:1],
-		Grant: func(tmp string) []string {
-			return []string{"engine", `hello {"type":"ready","versions":{"engine":"` + tmp + `"}}`}
-		},
-	})
-	record := w.job("who", "ok {}")
-	folder := strings.Fields(logLines(t, record, "JOB")[0])[1]
-	require.Contains(t, string(eventsOf(record, "run:start")[0]), `"engine":`+folder)
-}
-
-func TestAProcessOverItsMemoryIsKilled(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("memory is watched on Linux only")
-	}
-	w := newWire(t, "ready", Config{})
-	for range 2 {
-		f := w.start(t.Context(), runner.Limits{MemoryMB: 60}, oneJob("who", "eat 200", "hang"))
-		record := f.wait()
-		requireEnd(t, record, "kill", "OOMError", "Run exceeded maximum memory usage")
-		requireGone(t, pidOf(t, logLines(t, record, "JOB")[0]))
-	}
-	requireEnd(t, w.start(t.Context(), runner.Limits{MemoryMB: 300}, oneJob("eat 20", "ok {}")).wait(), "success", "", "")
 }
 
 func TestTwoRunsAtOnceHaveTwoProcesses(t *testing.T) {

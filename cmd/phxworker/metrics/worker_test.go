@@ -178,45 +178,6 @@ func TestConnectionsByWhyTheyWereLost(t *testing.T) {
 	})
 }
 
-func TestEventsThatAreNotAnswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := open(t, quiet, phxworker.Config{})
-		h.fail(fault.Rule{Action: fault.Delay, Event: "run:complete", Delay: 40 * time.Second})
-		h.enqueue("manual", "ok-1")
-		h.begin()
-		h.expect(map[string]float64{`phxworker_events_unacknowledged`: 1})
-		settle(time.Minute)
-		h.expect(map[string]float64{
-			`phxworker_events_unacknowledged`:                         0,
-			`phxworker_event_acknowledgement_seconds_sum`:             40,
-			`phxworker_event_acknowledgement_seconds_bucket{le="60"}`: h.scrape().samples[`phxworker_event_acknowledgement_seconds_count`],
-			`phxworker_events_resent_total`:                           0,
-		})
-		require.Equal(t, "success", h.state("ok-1"))
-
-		h.fail(fault.Rule{Action: fault.Drop, When: fault.After, Event: "run:complete"})
-		h.enqueue("manual", "ok-2")
-		settle(time.Minute)
-		h.expect(map[string]float64{`phxworker_events_resent_total`: 1, `phxworker_runs_total*`: 2, `phxworker_runs_undelivered_total`: 0})
-	})
-}
-
-func TestLinesThatAreNotSentAsTheyWere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := open(t, quiet, phxworker.Config{})
-		h.enqueue("manual", "shouts-1")
-		h.begin()
-		h.expect(map[string]float64{`phxworker_log_lines_shortened_total`: 1, `phxworker_log_lines_dropped_total`: 0})
-		h.fail(fault.Rule{Action: fault.Refuse, Event: "run:log", Run: "says-1", Count: -1, Response: json.RawMessage(`{"errors":{"message":["no"]}}`)})
-		h.enqueue("manual", "says-1")
-		settle(time.Minute)
-		got := h.scrape().samples
-		lines := got[`phxworker_log_lines_dropped_total`]
-		require.Positive(t, lines)
-		require.InDelta(t, 1+lines, got[`phxworker_log_lines_shortened_total`], 0, "a note each, which was refused as well")
-	})
-}
-
 func TestWhatEnginesDoWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t, quiet, phxworker.Config{Limits: phxworker.Limits{RunTimeout: time.Minute}})
@@ -231,17 +192,6 @@ func TestWhatEnginesDoWrong(t *testing.T) {
 		close(h.release("deaf-1"))
 		settle(0)
 		h.expect(map[string]float64{`phxworker_engines_stuck`: 0, `phxworker_engines_stuck_total`: 1})
-	})
-}
-
-func TestRunsThatNobodyIsToldOf(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := open(t, quiet, phxworker.Config{})
-		h.fail(fault.Rule{Action: fault.Refuse, Event: fault.Join, Run: "ok-1", Response: json.RawMessage(`{"reason":"unauthorized"}`), Count: -1})
-		h.enqueue("manual", "ok-1")
-		h.begin()
-		settle(time.Minute)
-		h.expect(map[string]float64{`phxworker_runs_undelivered_total`: 1, `phxworker_runs_total{reason="exception"}`: 1, `phxworker_runs_refused_total` + manual: 0})
 	})
 }
 

@@ -1,10 +1,7 @@
 package web
 
 import (
-	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -130,83 +127,6 @@ type Claims struct {
 	Error uint64 `json:"error"`
 }
 
-// Run is a run under way.
-type Run struct {
-	ID         string  `json:"id"`
-	Group      string  `json:"group"`
-	AgeSeconds Seconds `json:"age_seconds"` // since it was claimed
-	// Phase is "joining", "loading", "preparing", "executing" or "reporting".
-	Phase        string  `json:"phase"`
-	PhaseSeconds Seconds `json:"phase_seconds"`
-	// Job is the id of the job that is executed; empty between jobs.
-	Job            string    `json:"job,omitempty"`
-	Started        time.Time `json:"started,omitzero"` // when it began to execute
-	Unacknowledged int       `json:"unacknowledged"`   // events that the server has not answered
-}
-
-// Doing says in words what a run does now, which answers why it takes so long.
-func (r Run) Doing() string {
-	doing := r.Phase + " for " + r.PhaseSeconds.String()
-	switch r.Phase {
-	case "joining":
-		doing += ", the server has not let it onto its topic yet"
-	case "loading":
-		doing += ", fetching plan, dataclip and credentials"
-	case "preparing":
-		doing += ", getting the adaptors ready"
-	}
-	if r.Job != "" {
-		doing += ", job " + r.Job
-	}
-	if r.Unacknowledged > 0 {
-		doing += ", " + count(r.Unacknowledged, "event") + " unacknowledged"
-	}
-	return doing
-}
-
-// Result is how a run ended. Its error's message is left out: it may quote data.
-type Result struct {
-	ID          string    `json:"id"`
-	Group       string    `json:"group"`
-	Reason      string    `json:"reason"` // empty if it ended elsewhere
-	ErrorType   string    `json:"error_type,omitempty"`
-	TookSeconds Seconds   `json:"took_seconds"` // from the claim
-	Ended       time.Time `json:"ended"`
-	Undelivered bool      `json:"undelivered,omitempty"` // the server could not be told
-	// Settled is what became of it in the server's queue: "given back", "another
-	// worker's", or a word for how it was reported, such as "processed".
-	Settled string `json:"settled"`
-}
-
-// What became of runs that ended elsewhere.
-const (
-	settledBack      = "given back"
-	settledElsewhere = "another worker's"
-)
-
-// Elsewhere returns what became of a run that did not end here; empty for others.
-func (r Result) Elsewhere() string {
-	if r.Settled == settledBack || r.Settled == settledElsewhere {
-		return r.Settled
-	}
-	return ""
-}
-
-// Ending says in words how a run ended.
-func (r Result) Ending() string {
-	if elsewhere := r.Elsewhere(); elsewhere != "" {
-		return elsewhere
-	}
-	ending := r.Reason
-	if r.ErrorType != "" {
-		ending += " " + r.ErrorType
-	}
-	if r.Undelivered {
-		ending += ", server not told"
-	}
-	return ending
-}
-
 // Delivery is what became of events, and of engines.
 type Delivery struct {
 	EventsResent      uint64  `json:"events_resent"`
@@ -235,30 +155,4 @@ type Process struct {
 	PID           int       `json:"pid"`
 	Started       time.Time `json:"started"`
 	UptimeSeconds Seconds   `json:"uptime_seconds"`
-}
-
-// Seconds is a time span that is a number for programs and short for people.
-type Seconds float64
-
-// String returns the span with one or two units: "0.4 ms", "340 ms", "12 s", "3 min 20 s",
-// "2 h 5 min", "4 d 2 h".
-func (s Seconds) String() string {
-	n := int(math.Round(float64(s)))
-	switch {
-	case s <= 0:
-		return "0 s"
-	case s < 0.00995:
-		return strconv.FormatFloat(float64(s)*1000, 'f', 1, 64) + " ms"
-	case s < 0.9995:
-		return strconv.Itoa(int(math.Round(float64(s)*1000))) + " ms"
-	case s < 9.95:
-		return strconv.FormatFloat(float64(s), 'f', 1, 64) + " s"
-	case n < 60:
-		return fmt.Sprintf("%d s", n)
-	case n < 3600:
-		return fmt.Sprintf("%d min %d s", n/60, n%60)
-	case n < 86400:
-		return fmt.Sprintf("%d h %d min", n/3600, n%3600/60)
-	}
-	return fmt.Sprintf("%d d %d h", n/86400, n%86400/3600)
 }

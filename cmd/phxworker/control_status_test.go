@@ -1,0 +1,132 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/cmd/phxworker/web"
+)
+
+func TestStatusOfAWorker(t *testing.T) {
+	s := serveWorker(t, "--workloops", "fast_lane:1 manual>*:2")
+	enqueue(t, s.upstream, "done", "fn(s => s)")
+	wait(t, s.upstream, "done")
+	s.stderr.await(t, "run complete")
+	s.hold("0b8e6f0a-8a43-4f0d-9d6e-2b1c7a5e9f01")
+
+	code, stdout, stderr := s.execute("status")
+	require.Equal(t, exitOK, code, stderr)
+	require.Empty(t, stderr)
+	require.Regexp(t, `^Up, on the queue for .*, claiming\.\n`, stdout)
+	require.Regexp(t, `manual>\* +2 +1 `, stdout)
+	require.Regexp(t, `0b8e6f0a-8a43-4f0d-9d6e-2b1c7a5e9f01  manual>\*  .*\n  executing for .*, job a`, stdout)
+	require.Regexp(t, `done +success`, stdout)
+	require.Contains(t, stdout, "in all: 1 success")
+	for line := range strings.Lines(stdout) {
+		require.LessOrEqual(t, utf8.RuneCountInString(line), 80+len("\n"))
+	}
+
+	code, stdout, _ = s.execute("status", "--json")
+	require.Equal(t, exitOK, code)
+	var status web.Status
+	require.NoError(t, json.Unmarshal([]byte(stdout), &status))
+	require.True(t, status.Ready)
+	require.Equal(t, s.upstream.URL(), status.Connection.Server)
+
+	_, stdout, _ = s.execute("cancel", "0b8e6f0a-8a43-4f0d-9d6e-2b1c7a5e9f01")
+	require.Contains(t, stdout, "is being cancelled")
+	require.Equal(t, "cancel", wait(t, s.upstream, "0b8e6f0a-8a43-4f0d-9d6e-2b1c7a5e9f01").Reason)
+}
+
+// What answers may be anything, and must not steer the terminal, get the token or
+// be taken for a worker.
+func TestWhatIsNoWorkerIsNotTakenForOne(t *testing.T) {
+	var asked []string
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked = append(asked, r.URL.Path) }))
+	defer elsewhere.Close()
+	tests := []struct {
+		name   string
+		answer http.HandlerFunc
+		want   string
+	}{
+		{"a page", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, "is not a phxworker (it answered 200); give the address of one with --url\n"},
+		{"other JSON", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{}`)) }, "is not a phxworker (it answered 200)"},
+		{"an error", http.NotFound, "is not a phxworker (it answered 404)"},
+		{"a redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) }, "is not a phxworker (it answered 302)"},
+		{"an error of its own", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"error":"no such page"}`))
+		}, "is not a phxworker (it answered 404)"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			server := httptest.NewServer(tt.answer)
+			defer server.Close()
+			code, stdout, stderr := execute(t.Context(), nil, "status", "--url", server.URL)
+			require.Equal(t, exitFailure, code)
+			require.Empty(t, stdout)
+			require.Contains(t, stderr, tt.want)
+		})
+	}
+	require.Empty(t, asked)
+}
+
+func TestARefusalDoesNotSteerTheTerminal(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusTeapot)
+		_, _ = w.Write([]byte(`{"error":"\u001b[2Jgone"}`))
+	}))
+	defer server.Close()
+	code, _, stderr := execute(t.Context(), nil, "pause", "--url", server.URL)
+	require.Equal(t, exitFailure, code)
+	require.Equal(t, "phxworker: \uFFFD[2Jgone\n", stderr)
+}
+
+// Guards against a run that reads as a success and that the server knows nothing of,
+// and against "in all:" with nothing behind it.
+func TestHowRunsEndedInATerminal(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, writeStatus(&out, &web.Status{
+		Groups: []web.Group{{Name: "manual>*", Slots: 3, Claimed: 1, Open: 2, Paused: true, OnRequest: true}},
+		Results: []web.Result{
+			{ID: "one", Reason: "success", Undelivered: true, Settled: "undelivered"},
+			{ID: "two", Settled: "given back"},
+			{ID: "three", Settled: "another worker's"},
+			{ID: "four", Reason: "fail", ErrorType: "JobError", Settled: "processed"},
+		},
+		Ended: map[string]int{"success": 1, "fail": 1}, GivenBack: 1, Undelivered: 1,
+	}))
+	for _, want := range []string{`one +success, server not told `, `two +given back `, `three +another worker's `, `four +fail JobError `} {
+		require.Regexp(t, want, out.String())
+	}
+	require.Contains(t, out.String(), "in all: 1 fail, 1 success, 1 given back, server not told of 1\n")
+	require.Regexp(t, `SLOTS +RUNNING +ASKING +OPEN`, out.String())
+	require.Regexp(t, `manual>\* +3 +0 +0 +3 +0 +0 +claims on request`, out.String(), "nobody is asked while there is no connection")
+
+	out.Reset()
+	require.NoError(t, writeStatus(&out, &web.Status{Results: []web.Result{{ID: "two", Settled: "another worker's"}}}))
+	require.NotContains(t, out.String(), "in all")
+}
+
+func TestAStatusThatIsNotReadyIsShownAndFails(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(web.Status{
+			Phase: "running", Summary: "Not connected yet, 7 attempts failed.", NotReady: "the queue was not joined in the 20 s since the start",
+			Connection: web.Connection{Error: "connection refused"},
+			Runs:       []web.Run{{ID: strings.Repeat("long-", 40), Group: "manual>*", Phase: "executing", Job: "\x1b[31m"}},
+		})
+	}))
+	defer server.Close()
+	code, stdout, stderr := execute(t.Context(), nil, "status", "--url", server.URL)
+	require.Equal(t, exitFailure, code)
+	require.Equal(t, "phxworker: not ready: the queue was not joined in the 20 s since the start\n", stderr)
+	require.Contains(t, stdout, "Not connected yet, 7 attempts failed.\nconnection refused\n")
+	require.Contains(t, stdout, "long-long-…  manual>*  0 s\n")
+	require.NotContains(t, stdout, "\x1b")
+}

@@ -1,0 +1,49 @@
+package command
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAProcessIsReused(t *testing.T) {
+	w := newWire(t, "ready", Config{Runs: 3})
+	pids := map[int]int{}
+	for i := range 7 {
+		pid, run := who(t, w.job("who", "stderr of the past", "ok {}"))
+		pids[pid]++
+		require.Equal(t, strconv.Itoa(i%3+1), run)
+	}
+	require.Len(t, pids, 3)
+}
+
+func TestAReusedProcessKeepsNothingOfARun(t *testing.T) {
+	w := newWire(t, "ready", Config{Runs: 3})
+	require.Equal(t, "success", w.job("stderr secret of the first", "ok {}").Reason)
+	record := w.job("stderr of the second", "exit 1")
+	require.Empty(t, logLines(t, record, "ERR"), "nobody can tell the two runs' lines apart")
+}
+
+func TestAProcessThatSpeaksOutOfTurnIsNotReused(t *testing.T) {
+	tests := []struct {
+		name   string
+		script []string
+	}{
+		{name: "a second end", script: []string{`twice {"type":"end","reason":"crash"}`}},
+		{name: "a message", script: []string{`twice {"type":"log","message":[]}`}},
+		{name: "a late end", script: []string{`late {"type":"end","reason":"crash"}`, "ok {}"}},
+		{name: "a death", script: []string{"ok {}", "exit 1"}},
+	}
+	w := newWire(t, "ready", Config{Runs: 10})
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			pid, _ := who(t, w.job(append([]string{"who"}, tt.script...)...))
+			requireGone(t, pid)
+			awaitIdle(t, w.engine.pool, 0)
+			next, run := who(t, w.job("who", "ok {}"))
+			require.NotEqual(t, pid, next)
+			require.Equal(t, "1", run)
+		})
+	}
+}

@@ -1,0 +1,89 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/mockserver/fault"
+)
+
+// Guards against an event that takes the connection down whenever it is sent, and
+// with it every other run of the worker, until the run's token ends.
+func TestAnEventThatTheConnectionDoesNotBearIsLessened(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		id, token := w.claim(planOf(`,"options":{"run_timeout_ms":36000000}`))
+		w.fail(fault.Rule{Event: "run:log", Action: fault.Drop, When: fault.Before, Count: 2 * manyLosses})
+		w.fail(fault.Rule{Event: "step:complete", Action: fault.Drop, When: fault.Before, Count: 3 * manyLosses})
+		require.NoError(t, New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+		require.Equal(t, "success", w.result("r1").Reason)
+		require.Contains(t, strings.Join(w.logged("r1"), "\n"), "it was left out")
+		completes := w.events("r1", "step:complete")
+		require.Len(t, completes, 2)
+		require.NotEmpty(t, completes[0]["output_dataclip_id"], "an output is a text, and never the cause")
+	})
+}
+
+// Guards against a payload that is under its limit and over that of a frame once
+// it is escaped: it would close the socket for every run on it.
+func TestAnOutputThatOutgrowsTheFrameIsReportedAsTooLarge(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		engine := Func(func(_ context.Context, run *Run) (any, error) {
+			quotes, _ := json.Marshal(strings.Repeat(`"`, 4<<20)) // each is two bytes here, and three more within a string
+			run.StartStep("a", nil).Complete(StepResult{State: quotes, Leaf: true})
+			return json.RawMessage(`{"all":"well"}`), nil
+		})
+		id, token := w.claim(planOf(""))
+		outcome := New(Config{Engine: engine}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		require.NoError(t, outcome.Err)
+		require.Equal(t, "DATACLIP_TOO_LARGE", w.events("r1", "step:complete")[0]["output_dataclip_error"])
+		epoch, err := w.queue.Ready(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, epoch, "nothing else on the socket suffers")
+	})
+}
+
+func TestTheEndOfARunIsOfferedWithLess(t *testing.T) {
+	tests := []struct {
+		name string
+		rule fault.Rule
+	}{
+		{name: "refused", rule: fault.Rule{Action: fault.Refuse, Response: json.RawMessage(`{"final_state":["is invalid"]}`), Count: 2}},
+		{name: "refused under errors", rule: fault.Rule{Action: fault.Refuse, Response: json.RawMessage(`{"errors":{"final_state":["is invalid"]}}`), Count: 2}},
+		{name: "refused in a word", rule: fault.Rule{Action: fault.Refuse, Response: json.RawMessage(`"no"`), Count: 2}},
+		{name: "crashed over", rule: fault.Rule{Action: fault.Crash, When: fault.Before, Count: 3}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			onWire(t, func(t *testing.T, w *wire) {
+				id, token := w.claim(planOf(""))
+				tt.rule.Event = "run:complete"
+				w.fail(tt.rule)
+				outcome := New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+				require.NoError(t, outcome.Err)
+				require.Equal(t, "success", w.result("r1").Reason)
+				require.Empty(t, w.result("r1").FinalState)
+			})
+		})
+	}
+}
+
+// Guards against a payload that can never be sent and is tried for ever.
+func TestWhatIsNoJSONIsReplacedOrLeftOut(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		broken := json.RawMessage("not json")
+		engine := Func(func(_ context.Context, run *Run) (any, error) {
+			run.Log(Line{Message: []json.RawMessage{broken}})
+			run.StartStep("a", nil).Complete(StepResult{State: json.RawMessage(`{}`), WebhookResponse: broken, Leaf: true})
+			return nil, nil
+		})
+		outcome := w.run(Config{Engine: engine}, planOf(""))
+		require.NoError(t, outcome.Err)
+		require.Equal(t, "success", w.result("r1").Reason)
+		require.Equal(t, "(this line had 8 bytes, which the server does not take; it was left out)", w.logged("r1")[0])
+		require.NotContains(t, w.events("r1", "step:complete")[0], "webhook_response")
+	})
+}

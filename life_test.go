@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,7 +52,8 @@ func TestStopEndsRunsAfterTheGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("manual", "m1")
-		_, stop := h.hire(Config{Grace: 10 * time.Second})
+		var log strings.Builder
+		_, stop := h.hire(Config{Grace: 10 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		settle(time.Second)
 		begin := time.Now()
 		require.ErrorIs(t, stop(), ErrAborted)
@@ -60,6 +63,7 @@ func TestStopEndsRunsAfterTheGrace(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "cancel", result.Reason)
 		require.Equal(t, "WorkerStopped", result.ErrorType)
+		require.Contains(t, log.String(), "run_ids=[m1]")
 	})
 }
 

@@ -181,7 +181,9 @@ func (w *Worker) limitGrace(work context.Context, stopWork context.CancelCauseFu
 	case <-grace.C:
 	case <-w.abort:
 	}
-	w.log.Warn("stopping the runs under way", "running", w.running())
+	// With their ids: should the process be ended before it has told the server,
+	// this is what is known of them.
+	w.log.Warn("stopping the runs under way", "running", w.running(), "run_ids", w.status().Runs)
 	stopWork(errStopped)
 }
 

@@ -28,7 +28,7 @@ import (
 // shipped is the binary at work, with a run under way that waits for as long as
 // the test says.
 type shipped struct {
-	t      *testing.T
+	t      testing.TB
 	server *mockserver.Server
 	worker *exec.Cmd
 	stderr *log
@@ -57,7 +57,7 @@ func launch(t *testing.T, args ...string) *shipped {
 }
 
 // compile makes the binary, and returns where it is.
-func compile(t *testing.T) string {
+func compile(t testing.TB) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "phxworker")
 	compiler := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".")
@@ -66,8 +66,17 @@ func compile(t *testing.T) string {
 	return binary
 }
 
-// join starts a worker of the server, which it reaches at the address.
-func join(t *testing.T, server *mockserver.Server, binary, address string, args ...string) *shipped {
+// join starts a worker of the server, which it reaches at the address, and waits
+// until it says that it has joined.
+func join(t testing.TB, server *mockserver.Server, binary, address string, args ...string) *shipped {
+	t.Helper()
+	s := spawn(t, server, binary, address, args...)
+	s.stderr.await(t, "joined the queue")
+	return s
+}
+
+// spawn starts a worker, and waits for nothing.
+func spawn(t testing.TB, server *mockserver.Server, binary, address string, args ...string) *shipped {
 	t.Helper()
 	s := &shipped{t: t, server: server, stderr: newLog()}
 	s.worker = exec.CommandContext(t.Context(), binary, append([]string{"--lightning", address}, args...)...)
@@ -78,7 +87,6 @@ func join(t *testing.T, server *mockserver.Server, binary, address string, args 
 		_ = s.worker.Process.Kill()
 		_ = s.worker.Wait()
 	})
-	s.stderr.await(t, "joined the queue")
 	return s
 }
 

@@ -26,7 +26,7 @@ const (
 	patient = 30 * time.Second // for what should take milliseconds
 )
 
-func startServer(t *testing.T, addr string) *mockserver.Server {
+func startServer(t testing.TB, addr string) *mockserver.Server {
 	t.Helper()
 	server, err := mockserver.Start(mockserver.Config{Addr: addr, Secret: secret, WakeDebounce: -1})
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func (l *log) Write(p []byte) (int, error) {
 }
 
 // await returns the first line from now on that has the text in it.
-func (l *log) await(t *testing.T, text string) string {
+func (l *log) await(t testing.TB, text string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
 	defer cancel()
@@ -94,7 +94,7 @@ func start(t *testing.T, env map[string]string, args ...string) (stderr *log, st
 }
 
 // wait returns how a run ended at the server.
-func wait(t *testing.T, server *mockserver.Server, id string) mockserver.Result {
+func wait(t testing.TB, server *mockserver.Server, id string) mockserver.Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
 	defer cancel()
@@ -103,7 +103,7 @@ func wait(t *testing.T, server *mockserver.Server, id string) mockserver.Result 
 	return result
 }
 
-func enqueue(t *testing.T, server *mockserver.Server, id, body string) {
+func enqueue(t testing.TB, server *mockserver.Server, id, body string) {
 	t.Helper()
 	plan, err := json.Marshal(map[string]any{"id": id, "jobs": []any{map[string]string{"id": "a", "adaptor": "@openfn/language-common@latest", "body": body}}})
 	require.NoError(t, err)

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/mockserver"
+)
+
+// These benchmarks are of the binary as it is shipped, in a process of its own.
+// docs/performance.md has what they gave.
+
+// benchBinary makes the binary as a release has it: with no symbols.
+func benchBinary(b *testing.B) string {
+	b.Helper()
+	b.Setenv("GOFLAGS", "-trimpath -ldflags=-s")
+	b.Setenv("CGO_ENABLED", "0")
+	return compile(b)
+}
+
+// BenchmarkStart measures from the start of the process until the server has let
+// it onto the queue.
+func BenchmarkStart(b *testing.B) {
+	binary := benchBinary(b)
+	server := startServer(b, "")
+	var all []time.Duration
+	for b.Loop() {
+		begin := time.Now()
+		s := launchAt(b, server, binary)
+		all = append(all, time.Since(begin))
+		s.signal()
+		require.Equal(b, exitOK, s.exitCode())
+	}
+	slices.Sort(all)
+	b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "ms-to-joined")
+}
+
+// launchAt starts a worker, and returns once the server has seen it join.
+func launchAt(b *testing.B, server *mockserver.Server, binary string, args ...string) *shipped {
+	b.Helper()
+	s := spawn(b, server, binary, server.URL(), args...)
+	for server.Stats().Workers == 0 {
+		time.Sleep(100 * time.Microsecond)
+	}
+	return s
+}
+
+// BenchmarkMemory measures an idle worker of five slots, and the same one once it
+// has executed runs with the embedded engine: ask for 100 of them, or 3,000, with
+// -benchtime 3000x.
+func BenchmarkMemory(b *testing.B) {
+	if runtime.GOOS != "linux" {
+		b.Skip("how much memory a process has to itself is read from /proc")
+	}
+	server := startServer(b, "")
+	s := launchAt(b, server, benchBinary(b), "--capacity", "5")
+	time.Sleep(time.Second)
+	idle, _ := memory(b, s)
+	for i := range b.N {
+		enqueue(b, server, fmt.Sprint("r", i), "fn(s => s)")
+	}
+	b.ResetTimer()
+	for i := range b.N {
+		require.Equal(b, "success", wait(b, server, fmt.Sprint("r", i)).Reason)
+	}
+	b.StopTimer()
+	after, anonymous := memory(b, s)
+	b.ReportMetric(float64(idle)/1000, "MB-idle")
+	b.ReportMetric(float64(after)/1000, "MB-after")
+	b.ReportMetric(float64(anonymous)/1000, "MB-after-without-files")
+}
+
+// memory returns the proportional set size of the worker in kB, and the part of it
+// that is no page of a file: the kernel cannot drop that one.
+func memory(b *testing.B, s *shipped) (pss, anonymous int) {
+	b.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", s.worker.Process.Pid))
+	require.NoError(b, err)
+	for line := range bytes.Lines(text) {
+		_, _ = fmt.Sscanf(string(line), "Pss: %d kB", &pss)
+		_, _ = fmt.Sscanf(string(line), "Pss_Anon: %d kB", &anonymous)
+	}
+	require.NotZero(b, pss, "%s", text)
+	return pss, anonymous
+}

@@ -17,6 +17,11 @@ var (
 	// ErrNotRunning says that a worker was asked for something that it can only
 	// do between the beginning and the end of [Worker.Run].
 	ErrNotRunning = errors.New("the worker is not running")
+	// ErrDraining says that a worker claims no more, so that what it was asked for
+	// would have no effect.
+	ErrDraining = errors.New("the worker is draining: it claims no more")
+	// ErrReporting says that a run can no longer be cancelled.
+	ErrReporting = errors.New("the run has ended, and is being reported")
 	// ErrNoRun says that a run is not under way in this worker.
 	ErrNoRun = errors.New("no such run is under way in this worker")
 )
@@ -37,7 +42,7 @@ func (e *GroupError) Error() string {
 func (w *Worker) Drain() { w.drainOnce.Do(func() { close(w.drain) }) }
 
 // Pause keeps a group from claiming, every group if the name is empty; their runs
-// go on. The error is [ErrNotRunning] or a [*GroupError].
+// go on. The error is [ErrNotRunning], [ErrDraining] or a [*GroupError].
 func (w *Worker) Pause(group string) error {
 	return w.eachLoop(group, func(name string, loop *claim.Loop) {
 		loop.Pause()
@@ -57,9 +62,9 @@ func (w *Worker) Resume(group string) error {
 }
 
 func (w *Worker) eachLoop(group string, do func(name string, loop *claim.Loop)) error {
-	s := w.current()
-	if s == nil {
-		return ErrNotRunning
+	s, err := w.claiming()
+	if err != nil {
+		return err
 	}
 	found := false
 	for i, loop := range s.loops {
@@ -72,6 +77,18 @@ func (w *Worker) eachLoop(group string, do func(name string, loop *claim.Loop)) 
 		return w.unknown(group)
 	}
 	return nil
+}
+
+// claiming returns what runs, if it still claims.
+func (w *Worker) claiming() (*shift, error) {
+	switch s := w.current(); {
+	case s == nil:
+		return nil, ErrNotRunning
+	case s.intake.Err() != nil:
+		return nil, ErrDraining
+	default:
+		return s, nil
+	}
 }
 
 func (w *Worker) unknown(group string) error {
@@ -108,17 +125,17 @@ func (w *Worker) Resize(group string, n int) error {
 }
 
 // Cancel stops one run, which is reported as cancelled, and does not wait for
-// that. The error is [ErrNotRunning] or [ErrNoRun].
+// that. The error is [ErrNotRunning], [ErrNoRun] or [ErrReporting].
 func (w *Worker) Cancel(runID string) error {
 	s := w.current()
 	if s == nil {
 		return ErrNotRunning
 	}
-	cause := runner.Cancellation("The run was cancelled by the operator of the worker")
-	if !s.starter.cancel(runID, cause) {
-		return ErrNoRun
+	group, err := s.starter.cancel(runID, runner.Cancellation("The run was cancelled by the operator of the worker"))
+	if err != nil {
+		return err
 	}
-	w.log.Info("cancelling a run on request", "run_id", runID)
+	w.log.Info("cancelling a run on request", "run_id", runID, "group", group)
 	return nil
 }
 
@@ -139,22 +156,22 @@ func (w *Worker) Notify(ctx context.Context, runID string, notice json.RawMessag
 
 // Claim makes one claim now for each group in turn, also for those that are
 // paused, until one brings a run, and reports whether one did. It is what a worker
-// with [Config.Manual] lives by. The error is [ErrNotRunning], or the cause of the
-// end of ctx or of the worker.
+// with [Config.Manual] lives by. The error is [ErrNotRunning], [ErrDraining], or the
+// cause of the end of ctx.
 func (w *Worker) Claim(ctx context.Context) (bool, error) {
-	s := w.current()
-	if s == nil {
-		return false, ErrNotRunning
+	s, err := w.claiming()
+	if err != nil {
+		return false, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(s.intake, func() { cancel(ErrNotRunning) })()
+	defer context.AfterFunc(s.intake, func() { cancel(ErrDraining) })()
 	for _, loop := range s.loops {
 		switch brought, err := loop.Claim(ctx); {
 		case brought:
 			return true, nil
 		case s.intake.Err() != nil: // why it brought none
-			return false, ErrNotRunning
+			return false, ErrDraining
 		case err != nil:
 			return false, err
 		}

@@ -184,7 +184,7 @@ func TestAClaimOnRequestEndsWithTheWorker(t *testing.T) {
 		}()
 		settle(time.Second)
 		require.NoError(t, stop())
-		require.ErrorIs(t, <-asked, ErrNotRunning)
+		require.ErrorIs(t, <-asked, ErrDraining)
 	})
 }
 

@@ -15,6 +15,7 @@ const (
 	PhaseNew      Phase = iota // [Worker.Run] was not called yet
 	PhaseRunning               // it claims
 	PhaseDraining              // it claims no more; its runs finish
+	PhaseStopping              // its runs are cancelled; what is left is reported
 	PhaseStopped               // Run is about to return, or has
 )
 
@@ -26,6 +27,8 @@ func (p Phase) String() string {
 		return "running"
 	case PhaseDraining:
 		return "draining"
+	case PhaseStopping:
+		return "stopping"
 	case PhaseStopped:
 		return "stopped"
 	}

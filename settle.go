@@ -12,7 +12,7 @@ import (
 
 // settle tells everybody that a run is over.
 func (s *starter) settle(this *underway, outcome runner.Outcome) {
-	if s.work.Err() != nil {
+	if s.work.Err() != nil && cutShort(outcome) {
 		s.stopped.Add(1)
 	}
 	result := RunResult{
@@ -33,6 +33,12 @@ func (s *starter) settle(this *underway, outcome runner.Outcome) {
 	}
 	s.worker.feed.publish(Event{Kind: kind, RunID: this.ID, Group: this.group, Result: &result})
 	s.after(result)
+}
+
+// cutShort tells a run that was stopped from one whose end was only being reported
+// when work ended.
+func cutShort(outcome runner.Outcome) bool {
+	return outcome.Err != nil || outcome.Settled.GivenBack() || outcome.Reason == runner.Cancel
 }
 
 // after calls the hook of the configuration. A slot does not fall with it.

@@ -23,7 +23,7 @@ type starter struct {
 	runner  *runner.Runner
 	sockets *sockets
 	queue   *queue
-	stopped atomic.Int64 // runs that were under way when work ended, or came later
+	stopped atomic.Int64 // runs that the end of work cut short, or that came later
 
 	mu     sync.Mutex
 	active map[string]*underway // by id
@@ -190,16 +190,20 @@ func (s *starter) end(this *underway) (started time.Time) {
 	return this.started
 }
 
-// cancel stops a run, and reports whether it is under way.
-func (s *starter) cancel(id string, cause error) bool {
+// cancel stops a run, and returns its group.
+func (s *starter) cancel(id string, cause error) (group string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	this := s.active[id]
 	if this == nil {
-		return false
+		return "", ErrNoRun
+	}
+	reported := func(p runner.Progress) bool { return p.RunID == id && p.Phase == runner.Reporting }
+	if slices.ContainsFunc(s.runner.Active(), reported) {
+		return "", ErrReporting
 	}
 	this.cancel(cause)
-	return true
+	return this.group, nil
 }
 
 // underway returns the runs under way, the oldest first.

@@ -80,7 +80,7 @@ func New(cfg Config) (*Worker, error) {
 func (w *Worker) Groups() string { return slots.Format(w.groups) }
 
 // ErrAborted says that runs were stopped before they had ended: by [Worker.Abort],
-// or because [Config.Grace] had passed. They were reported as cancelled.
+// or because [Config.Grace] had passed. They were reported as cancelled, or given back.
 var ErrAborted = errors.New("runs were stopped before they had ended")
 
 // errStopped is the cause of an expected end.
@@ -181,9 +181,10 @@ func (w *Worker) limitGrace(work context.Context, stopWork context.CancelCauseFu
 	case <-grace.C:
 	case <-w.abort:
 	}
-	// With their ids: should the process be ended before it has told the server,
+	// With their ids: should the process end before it has told the server,
 	// this is what is known of them.
 	w.log.Warn("stopping the runs under way", "running", w.running(), "run_ids", w.status().Runs)
+	w.moveTo(PhaseStopping)
 	stopWork(errStopped)
 }
 

@@ -134,7 +134,12 @@ func phxConnect(t *testing.T, serve func(*websocket.Conn), prepare func(*phx.Soc
 	socket.OnOpen(func() { open <- struct{}{} })
 	prepare(socket)
 	require.NoError(t, socket.Connect())
-	t.Cleanup(func() { _ = socket.Disconnect() })
+	t.Cleanup(func() {
+		// phx closes its channels twice, and panics, when it is told to disconnect
+		// between two connections.
+		require.Eventually(t, socket.IsConnected, 10*time.Second, time.Millisecond)
+		_ = socket.Disconnect()
+	})
 	select {
 	case <-open:
 	case <-time.After(10 * time.Second):

@@ -154,6 +154,7 @@ func TestFaultOfOneWorker(t *testing.T) {
 		slow, fast := connect("slow"), connect("fast")
 		slow.send("worker:queue", "phx_join", `{}`)
 		require.Equal(t, "ok", fast.join("worker:queue", `{}`).Status)
+		synctest.Wait() // the two connections are served side by side
 		require.Equal(t, "slow", m.Faults()[0].Worker)
 
 		_, err := m.AddFault(fault.Rule{Event: fault.Now, Worker: "slow", Action: fault.Drop})

@@ -34,7 +34,7 @@ func (p *program) serve(listener net.Listener, worker *phxworker.Worker, executo
 	info, loopback := build.Read(), web.IsLoopback(listener.Addr())
 	numbers := metrics.New(metrics.Config{Stats: worker.Stats, Processes: executor.processes, Build: info})
 	server := web.New(web.Config{
-		Worker: worker, Metrics: metrics.Handler(numbers, log), Token: settings.HTTP.Token, Loopback: loopback, Manual: settings.Worker.Manual, Aborted: p.abort.Done(),
+		Worker: worker, Metrics: metrics.Handler(numbers, log), Token: settings.HTTP.Token, Loopback: loopback, Manual: settings.Worker.Manual,
 		Upstream: loggable(settings.Worker.URL), Version: info.Version, Commit: info.Commit, Logger: log,
 	})
 	log.Info("serving", "address", "http://"+listener.Addr().String(), "controls", settings.HTTP.Token != "" || loopback)

@@ -17,7 +17,7 @@ var overall = []family{
 		},
 	},
 	gauge("phxworker_draining", "1 when the worker claims no more and ends when its runs do, else 0.", func(now *snapshot) float64 {
-		return bit(now.Phase == phxworker.PhaseDraining || now.Phase == phxworker.PhaseStopped)
+		return bit(now.Phase > phxworker.PhaseRunning)
 	}),
 }
 

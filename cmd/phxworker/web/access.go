@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"net"
@@ -28,11 +29,17 @@ func (s *Server) controlled(control http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// note logs a control that was answered.
+// note logs a control that was answered. What somebody has named who may not control
+// the worker is left out: it could be anything, and another each time.
 func (s *Server) note(w *recorder, r *http.Request) {
-	attrs := []any{"method", r.Method, "path", r.URL.Path}
-	if group := r.URL.Query().Get("group"); group != "" {
-		attrs = append(attrs, "group", group)
+	attrs := []any{"control", r.Pattern}
+	if w.status != http.StatusUnauthorized && w.status != http.StatusForbidden {
+		if id := r.PathValue("id"); id != "" {
+			attrs = append(attrs, "run_id", id)
+		}
+		if group := cmp.Or(r.PathValue("name"), r.URL.Query().Get("group")); group != "" {
+			attrs = append(attrs, "group", group)
+		}
 	}
 	// Without the port, which is another each time: a line that repeats is to be
 	// seen as one.

@@ -25,12 +25,10 @@ func writeError(w http.ResponseWriter, status int, reason string) {
 // writeFailure answers with what the worker said.
 func writeFailure(w http.ResponseWriter, err error) {
 	switch {
-	case errors.Is(err, phxworker.ErrNotRunning):
+	case errors.Is(err, phxworker.ErrNotRunning), errors.Is(err, errUnanswered):
 		writeError(w, http.StatusServiceUnavailable, err.Error())
-	case errors.Is(err, runner.ErrNoNotices):
+	case errors.Is(err, phxworker.ErrDraining), errors.Is(err, phxworker.ErrReporting), errors.Is(err, runner.ErrNoNotices):
 		writeError(w, http.StatusConflict, err.Error())
-	case errors.Is(err, errUnanswered):
-		writeError(w, http.StatusServiceUnavailable, err.Error())
 	case errors.Is(err, phxworker.ErrNoRun), errors.As(err, new(*phxworker.GroupError)):
 		writeError(w, http.StatusNotFound, err.Error())
 	default:
@@ -77,8 +75,8 @@ func (s *Server) resize(w http.ResponseWriter, r *http.Request) {
 	decoder := json.NewDecoder(r.Body)
 	decoder.DisallowUnknownFields()
 	err := decoder.Decode(&body)
-	if err == nil && decoder.More() {
-		err = errors.New("there is more than one value")
+	if err == nil && decoder.Decode(new(json.RawMessage)) != io.EOF {
+		err = errors.New("there is something behind the object")
 	}
 	misread, _ := errors.AsType[*json.UnmarshalTypeError](err)
 	switch {
@@ -87,6 +85,9 @@ func (s *Server) resize(w http.ResponseWriter, r *http.Request) {
 		return
 	case misread != nil && misread.Field == "slots":
 		writeError(w, http.StatusBadRequest, "slots must be a whole number from 1 up")
+		return
+	case err == io.EOF || misread != nil:
+		writeError(w, http.StatusBadRequest, `the body is not like {"slots":6}`)
 		return
 	case err != nil:
 		writeError(w, http.StatusBadRequest, fmt.Sprintf(`the body is not like {"slots":6}: %v`, err))
@@ -97,8 +98,9 @@ func (s *Server) resize(w http.ResponseWriter, r *http.Request) {
 	case *body.Slots > slots.MaxGroupSlots:
 		writeError(w, http.StatusBadRequest, fmt.Sprintf("%d slots are more than a group can have: give %d at most", *body.Slots, slots.MaxGroupSlots))
 		return
-	case s.over():
-		writeFailure(w, phxworker.ErrNotRunning)
+	}
+	if err := s.unable(); err != nil {
+		writeFailure(w, err)
 		return
 	}
 	name := r.PathValue("name")
@@ -110,19 +112,25 @@ func (s *Server) resize(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) drain(w http.ResponseWriter, _ *http.Request) {
-	if s.over() {
-		writeFailure(w, phxworker.ErrNotRunning)
+	if err := s.unable(); errors.Is(err, phxworker.ErrNotRunning) {
+		writeFailure(w, err)
 		return
 	}
 	s.worker.Drain()
 	writeJSON(w, http.StatusAccepted, map[string]any{"draining": true, "running": len(s.worker.Stats().Runs)})
 }
 
-// over reports whether the worker has not begun or has stopped: those of its
-// controls that could be used then would have no effect.
-func (s *Server) over() bool {
-	phase := s.worker.Stats().Phase
-	return phase == phxworker.PhaseNew || phase == phxworker.PhaseStopped
+// unable returns why a control would have no effect, of those that a worker takes
+// at any time; nil if it has one.
+func (s *Server) unable() error {
+	switch s.worker.Stats().Phase {
+	case phxworker.PhaseRunning:
+		return nil
+	case phxworker.PhaseDraining, phxworker.PhaseStopping:
+		return phxworker.ErrDraining
+	default:
+		return phxworker.ErrNotRunning
+	}
 }
 
 func (s *Server) cancel(w http.ResponseWriter, r *http.Request) {
@@ -164,7 +172,7 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request) {
 	brought, err := s.worker.Claim(ctx)
 	switch {
 	case err != nil:
-		writeError(w, http.StatusServiceUnavailable, err.Error())
+		writeFailure(w, err)
 	case !brought:
 		w.WriteHeader(http.StatusNoContent)
 	default:

@@ -83,15 +83,49 @@ func TestDrainEndsTheWorkerOnceItsRunsHave(t *testing.T) {
 
 func TestTheStatusSaysThatRunsAreCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		aborted := make(chan struct{})
-		h := start(t, phxworker.Config{}, Config{Loopback: true, Aborted: aborted})
+		h := start(t, phxworker.Config{Grace: time.Minute, Engine: phxworker.Func(deaf)}, onLoopback)
 		h.enqueue("r")
 		settle(time.Second)
 		h.ask("POST", "/drain", "")
 		settle(time.Second)
 		require.Equal(t, "Draining: claims no more, waits for 1 run to finish.", h.status().Summary)
-		close(aborted)
-		require.Equal(t, "Stopping: cancels 1 run, and reports that.", h.status().Summary)
+		settle(time.Minute)
+		require.Equal(t, "Stopping: cancels 1 run, and reports that.", h.status().Summary, "its grace is over")
+		require.Equal(t, "stopping", h.status().Phase)
+		require.Equal(t, "stopping: the worker cancels its runs\n", h.ask("GET", "/readyz", "").body)
+		require.ErrorIs(t, <-h.ended, phxworker.ErrAborted)
+	})
+}
+
+// deaf is an engine that takes its time to end.
+func deaf(ctx context.Context, _ *phxworker.Run) (any, error) {
+	<-ctx.Done()
+	time.Sleep(2 * time.Second)
+	return nil, context.Cause(ctx)
+}
+
+func TestAControlThatWouldHaveNoEffectIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, phxworker.Config{}, onLoopback)
+		h.enqueue("r")
+		settle(time.Second)
+		h.ask("POST", "/drain", "")
+		settle(time.Second)
+		for _, path := range []string{"/pause", "/resume", "/claim"} {
+			a := h.ask("POST", path, "")
+			require.Equal(t, http.StatusConflict, a.status, path)
+			require.JSONEq(t, `{"error":"the worker is draining: it claims no more"}`, a.body, path)
+		}
+		require.Equal(t, http.StatusConflict, h.ask("PUT", "/groups/manual", `{"slots":2}`).status)
+		require.Equal(t, http.StatusAccepted, h.ask("POST", "/drain", "").status, "it does")
+
+		_, err := h.upstream.AddFault(fault.Rule{Action: fault.Withhold, Event: "run:complete"})
+		require.NoError(t, err)
+		h.release("r")
+		settle(time.Second)
+		a := h.ask("POST", "/runs/r/cancel", "")
+		require.Equal(t, http.StatusConflict, a.status)
+		require.JSONEq(t, `{"error":"the run has ended, and is being reported"}`, a.body)
 	})
 }
 
@@ -173,11 +207,11 @@ func TestResizeRefusesWhatItCannotRead(t *testing.T) {
 		status            int
 		want              string
 	}{
-		{"no body", "manual%3E*", ``, 400, `the body is not like {"slots":6}: EOF`},
+		{"no body", "manual%3E*", ``, 400, `the body is not like {"slots":6}`},
 		{"no JSON", "manual%3E*", `slots=6`, 400, `the body is not like`},
 		{"no slots", "manual%3E*", `{}`, 400, `no "slots": send a body like {"slots":6}`},
 		{"another field", "manual%3E*", `{"slot":6}`, 400, `unknown field "slot"`},
-		{"two values", "manual%3E*", `{"slots":6}{}`, 400, `there is more than one value`},
+		{"two values", "manual%3E*", `{"slots":6}{}`, 400, `there is something behind the object`},
 		{"a text", "manual%3E*", `{"slots":"6"}`, 400, `slots must be a whole number from 1 up`},
 		{"a fraction", "manual%3E*", `{"slots":1.5}`, 400, `slots must be a whole number from 1 up`},
 		{"no object", "manual%3E*", `[6]`, 400, `the body is not like`},

@@ -43,7 +43,7 @@ type view struct {
 func newPage() *page {
 	return &page{
 		template: template.Must(template.New("page").Funcs(template.FuncMap{
-			"bar": barOf, "plural": count, "int": toInt, "clock": clock, "keys": keys[int], "lost": lost, "reason": reasonOf,
+			"bar": barOf, "clock": clock, "keys": keys[int], "lost": lost, "reason": reasonOf,
 		}).Parse(pageHTML)),
 		// The script may ask this server for the page again; nothing else is loaded,
 		// sent or framed.

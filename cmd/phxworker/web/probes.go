@@ -50,6 +50,8 @@ func (s *Server) notReady(stats phxworker.Stats, now time.Time) string {
 		return "the worker has not begun"
 	case phxworker.PhaseDraining:
 		return "draining: the worker claims no more"
+	case phxworker.PhaseStopping:
+		return "stopping: the worker cancels its runs"
 	case phxworker.PhaseStopped:
 		return "the worker has stopped"
 	}

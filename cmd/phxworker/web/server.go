@@ -22,9 +22,6 @@ type Config struct {
 	Loopback bool
 	// Manual says that the worker has no loop, so that POST /claim is open.
 	Manual bool
-	// Aborted is closed when the runs under way are no longer waited for, but
-	// cancelled. Defaults to never.
-	Aborted <-chan struct{}
 	// Upstream is the address that the worker connects to, for the status. It
 	// must have no token in it.
 	Upstream string

@@ -77,17 +77,8 @@ func (s *Server) status() Status {
 			status.GivenBack += n
 		}
 	}
-	status.Health, status.Summary = status.verdict(s.aborted())
+	status.Health, status.Summary = status.verdict()
 	return status
-}
-
-func (s *Server) aborted() bool {
-	select {
-	case <-s.cfg.Aborted:
-		return true
-	default:
-		return false
-	}
 }
 
 // resultOf leaves out how a run fared that ended elsewhere: that is for who reports

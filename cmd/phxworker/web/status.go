@@ -2,6 +2,7 @@ package web
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -17,7 +18,8 @@ type Status struct {
 	// Ready is what /readyz tells, and NotReady its reason.
 	Ready    bool   `json:"ready"`
 	NotReady string `json:"not_ready,omitempty"`
-	// Phase is "new", "running", "draining" or "stopped".
+	// Phase is "new", "running", "draining", "stopping" (runs are cancelled) or
+	// "stopped".
 	Phase      string     `json:"phase"`
 	Connection Connection `json:"connection"`
 	Queue      Queue      `json:"queue"`
@@ -102,6 +104,18 @@ func (g Group) Remark() string {
 		return "paused"
 	}
 	return ""
+}
+
+// Note says in a sentence or two what a group did not take; empty if it took all.
+func (g Group) Note() string {
+	var notes []string
+	if g.HeldBack > 0 {
+		notes = append(notes, count(toInt(g.HeldBack), "claim")+" held back by the gate.")
+	}
+	if g.Refused > 0 {
+		notes = append(notes, count(toInt(g.Refused), "run")+" refused because of a bad token.")
+	}
+	return strings.Join(notes, " ")
 }
 
 // Shown returns the groups as people are shown them: while the queue is not joined,

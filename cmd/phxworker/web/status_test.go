@@ -184,12 +184,13 @@ func TestSummaries(t *testing.T) {
 		{"new", Status{Phase: "new"}, Attention, "Starting."},
 		{"draining", Status{Phase: "draining", Runs: make([]Run, 1)}, Attention, "Draining: claims no more, waits for 1 run to finish."},
 		{"draining, with nothing left", Status{Phase: "draining"}, Attention, "Draining: claims no more, and no run is under way."},
-		{"second signal", Status{Phase: "draining", Runs: make([]Run, 2), NotReady: "aborted"}, Attention, "Stopping: cancels 2 runs, and reports that."},
+		{"stopping", Status{Phase: "stopping", Runs: make([]Run, 2)}, Attention, "Stopping: cancels 2 runs, and reports that."},
 		{"without slots", Status{Queue: joined, Groups: []Group{full, none}}, Good, "Up, on the queue for 1 min 0 s, and busy: all slots have runs."},
 		{"on request", Status{Queue: joined, Groups: []Group{request, none}}, Good, "Up, on the queue for 1 min 0 s, claims when it is asked to (--no-loop)."},
 		{"stopped", Status{Phase: "stopped"}, Bad, "Stopped."},
 		{"idle", Status{Queue: joined, Groups: []Group{idle}}, Good, "Up, on the queue for 1 min 0 s, claiming."},
 		{"full", Status{Queue: joined, Groups: []Group{full}}, Good, "Up, on the queue for 1 min 0 s, and busy: all slots have runs."},
+		{"bad tokens", Status{Queue: joined, Groups: []Group{idle, {Name: "f", Slots: 1, Open: 1, Refused: 2}}}, Attention, "Up, on the queue for 1 min 0 s, claiming. But it refused 2 runs because of a bad token."},
 		{"paused", Status{Queue: joined, Groups: []Group{paused}}, Attention, "Up, on the queue for 1 min 0 s, but paused: claims nothing until it is resumed."},
 		{"some of each", Status{Queue: joined, Groups: []Group{idle, full, paused}}, Attention, "Up, on the queue for 1 min 0 s, but c is paused. Busy: b. Claiming: a."},
 		{"lost", Status{Queue: away, Ready: true, Connection: Connection{State: "connecting", Connections: 1, Attempts: 2}, Runs: make([]Run, 2)}, Attention, "Connection lost, not on the queue for 30 s; 2 attempts failed. Meanwhile 2 runs are under way."},
@@ -199,7 +200,7 @@ func TestSummaries(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			health, sentence := tt.status.verdict(tt.status.NotReady == "aborted")
+			health, sentence := tt.status.verdict()
 			require.Equal(t, tt.health, health)
 			require.Equal(t, tt.want, sentence)
 		})

@@ -6,22 +6,38 @@ import (
 )
 
 // verdict returns how the worker fares, and the sentence for the top of the page.
-func (s *Status) verdict(aborted bool) (health Health, sentence string) {
+func (s *Status) verdict() (health Health, sentence string) {
 	runs := count(len(s.Runs), "run")
 	switch {
 	case s.Phase == "new":
 		return Attention, "Starting."
-	case s.Phase == "draining" && len(s.Runs) == 0:
+	case (s.Phase == "draining" || s.Phase == "stopping") && len(s.Runs) == 0:
 		return Attention, "Draining: claims no more, and no run is under way."
-	case s.Phase == "draining" && aborted:
-		return Attention, fmt.Sprintf("Stopping: cancels %s, and reports that.", runs)
 	case s.Phase == "draining":
 		return Attention, fmt.Sprintf("Draining: claims no more, waits for %s to finish.", runs)
+	case s.Phase == "stopping":
+		return Attention, fmt.Sprintf("Stopping: cancels %s, and reports that.", runs)
 	case s.Phase == "stopped":
 		return Bad, "Stopped."
 	case !s.Queue.Joined:
 		return s.unjoined()
 	}
+	health, sentence = s.claiming()
+	if refused := s.refused(); refused > 0 { // each is lost until somebody mends the key
+		health, sentence = Attention, fmt.Sprintf("%s But it refused %s because of a bad token.", sentence, count(refused, "run"))
+	}
+	return health, sentence
+}
+
+func (s *Status) refused() (n int) {
+	for _, g := range s.Groups {
+		n += toInt(g.Refused)
+	}
+	return n
+}
+
+// claiming says what the groups of a worker do that is on the queue.
+func (s *Status) claiming() (health Health, sentence string) {
 	up := fmt.Sprintf("Up, on the queue for %s", s.Queue.ForSeconds)
 	var paused, request, full, claiming []string
 	for _, g := range s.Groups {

@@ -11,18 +11,18 @@ import (
 
 // listen passes on wake-ups until the topic or ctx ends.
 func (q *queue) listen(ctx context.Context, topic *channel.Topic) error {
-	epoch := 0
+	var last *channel.Join
 	for {
 		join, changed := topic.Current()
 		q.note(join != nil)
-		if join != nil && join.Epoch != epoch {
-			epoch = join.Epoch
+		if join != nil && join != last {
+			last = join
 			q.greet(join)
 		}
 		select {
 		case <-changed:
 		case message := <-topic.Messages():
-			q.hear(join, message)
+			q.hear(message)
 		case <-topic.Done():
 			return topic.Err()
 		case <-ctx.Done():
@@ -59,13 +59,13 @@ func (q *queue) greet(join *channel.Join) {
 
 // hear acts on what the server pushes. What is not known, or was not agreed on, is
 // counted and left at that.
-func (q *queue) hear(join *channel.Join, message channel.Message) {
+func (q *queue) hear(message channel.Message) {
 	switch {
 	case message.Event == workAvailable:
 		for _, loop := range q.loops {
 			loop.Wake()
 		}
-	case message.Event == "worker:drain" && q.payload.set.Agreed(join, extDrain, nil):
+	case message.Event == "worker:drain" && q.payload.set.Agreed(message.Join, extDrain, nil):
 		q.log.Info("the server asks the worker to stop")
 		q.drain()
 	default:

@@ -143,9 +143,11 @@ func (q *queue) Claim(ctx context.Context, req claim.Request) ([]claim.Run, erro
 	defer overdue.Stop()
 	asked := time.Now()
 	// Under this join alone: what its runs are given for was agreed on with it.
-	reply, err := join.Push(ctx, "claim", req)
-	if errors.Is(err, channel.ErrCrashed) && req.WaitMS > 0 {
-		q.payload.set.SwitchOff(extLongpoll, "claim", err)
+	var reply channel.Reply
+	if req.WaitMS > 0 {
+		reply, err = q.payload.set.Push(ctx, join, extLongpoll, "claim", req)
+	} else {
+		reply, err = join.Push(ctx, "claim", req)
 	}
 	q.budget.count(err)
 	if errors.Is(err, channel.ErrOutcomeUnknown) {

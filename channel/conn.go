@@ -43,7 +43,7 @@ type conn struct {
 	mu      sync.Mutex // a leaf; guards what follows
 	ended   bool       // nothing may be registered any more
 	waiters map[frame.Ref]*waiter
-	joins   map[string]*join // by topic: the join that counts
+	joins   map[string]*Join // by topic: the join that counts
 }
 
 func newConn(ws *websocket.Conn, cfg *Config, stats *counters) *conn {
@@ -53,7 +53,7 @@ func newConn(ws *websocket.Conn, cfg *Config, stats *counters) *conn {
 		token:   make(chan struct{}, 1),
 		inbox:   inbox{ws: ws, limit: cfg.ReadLimit},
 		waiters: make(map[frame.Ref]*waiter),
-		joins:   make(map[string]*join),
+		joins:   make(map[string]*Join),
 	}
 	c.encoders.New = func() any { return newEncoder() }
 	c.idle.New = func() any { return &waiter{answer: make(chan answer, 1)} }

@@ -51,3 +51,41 @@ func TestAPushUnderAJoinIsNotSentUnderTheNext(t *testing.T) {
 		require.NoError(t, <-done)
 	})
 }
+
+// A server may push as soon as it has answered, before the client has taken notice:
+// what comes then belongs to the new join.
+func TestAMessageTellsItsJoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		_, topic, p, _ := joined(t, s, s.config())
+		first, _ := topic.Current()
+		p.drop()
+		p = s.accept()
+		join := p.expect("room:1", "phx_join")
+		p.ok(join, `{"knows":"more"}`)
+		p.send(`[%s,null,"room:1","behind it",{}]`, join.Ref)
+		message := <-topic.Messages()
+		require.Equal(t, 2, message.Join.Epoch)
+		require.JSONEq(t, `{"knows":"more"}`, string(message.Join.Response))
+		_, err := message.Join.End()
+		require.NoError(t, err)
+		_, err = first.End()
+		require.Error(t, err)
+		second, err := topic.Ready(t.Context())
+		require.NoError(t, err)
+		require.Same(t, second, message.Join)
+	})
+}
+
+// While a connection is being closed nothing can be written to it, though its joins are
+// not lost yet: whoever waits for a join must not be told of such a one.
+func TestAConnectionThatEndsHasNoJoinToOffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		_, topic, _, _ := joined(t, s, s.config())
+		join, _ := topic.Current()
+		join.conn.cancel(errHeartbeat)
+		none, _ := topic.Current()
+		require.Nil(t, none)
+	})
+}

@@ -11,7 +11,11 @@ func (c *conn) dispatch(f *frame.Frame) {
 			c.stats.unknown.Add(1)
 			return
 		}
-		w.answer <- answer{joinRef: f.JoinRef, status: f.Status, payload: c.inbox.own(f.Payload), binary: f.Binary}
+		a := answer{joinRef: f.JoinRef, status: f.Status, payload: c.inbox.own(f.Payload), binary: f.Binary}
+		if w.join != nil && w.join.ref == f.Ref { // before any message that comes under it
+			w.join.Response = a.payload
+		}
+		w.answer <- a
 		return
 	}
 	j := c.joined(f)
@@ -24,13 +28,13 @@ func (c *conn) dispatch(f *frame.Frame) {
 	case frame.Close:
 		c.lose(j, ErrEnded)
 	default:
-		j.topic.deliver(Message{Event: f.Event, Payload: c.inbox.own(f.Payload), Binary: f.Binary})
+		j.topic.deliver(Message{Join: j, Event: f.Event, Payload: c.inbox.own(f.Payload), Binary: f.Binary})
 	}
 }
 
 // joined returns the join that a frame belongs to, or nil, counting the frame,
 // if it is for none or for an earlier one. Broadcasts have no join_ref.
-func (c *conn) joined(f *frame.Frame) *join {
+func (c *conn) joined(f *frame.Frame) *Join {
 	c.mu.Lock()
 	j := c.joins[f.Topic]
 	c.mu.Unlock()

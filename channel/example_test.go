@@ -86,8 +86,8 @@ func ExampleTopic_Push() {
 		}
 	}
 	// The channel crashed, and is joined again by itself.
-	epoch, err := room.Ready(ctx)
-	fmt.Println("joined", epoch, "times", err)
+	join, err := room.Ready(ctx)
+	fmt.Println("joined", join.Epoch, "times", err)
 	// Output:
 	// sum is done
 	// nonsense was refused: unknown event

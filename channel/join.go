@@ -2,62 +2,67 @@ package channel
 
 import (
 	"context"
+	"time"
 
 	"github.com/phxworker/phxworker/channel/frame"
 )
-
-// join is one join of a topic on one connection.
-type join struct {
-	topic *Topic
-	conn  *conn
-	ref   frame.Ref
-	// lost is closed when the join counts no more; cause, set before, is why.
-	lost  chan struct{}
-	cause error
-	// response is what the server answered; set before the join is published.
-	response []byte
-}
 
 // Join is one join of a topic, from the server's ok until it is lost. It is for
 // what was agreed on with this very join: a server may have answered the one
 // before differently, and need not be the same.
 type Join struct {
-	// Epoch is the number of the join, from 1.
+	// Epoch is the number of the join, from 1, and Asked when it was asked for.
 	Epoch int
+	Asked time.Time
 	// Response is what the server answered, as JSON text. To be read only.
 	Response []byte
 
-	join *join
+	topic *Topic
+	conn  *conn
+	ref   frame.Ref
+	// lost is closed when the join counts no more; cause and ended, set before, are
+	// why and when.
+	lost  chan struct{}
+	cause error
+	ended time.Time
 }
 
 // Push is [Topic.Push] under this join alone: once it is lost, nothing is sent.
 func (j *Join) Push(ctx context.Context, event string, payload any) (Reply, error) {
-	return j.join.topic.pushUnder(ctx, j.join, event, payload)
+	return j.topic.pushUnder(ctx, j, event, payload)
 }
 
 // Lost returns a channel that is closed when the join counts no more.
-func (j *Join) Lost() <-chan struct{} { return j.join.lost }
+func (j *Join) Lost() <-chan struct{} { return j.lost }
 
-func (j *join) end(cause error) {
-	j.cause = cause
+// End returns when the join was lost and why: [ErrCrashed], [ErrEnded], or what
+// became of the connection. The error is nil while the join counts.
+func (j *Join) End() (time.Time, error) {
+	select {
+	case <-j.lost:
+		return j.ended, j.cause
+	default:
+		return time.Time{}, nil
+	}
+}
+
+func (j *Join) end(cause error) {
+	j.ended, j.cause = time.Now(), cause
 	close(j.lost)
 }
 
-// live reports whether the join still counts.
-func (j *join) live() bool {
-	select {
-	case <-j.lost:
-		return false
-	default:
-		return true
-	}
+// live reports whether there is use in a push: the join counts, and its connection
+// is not about to end.
+func (j *Join) live() bool {
+	_, lost := j.End()
+	return lost == nil && j.conn.ctx.Err() == nil
 }
 
 // join joins a topic. It returns the join also when it fails, for a join that
 // was sent may have come into effect. Its error is a *RefusedError or that of
 // a round trip.
-func (c *conn) join(ctx context.Context, t *Topic) (*join, error) {
-	j := &join{topic: t, conn: c, ref: c.nextRef(), lost: make(chan struct{})}
+func (c *conn) join(ctx context.Context, t *Topic) (*Join, error) {
+	j := &Join{Epoch: t.current().epoch + 1, Asked: time.Now(), topic: t, conn: c, ref: c.nextRef(), lost: make(chan struct{})}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.JoinTimeout, errJoinTimeout)
 	defer cancel()
 	a, err := c.roundTrip(ctx, j, j.ref, frame.Join, t.payload)
@@ -69,7 +74,6 @@ func (c *conn) join(ctx context.Context, t *Topic) (*join, error) {
 		c.lose(j, refused)
 		return j, refused
 	}
-	j.response = a.payload
 	return j, nil
 }
 
@@ -77,7 +81,7 @@ func (c *conn) join(ctx context.Context, t *Topic) (*join, error) {
 // its answer, after which nothing waits under the join any more. What
 // the server answers does not matter: Phoenix says ok also to the leave of
 // a topic that is not joined, and lightning-mock answers with an error.
-func (c *conn) leave(ctx context.Context, j *join, cause error) {
+func (c *conn) leave(ctx context.Context, j *Join, cause error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.JoinTimeout, errJoinTimeout)
 	defer cancel()
 	_, _ = c.roundTrip(ctx, j, c.nextRef(), frame.Leave, nil)
@@ -86,7 +90,7 @@ func (c *conn) leave(ctx context.Context, j *join, cause error) {
 
 // lose ends a join, and what waits for a reply under it, unless it has
 // ended already.
-func (c *conn) lose(j *join, cause error) {
+func (c *conn) lose(j *Join, cause error) {
 	c.mu.Lock()
 	if c.joins[j.topic.name] != j {
 		c.mu.Unlock()

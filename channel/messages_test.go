@@ -61,7 +61,7 @@ func TestMessagesBeyondTheBufferAreMissed(t *testing.T) {
 		}
 		p.send(`[null,null,"room:1","tick",10]`)
 		m := <-topic.Messages()
-		require.Equal(t, Message{Event: "tick", Payload: []byte("10"), Missed: 7}, m)
+		require.Equal(t, Message{Join: m.Join, Event: "tick", Payload: []byte("10"), Missed: 7}, m)
 		require.EqualValues(t, 7, socket.Stats().Missed)
 		p.send(`[null,null,"room:1","tick",11]`)
 		require.Zero(t, (<-topic.Messages()).Missed)

@@ -136,9 +136,9 @@ func TestPushOnUnmatchedTopicJoinsAgain(t *testing.T) {
 
 		second := p.join("room:1")
 		require.NotEqual(t, first.Ref, second.Ref)
-		epoch, err := topic.Ready(t.Context())
+		join, err := topic.Ready(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, 2, epoch)
+		require.Equal(t, 2, join.Epoch)
 	})
 }
 

@@ -93,9 +93,9 @@ func TestPushRefused(t *testing.T) {
 				require.Equal(t, tt.reason, refused.Reason())
 				require.NotErrorIs(t, got.err, ErrNotSent)
 				require.NotErrorIs(t, got.err, ErrOutcomeUnknown)
-				epoch, err := topic.Ready(t.Context())
+				join, err := topic.Ready(t.Context())
 				require.NoError(t, err)
-				require.Equal(t, 1, epoch)
+				require.Equal(t, 1, join.Epoch)
 			})
 		})
 	}

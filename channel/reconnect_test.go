@@ -48,9 +48,9 @@ func TestReconnectsAfterEveryEnd(t *testing.T) {
 				require.ErrorContains(t, got.err, tt.says)
 
 				s.accept().join("room:1")
-				epoch, err := topic.Ready(t.Context())
+				join, err := topic.Ready(t.Context())
 				require.NoError(t, err)
-				require.Equal(t, 2, epoch)
+				require.Equal(t, 2, join.Epoch)
 				require.NoError(t, socket.Err())
 				if tt.lost == "" {
 					tt.lost = CauseClosed

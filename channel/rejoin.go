@@ -56,7 +56,7 @@ func (t *Topic) keepJoined() error {
 }
 
 // stay publishes a join and returns why it was lost.
-func (t *Topic) stay(j *join) error {
+func (t *Topic) stay(j *Join) error {
 	t.moveTo(j, nil, nil)
 	var err error
 	select {
@@ -87,11 +87,11 @@ func worthRetrying(err error, again bool) bool {
 
 // moveTo is the only place where the topic's state changes: to joined with a
 // join, to ended with an end, and to joining without either.
-func (t *Topic) moveTo(j *join, trouble, end error) {
+func (t *Topic) moveTo(j *Join, trouble, end error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if j != nil {
-		t.state.epoch++
+		t.state.epoch = j.Epoch
 	}
 	t.state.join, t.state.trouble, t.state.err = j, trouble, end
 	close(t.state.changed)

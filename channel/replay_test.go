@@ -162,7 +162,7 @@ func (r *replay) tell(s step) {
 	f := s.frame
 	if f.Event != frame.Error && f.Event != frame.Close {
 		m := <-r.topics[f.Topic].Messages()
-		require.Equal(r.t, Message{Event: f.Event, Payload: f.Payload, Binary: f.Binary}, m)
+		require.Equal(r.t, Message{Join: m.Join, Event: f.Event, Payload: f.Payload, Binary: f.Binary}, m)
 	}
 }
 

@@ -28,7 +28,7 @@ type answer struct {
 // waiter waits for one reply. Whoever takes it out of the connection's table
 // answers it, exactly once; the channel has room for that.
 type waiter struct {
-	join   *join // nil for a heartbeat
+	join   *Join // nil for a heartbeat
 	answer chan answer
 }
 
@@ -39,7 +39,7 @@ func (c *conn) nextRef() frame.Ref { return frame.NewRef(c.refs.Add(1)) }
 // own ref, it is the join. Without one it goes to the control topic.
 //
 // The error is ErrNotSent or ErrOutcomeUnknown, and wraps the cause.
-func (c *conn) roundTrip(ctx context.Context, j *join, ref frame.Ref, event string, payload any) (answer, error) {
+func (c *conn) roundTrip(ctx context.Context, j *Join, ref frame.Ref, event string, payload any) (answer, error) {
 	w, err := c.request(ctx, j, ref, event, payload)
 	if err != nil {
 		return answer{}, err
@@ -49,7 +49,7 @@ func (c *conn) roundTrip(ctx context.Context, j *join, ref frame.Ref, event stri
 
 // request is the first half of a round trip: when it returns, the message is
 // written. Its error is ErrNotSent; without one, reply must follow.
-func (c *conn) request(ctx context.Context, j *join, ref frame.Ref, event string, payload any) (*waiter, error) {
+func (c *conn) request(ctx context.Context, j *Join, ref frame.Ref, event string, payload any) (*waiter, error) {
 	if ctx.Err() != nil {
 		return nil, notSent(context.Cause(ctx))
 	}

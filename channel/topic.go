@@ -32,7 +32,7 @@ type Topic struct {
 
 // membership is how a topic stands with the server.
 type membership struct {
-	join    *join         // the join that pushes go out under; nil unless joined
+	join    *Join         // the join that pushes go out under; nil unless joined
 	epoch   int           // how often the topic was joined
 	trouble error         // why the last join failed or was lost; nil while joined
 	err     error         // why the topic has ended; nil before
@@ -133,7 +133,7 @@ func (t *Topic) Push(ctx context.Context, event string, payload any) (Reply, err
 }
 
 // pushUnder pushes under a join, which may be nil.
-func (t *Topic) pushUnder(ctx context.Context, j *join, event string, payload any) (Reply, error) {
+func (t *Topic) pushUnder(ctx context.Context, j *Join, event string, payload any) (Reply, error) {
 	reply, err := t.push(ctx, j, event, payload)
 	if err != nil {
 		return Reply{}, t.pushing(event, err)
@@ -145,7 +145,7 @@ func (t *Topic) pushing(event string, err error) error {
 	return described(fmt.Sprintf("channel: push %q on %q", event, t.name), err)
 }
 
-func (t *Topic) push(ctx context.Context, j *join, event string, payload any) (Reply, error) {
+func (t *Topic) push(ctx context.Context, j *Join, event string, payload any) (Reply, error) {
 	if j == nil {
 		return Reply{}, notSent(errNotJoined)
 	}
@@ -165,26 +165,25 @@ func (t *Topic) push(ctx context.Context, j *join, event string, payload any) (R
 	return Reply{}, refused
 }
 
-// Ready waits until the topic is joined, and returns the epoch: how often it
-// was joined, 1 after the first. An epoch other than before tells that the
-// join was lost in between, and what the server sent meanwhile with it. The
-// join may be lost again at any time; a push then says so.
+// Ready waits until the topic is joined, and returns the join. Another one than
+// before tells that the join was lost in between, and what the server sent meanwhile
+// with it. This one may be lost again at any time; a push then says so.
 //
 // The error wraps the context's cause, or [Topic.Err] if the topic has ended.
-func (t *Topic) Ready(ctx context.Context) (epoch int, err error) {
+func (t *Topic) Ready(ctx context.Context) (*Join, error) {
 	doing := fmt.Sprintf("channel: wait for %q to be joined", t.name)
 	for {
 		now := t.current()
 		switch {
 		case now.err != nil:
-			return 0, fmt.Errorf("%s: %w", doing, now.err)
+			return nil, fmt.Errorf("%s: %w", doing, now.err)
 		case now.join != nil && now.join.live():
-			return now.epoch, nil
+			return now.join, nil
 		}
 		select {
 		case <-now.changed:
 		case <-ctx.Done():
-			return 0, t.socket.explain(doing, context.Cause(ctx), now.trouble)
+			return nil, t.socket.explain(doing, context.Cause(ctx), now.trouble)
 		}
 	}
 }
@@ -196,7 +195,7 @@ func (t *Topic) Current() (*Join, <-chan struct{}) {
 	if now.join == nil || !now.join.live() {
 		return nil, now.changed
 	}
-	return &Join{Epoch: now.epoch, Response: now.join.response, join: now.join}, now.changed
+	return now.join, now.changed
 }
 
 // Messages returns what the server pushes on the topic, in wire order. It is

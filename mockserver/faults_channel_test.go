@@ -99,9 +99,9 @@ func TestFaultsAsTheChannelSeesThem(t *testing.T) {
 				require.Equal(t, applied, state == "started", state)
 
 				synctest.Wait()
-				epoch, err := run.Ready(t.Context())
+				join, err := run.Ready(t.Context())
 				require.NoError(t, err)
-				require.Equal(t, max(tt.epoch, 1), epoch)
+				require.Equal(t, max(tt.epoch, 1), join.Epoch)
 				_, err = run.Push(t.Context(), "run:complete", map[string]string{"reason": "success"})
 				require.NoError(t, err)
 				state, _, _ = happened(m)
@@ -120,9 +120,9 @@ func TestFaultyHeartbeatsAsTheChannelSeesThem(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		epoch, err := run.Ready(t.Context())
+		join, err := run.Ready(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, 2, epoch)
+		require.Equal(t, 2, join.Epoch)
 		require.Equal(t, []any{"heartbeat", "phoenix", 1}, []any{m.Faults()[0].Event, m.Faults()[0].Topic, m.Faults()[0].Socket})
 	})
 }

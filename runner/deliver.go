@@ -30,14 +30,15 @@ func (o *outbox) deliver(ctx context.Context, e event) (refusal, err error) {
 	crashes := 0 // over the event when it was pushed again
 	losses := 0  // of the join, while the event was under way
 	for {
-		if err := o.ready(ctx); err != nil {
+		join, err := o.ready(ctx)
+		if err != nil {
 			return nil, err
 		}
 		if pushedBefore {
 			o.tally.resent.Add(1)
 		}
 		pushed := time.Now()
-		_, err := o.patience.push(ctx, o.topic, e.name(), e.payload())
+		_, err = o.patience.push(ctx, join, e.name(), e.payload())
 		refused := refusalOf(err)
 		var tooLarge *channel.TooLargeError
 		switch {
@@ -106,17 +107,20 @@ func isLast(e event) bool {
 }
 
 // ready waits until the topic is joined, and does what a new join needs before
-// its first event.
-func (o *outbox) ready(ctx context.Context) error {
+// its first event. That one goes out under this join or not at all: the next would
+// not be ready for it.
+func (o *outbox) ready(ctx context.Context) (*channel.Join, error) {
 	for {
-		epoch, err := joined(ctx, o.topic)
-		if err == nil && o.lease.over() {
-			return ErrLeaseLost
+		join, err := joined(ctx, o.topic)
+		switch {
+		case err != nil:
+			return nil, err
+		case o.lease.over():
+			return nil, ErrLeaseLost
+		case join.Epoch == o.epoch:
+			return join, nil
 		}
-		if err != nil || epoch == o.epoch {
-			return err
-		}
-		o.epoch = epoch
+		o.epoch = join.Epoch
 		o.mu.Lock()
 		rejoined := o.rejoined
 		o.mu.Unlock()
@@ -127,9 +131,9 @@ func (o *outbox) ready(ctx context.Context) error {
 // joined waits until the topic is joined. On one that is, [channel.Topic.Ready] succeeds
 // even when ctx is over; pushes do not, so that whoever repeats them would do
 // so for ever.
-func joined(ctx context.Context, topic *channel.Topic) (epoch int, err error) {
+func joined(ctx context.Context, topic *channel.Topic) (*channel.Join, error) {
 	if ctx.Err() != nil {
-		return 0, context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	return topic.Ready(ctx)
 }

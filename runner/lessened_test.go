@@ -40,9 +40,9 @@ func TestAnOutputThatOutgrowsTheFrameIsReportedAsTooLarge(t *testing.T) {
 		outcome := New(Config{Engine: engine}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
 		require.NoError(t, outcome.Err)
 		require.Equal(t, "DATACLIP_TOO_LARGE", w.events("r1", "step:complete")[0]["output_dataclip_error"])
-		epoch, err := w.queue.Ready(t.Context())
+		join, err := w.queue.Ready(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, 1, epoch, "nothing else on the socket suffers")
+		require.Equal(t, 1, join.Epoch, "nothing else on the socket suffers")
 	})
 }
 

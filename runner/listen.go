@@ -43,16 +43,15 @@ func (l *listener) listen(ctx context.Context) {
 }
 
 func (l *listener) hear(ctx context.Context, m channel.Message) {
-	join, _ := l.topic.Current()
 	switch {
-	case m.Event == "run:cancel" && l.set.Agreed(join, extCancel, nil):
+	case m.Event == "run:cancel" && l.set.Agreed(m.Join, extCancel, nil):
 		var said struct{ Message string }
 		if json.Unmarshal(m.Payload, &said) != nil || said.Message == "" {
 			said.Message = "The run was cancelled by the server"
 		}
 		l.run.log.Info("the server cancels the run")
 		l.cancel(Cancellation(said.Message))
-	case m.Event == "run:notify" && l.set.Agreed(join, extNotify, nil):
+	case m.Event == "run:notify" && l.set.Agreed(m.Join, extNotify, nil):
 		l.notify(ctx, m.Payload)
 	default:
 		l.run.tally.unknown.Add(1)

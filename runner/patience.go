@@ -24,6 +24,11 @@ type patience struct {
 	log   *slog.Logger
 }
 
+// pusher is a topic, or one join of it.
+type pusher interface {
+	Push(ctx context.Context, event string, payload any) (channel.Reply, error)
+}
+
 // errTokenOver is why an answer is not waited for any longer.
 var errTokenOver = errors.New("the server did not answer, and the run's token has expired meanwhile")
 
@@ -37,7 +42,7 @@ func newPatience(token string, overdue time.Duration, log *slog.Logger) patience
 
 // push waits for the answer to one push. Its error wraps errTokenOver when
 // patience came to its end.
-func (p patience) push(ctx context.Context, topic *channel.Topic, event string, payload any) (channel.Reply, error) {
+func (p patience) push(ctx context.Context, under pusher, event string, payload any) (channel.Reply, error) {
 	overdue := time.AfterFunc(p.overdue, func() {
 		p.log.Warn("the server has not answered yet; still waiting", "event", event, "after", p.overdue)
 	})
@@ -48,7 +53,7 @@ func (p patience) push(ctx context.Context, topic *channel.Topic, event string, 
 		ctx, cancel = context.WithDeadlineCause(ctx, later(p.until, atLeast), errTokenOver)
 		defer cancel()
 	}
-	return topic.Push(ctx, event, payload)
+	return under.Push(ctx, event, payload)
 }
 
 // deadline returns when a run must end that may take so long from now on: in time

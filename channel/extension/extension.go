@@ -12,9 +12,11 @@
 // a server that never agreed. A server that knows no extensions ignores the key and answers
 // without it, and sees nothing more.
 //
-// An extension over which a topic crashes all the same is switched off for the
-// life of the set, with one warning. A failed push never means more than that it
-// failed: every extension must have a fallback.
+// An extension over which a topic crashes all the same is switched off: it is not
+// offered any more, for the life of the set, and one warning says so. What other
+// joins have agreed on before stays agreed on while they last, for the server counts
+// on it. A failed push never means more than that it failed: every extension must have
+// a fallback.
 package extension
 
 import (
@@ -23,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -33,8 +36,8 @@ import (
 // version is the only one that there is of each extension.
 const version = 1
 
-// ErrNotAgreed says that an extension was not agreed on with the join that counts
-// just now, or was switched off since. Nothing was sent.
+// ErrNotAgreed says that an extension was not agreed on with a join. Nothing was
+// sent.
 var ErrNotAgreed = errors.New("the extension was not agreed on with the server")
 
 // Set is the extensions that a client offers. Its methods may be called
@@ -42,25 +45,41 @@ var ErrNotAgreed = errors.New("the extension was not agreed on with the server")
 type Set struct {
 	log *slog.Logger
 
-	mu  sync.Mutex
-	on  []string
-	off []string // switched off after a crash
+	mu    sync.Mutex
+	names []string
+	off   []crash
+	out   map[*push]bool // those that were sent and not answered
+}
+
+// crash is an extension that was switched off, and when its topic crashed.
+type crash struct {
+	name string
+	at   time.Time
+}
+
+// push is one that is on its way.
+type push struct {
+	join        *channel.Join
+	name, event string
 }
 
 // NewSet returns a set that offers the extensions with these names.
 func NewSet(log *slog.Logger, names ...string) *Set {
-	on := slices.Clone(names)
-	slices.Sort(on)
-	return &Set{log: log, on: slices.Compact(on)}
+	return &Set{log: log, names: slices.Clone(names), out: make(map[*push]bool)}
 }
 
 // Offer returns what to offer at a join, of the extensions that belong to its
 // topic: the value of "extensions" in the payload. It is nil when there is none,
 // and the key is to be left out then.
 func (s *Set) Offer(names ...string) map[string]int {
+	if s == nil {
+		return nil
+	}
+	s.settle()
+	now := time.Now()
 	var offer map[string]int
 	for _, name := range names {
-		if !s.isOn(name) {
+		if !s.offered(name, now) {
 			continue
 		}
 		if offer == nil {
@@ -71,13 +90,30 @@ func (s *Set) Offer(names ...string) map[string]int {
 	return offer
 }
 
-func (s *Set) isOn(name string) bool {
-	if s == nil {
-		return false
+// settle switches off what a topic has crashed over. Such a topic is joined again
+// before those who wait for its answers have run.
+func (s *Set) settle() {
+	s.mu.Lock()
+	out := slices.Collect(maps.Keys(s.out))
+	s.mu.Unlock()
+	for _, p := range out {
+		if _, lost := p.join.End(); errors.Is(lost, channel.ErrCrashed) {
+			s.switchOff(p)
+		}
 	}
+}
+
+// offered reports whether a join that was asked for at that time has offered the
+// extension.
+func (s *Set) offered(name string, asked time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Contains(s.on, name)
+	for _, c := range s.off {
+		if c.name == name && !asked.Before(c.at) {
+			return false
+		}
+	}
+	return slices.Contains(s.names, name)
 }
 
 // Off returns the extensions that were switched off, in the order in which they
@@ -88,14 +124,18 @@ func (s *Set) Off() []string {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.off)
+	var names []string
+	for _, c := range s.off {
+		names = append(names, c.name)
+	}
+	return names
 }
 
 // Agreed reports whether the extension was agreed on with this join, which may be
 // nil, and if so stores the server's terms in what terms points to, unless that is nil.
 // Terms that cannot be read are none.
 func (s *Set) Agreed(join *channel.Join, name string, terms any) bool {
-	if join == nil || !s.isOn(name) {
+	if s == nil || join == nil || !s.offered(name, join.Asked) {
 		return false
 	}
 	var reply struct {
@@ -125,33 +165,44 @@ func Milliseconds(n float64) time.Duration {
 	return time.Duration(min(n, float64(year/time.Millisecond)) * float64(time.Millisecond))
 }
 
-// Push sends an event of an extension under the join. Its error wraps
-// [ErrNotAgreed], or is that of [channel.Join.Push].
+// Push sends an event under the join: one of an extension, or one of the protocol that
+// an extension adds to. Its error wraps [ErrNotAgreed], or is that of
+// [channel.Join.Push].
 func (s *Set) Push(ctx context.Context, join *channel.Join, name, event string, payload any) (channel.Reply, error) {
 	if !s.Agreed(join, name, nil) {
 		return channel.Reply{}, fmt.Errorf("%s: %w", name, ErrNotAgreed)
 	}
+	p := &push{join: join, name: name, event: event}
+	s.note(p)
 	reply, err := join.Push(ctx, event, payload)
 	if errors.Is(err, channel.ErrCrashed) {
-		s.SwitchOff(name, event, err)
+		s.switchOff(p)
 	}
+	s.mu.Lock()
+	delete(s.out, p)
+	s.mu.Unlock()
 	return reply, err
 }
 
-// SwitchOff ends the use of an extension over which a topic has crashed: for those
-// that ride on an event of the protocol. Push sees to it by itself.
-func (s *Set) SwitchOff(name, event string, cause error) {
-	if s == nil {
+func (s *Set) note(p *push) {
+	if _, lost := p.join.End(); lost != nil { // nothing will be sent
 		return
 	}
 	s.mu.Lock()
-	i := slices.Index(s.on, name)
-	if i >= 0 {
-		s.on = slices.Delete(s.on, i, i+1)
-		s.off = append(s.off, name)
+	defer s.mu.Unlock()
+	s.out[p] = true
+}
+
+// switchOff ends the offer of the extension of a push whose join has crashed.
+func (s *Set) switchOff(p *push) {
+	at, cause := p.join.End()
+	s.mu.Lock()
+	known := slices.ContainsFunc(s.off, func(c crash) bool { return c.name == p.name })
+	if !known {
+		s.off = append(s.off, crash{p.name, at})
 	}
 	s.mu.Unlock()
-	if i >= 0 {
-		s.log.Warn("the topic crashed over an extension that the server had announced; it is not used any more", "extension", name, "event", event, "error", cause)
+	if !known {
+		s.log.Warn("the topic crashed over an extension that the server had announced; it is not used any more", "extension", p.name, "event", p.event, "error", cause)
 	}
 }

@@ -74,9 +74,10 @@ func (a *app) saw() []string {
 type bench struct {
 	*app
 
-	set   *extension.Set
-	topic *channel.Topic
-	log   *book
+	set    *extension.Set
+	socket *channel.Socket
+	topic  *channel.Topic
+	log    *book
 }
 
 func open(t *testing.T, a *app, names ...string) *bench {
@@ -92,6 +93,7 @@ func open(t *testing.T, a *app, names ...string) *bench {
 		require.NoError(t, socket.Close())
 		require.NoError(t, endpoint.Close())
 	})
+	b.socket = socket
 	b.topic, err = socket.Join(t.Context(), "room:1", offer{b.set})
 	require.NoError(t, err)
 	return b
@@ -211,8 +213,28 @@ func TestACrashSwitchesAnExtensionOffForGood(t *testing.T) {
 		_, err := b.topic.Push(t.Context(), "unknown", nil)
 		require.ErrorIs(t, err, channel.ErrCrashed)
 		time.Sleep(time.Minute)
-		require.Equal(t, `{"extensions":{"release":1}}`, b.payloads()[2], "nor is it offered any more")
+		require.Equal(t, `{"extensions":{"release":1}}`, b.payloads()[1], "nor is it offered any more, from the next join on")
+		require.Equal(t, `{"extensions":{"release":1}}`, b.payloads()[2])
 		require.Equal(t, []string{"lease"}, b.set.Off())
 		require.Equal(t, 1, strings.Count(b.log.String(), "not used any more"))
+	})
+}
+
+// A server that has leased a run under one topic counts on its renewal there,
+// whatever happened on another one.
+func TestWhatWasAgreedOnBeforeACrashElsewhereStaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &app{answers: `{"extensions":{"lease":{"v":1},"release":{"v":1}}}`, knows: "run:renew"}
+		b := open(t, a, "lease", "release")
+		other, err := b.socket.Join(t.Context(), "room:2", offer{b.set})
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		require.ErrorIs(t, b.push(t, "release", "run:release"), channel.ErrCrashed)
+		time.Sleep(time.Minute)
+		join, _ := other.Current()
+		require.True(t, b.set.Agreed(join, "release", nil))
+		join, _ = b.topic.Current()
+		require.False(t, b.set.Agreed(join, "release", nil), "though the server announces it unasked")
+		require.True(t, b.set.Agreed(join, "lease", nil))
 	})
 }

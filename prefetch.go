@@ -17,7 +17,7 @@ func (s *starter) CanPrefetch() bool { return s.queue.canRelease() }
 // fetched. The dataclip is not: a server may erase it once it was read, and the
 // run may yet go to another worker.
 func (s *starter) Prefetch(run claim.Run, group slots.Group) claim.Ahead {
-	a := &ahead{begin: make(chan error, 1)}
+	a := &ahead{begin: make(chan error, 2), over: make(chan struct{})}
 	this := newUnderway(run, group.Name)
 	s.done.Go(func() {
 		settled := runner.Unsettled
@@ -29,11 +29,14 @@ func (s *starter) Prefetch(run claim.Run, group slots.Group) claim.Ahead {
 
 // ahead is a run without a slot.
 type ahead struct {
+	// begin has room for a word to give the run back and one to go on. Only the
+	// loop sends.
 	begin chan error
+	over  chan struct{} // closed when the run has ended without a slot
 
 	mu      sync.Mutex
 	slot    *slots.Slot
-	over    bool
+	ended   bool
 	settled Settlement
 }
 
@@ -41,7 +44,7 @@ type ahead struct {
 func (a *ahead) Start(slot *slots.Slot) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.over { // it had ended without a slot: its plan could not be read, or it was cancelled
+	if a.ended { // it had ended without a slot: its plan could not be read, or it was cancelled
 		giveBackSlot(slot, a.settled)
 		return
 	}
@@ -50,13 +53,22 @@ func (a *ahead) Start(slot *slots.Slot) {
 }
 
 // Release implements [claim.Ahead].
-func (a *ahead) Release() { a.begin <- runner.ErrTooLong }
+func (a *ahead) Release() {
+	if len(a.begin) == 0 { // else it was not heard yet
+		a.begin <- runner.ErrTooLong
+	}
+}
+
+// Over implements [claim.Ahead].
+func (a *ahead) Over() <-chan struct{} { return a.over }
 
 func (a *ahead) end(settled Settlement) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.over, a.settled = true, settled
-	if a.slot != nil {
-		giveBackSlot(a.slot, settled)
+	a.ended, a.settled = true, settled
+	if a.slot == nil {
+		close(a.over)
+		return
 	}
+	giveBackSlot(a.slot, settled)
 }

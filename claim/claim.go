@@ -86,10 +86,14 @@ type Prefetcher interface {
 	Prefetch(run Run, group slots.Group) Ahead
 }
 
-// Ahead is a run that was claimed ahead. Exactly one of its methods is called, once.
+// Ahead is a run that was claimed ahead.
 type Ahead interface {
-	// Start is [Starter.Start].
+	// Start is [Starter.Start]. It is called once at most, and nothing after it. If
+	// the run is over already, the slot comes back at once.
 	Start(slot *slots.Slot)
-	// Release gives the run back. It does not wait for that.
+	// Release asks for the run to be given back, and does not wait for that. Until
+	// the run is over it may still be started, or asked for again.
 	Release()
+	// Over returns a channel that is closed when the run has ended without a slot.
+	Over() <-chan struct{}
 }

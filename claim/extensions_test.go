@@ -113,7 +113,8 @@ func TestWhatWasNotBegunIsGivenBackOnAStop(t *testing.T) {
 type fetcher struct {
 	*outside
 
-	cannot bool
+	cannot   bool // nothing can be given back
+	stubborn bool // nothing is, though it is asked for
 
 	mu   sync.Mutex
 	ids  []string
@@ -139,13 +140,15 @@ func (f *fetcher) Prefetch(run claim.Run, _ slots.Group) claim.Ahead {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ids = append(f.ids, run.ID)
-	return &early{f, run}
+	return &early{f, run, make(chan struct{})}
 }
 
+// early is a run ahead that can be given back at once, unless its fetcher is stubborn.
 type early struct {
 	*fetcher
 
-	run claim.Run
+	run  claim.Run
+	over chan struct{}
 }
 
 func (f *early) Start(slot *slots.Slot) { f.outside.Start(f.run, slot) }
@@ -153,7 +156,12 @@ func (f *early) Release() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.back = append(f.back, time.Since(f.began))
+	if !f.stubborn {
+		close(f.over)
+	}
 }
+
+func (f *early) Over() <-chan struct{} { return f.over }
 
 func TestOneRunIsClaimedAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -202,5 +210,38 @@ func TestNothingIsClaimedAheadThatCouldNotBeGivenBack(t *testing.T) {
 		runLoop(t, "manual:1", o, claim.Config{Prefetcher: &fetcher{outside: o, cannot: true}})
 		time.Sleep(time.Hour)
 		require.Len(t, o.asks("manual"), 1)
+	})
+}
+
+// A run that does not go back has been begun: it must have the next slot.
+func TestARunAheadThatIsNotGivenBackKeepsItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutside()
+		o.enqueue("manual", 9)
+		f := &fetcher{outside: o, stubborn: true}
+		l := runLoop(t, "manual:1", o, claim.Config{Prefetcher: f})
+		time.Sleep(25 * time.Second)
+		require.Equal(t, []time.Duration{10 * time.Second, 20 * time.Second}, f.released(), "it is asked for again")
+		require.Equal(t, []string{"r2"}, f.fetched(), "and no other is claimed meanwhile")
+		require.Zero(t, l.Stats().Returned)
+		l.endIntake()
+		o.finish("r1")
+		require.True(t, l.ended(t))
+		require.Equal(t, []string{"r1", "r2"}, o.runs(""), "also when the loop stops")
+	})
+}
+
+// Guards against a run that waits ahead for as long as the loop rests.
+func TestARunAheadThatCameTooOftenIsReleasedInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutside()
+		o.set(func(o *outside) {
+			o.answer = func(claim.Request) ([]claim.Run, error) { return []claim.Run{{ID: "again"}}, nil }
+		})
+		f := &fetcher{outside: o}
+		runLoop(t, "manual:6", o, claim.Config{Prefetcher: f, MaxBackoff: 5 * time.Minute})
+		time.Sleep(20 * time.Minute)
+		require.NotEmpty(t, f.released())
+		require.LessOrEqual(t, f.released()[0], 5*time.Minute+11*time.Second)
 	})
 }

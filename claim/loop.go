@@ -159,10 +159,10 @@ func (l *Loop) await(intake, work context.Context) {
 	defer stop()
 	select {
 	case <-l.cfg.Pool.Freed():
-		l.ahead.inVain = 0
 		l.pace.reset()
 	case <-tooLong:
 		l.letGo()
+	case <-l.over():
 	case a := <-l.asks:
 		l.answer(a, intake, work)
 	case <-l.resumed:
@@ -177,6 +177,8 @@ func (l *Loop) await(intake, work context.Context) {
 func (l *Loop) recover(intake, work context.Context) {
 	timer := time.NewTimer(l.cfg.MaxBackoff)
 	defer timer.Stop()
+	tooLong, stop := l.tooLong()
+	defer stop()
 	finished := l.cfg.Pool.Finished()
 	for {
 		select {
@@ -184,6 +186,9 @@ func (l *Loop) recover(intake, work context.Context) {
 			if l.cfg.Pool.Finished() == finished && len(l.held) == 0 && l.ahead.run == nil {
 				continue
 			}
+		case <-tooLong:
+			l.letGo()
+			continue
 		case <-timer.C:
 		case at := <-l.wakeups:
 			l.woken = at
@@ -199,13 +204,14 @@ func (l *Loop) recover(intake, work context.Context) {
 }
 
 // startRest starts the runs that are held after the last claim, as slots are
-// freed. What is left when work ends is lost to the server's time-out, so it is
-// not passed over in silence.
+// freed, and the one that was claimed ahead, should it not go back. What is left when
+// work ends is lost to the server's time-out, so it is not passed over in silence.
 func (l *Loop) startRest(work context.Context) {
 	l.giveBackHeld(work)
-	for l.startHeld(); len(l.held) > 0 && work.Err() == nil; l.startHeld() {
+	for l.startHeld(); (len(l.held) > 0 || l.ahead.run != nil) && work.Err() == nil; l.startHeld() {
 		select {
 		case <-l.cfg.Pool.Freed():
+		case <-l.over():
 		case <-work.Done():
 		}
 	}

@@ -44,7 +44,8 @@ func (l *Loop) Claim(ctx context.Context) (bool, error) {
 type ask struct{ brought chan bool }
 
 func (l *Loop) answer(a ask, intake, work context.Context) {
-	a.brought <- l.turn(intake, work) == brought
+	outcome := l.turn(intake, work)
+	a.brought <- outcome == brought || outcome == exhausted
 }
 
 // pausedTurn does what a pause does not stop: runs that were claimed before may

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/claim"
+	"github.com/phxworker/phxworker/slots"
 )
 
 func TestAPausedLoopClaimsNothingUntilItIsResumed(t *testing.T) {
@@ -183,5 +184,28 @@ func TestARunKnowsTheWakeUpThatItsClaimAnswered(t *testing.T) {
 		time.Sleep(time.Second)
 		require.Len(t, o.starts(), 3)
 		require.True(t, o.starts()[2].run.Woken.IsZero())
+	})
+}
+
+// Guards against a caller who is told of nothing while a run was started.
+func TestAClaimOnRequestTellsOfARunThatCameTooOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutside()
+		o.set(func(o *outside) {
+			o.answer = func(claim.Request) ([]claim.Run, error) { return []claim.Run{{ID: "again"}}, nil }
+		})
+		pool := slots.NewPool(slots.Group{Name: "manual", Queues: []string{"manual"}, Slots: 7})
+		l := claim.NewLoop(claim.Config{Pool: pool, Claimer: o, Starter: o, Paused: true})
+		ctx, end := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- l.Run(ctx, t.Context()) }()
+		defer func() { end(); <-ended }()
+		time.Sleep(time.Second)
+		for i := range 6 {
+			brought, err := l.Claim(ctx)
+			require.NoError(t, err)
+			require.Equal(t, i+1, pool.Counts().Running)
+			require.True(t, brought, "claim %d started a run", i+1)
+		}
 	})
 }

@@ -12,19 +12,32 @@ const (
 	// aheadTries is how often in a row that may happen before the loop claims ahead
 	// no more, until a run of its own has finished.
 	aheadTries = 3
+	// givingBack bounds the giving back of what was claimed and not begun: what the
+	// server has not taken by then is to be begun while there is time.
+	givingBack = 30 * time.Second
 )
 
 // ahead is the run that was claimed ahead, if there is one, and how well that goes.
 type ahead struct {
-	run    Ahead
-	id     string
-	since  time.Time
-	inVain int // runs given back since a run finished
+	run      Ahead
+	id       string
+	since    time.Time // that it was claimed, or asked to be given back
+	inVain   int       // runs given back since a run finished
+	finished uint64    // runs, when that was looked at last
 }
 
-// mayPrefetch reports whether a run may be claimed that there is no slot for.
+// mayPrefetch reports whether a run may be claimed that there is no slot for. In a
+// group that was made smaller than what it has, none is.
 func (l *Loop) mayPrefetch() bool {
-	return l.cfg.Prefetcher != nil && l.ahead.run == nil && l.ahead.inVain < aheadTries && l.cfg.Prefetcher.CanPrefetch()
+	if l.cfg.Prefetcher == nil || l.ahead.run != nil {
+		return false
+	}
+	if finished := l.cfg.Pool.Finished(); finished != l.ahead.finished {
+		l.ahead.finished, l.ahead.inVain = finished, 0
+	}
+	counts := l.cfg.Pool.Counts()
+	return counts.Size > 0 && counts.Claimed+counts.Running <= counts.Size &&
+		l.ahead.inVain < aheadTries && l.cfg.Prefetcher.CanPrefetch()
 }
 
 // prefetch takes the first of the runs that wait for a slot for the one that was
@@ -41,7 +54,7 @@ func (l *Loop) prefetch() {
 
 // startAhead gives the run that was claimed ahead its slot, if there is one now.
 func (l *Loop) startAhead() {
-	if l.ahead.run == nil {
+	if l.forgetAhead(); l.ahead.run == nil {
 		return
 	}
 	slot, ok := l.takeSlot()
@@ -64,15 +77,33 @@ func (l *Loop) tooLong() (<-chan time.Time, func() bool) {
 	return timer.C, timer.Stop
 }
 
-// letGo gives the run back that was claimed ahead.
+// letGo asks for the run to be given back that was claimed ahead. If that does not
+// succeed, it goes on waiting for its slot, and is asked for again.
 func (l *Loop) letGo() {
-	if l.ahead.run == nil {
-		return
+	if l.ahead.run != nil {
+		l.ahead.since = time.Now()
+		l.ahead.run.Release()
 	}
-	l.ahead.run.Release()
-	l.ahead.run = nil
-	l.ahead.inVain++
-	l.tally.returned.Add(1)
+}
+
+// over returns what tells that the run which was claimed ahead has ended without a
+// slot; nil when there is none.
+func (l *Loop) over() <-chan struct{} {
+	if l.ahead.run == nil {
+		return nil
+	}
+	return l.ahead.run.Over()
+}
+
+// forgetAhead forgets a run that has ended without a slot, most likely given back.
+func (l *Loop) forgetAhead() {
+	select {
+	case <-l.over():
+		l.ahead.run = nil
+		l.ahead.inVain++
+		l.tally.returned.Add(1)
+	default:
+	}
 }
 
 // giveBackHeld gives back what was claimed and not begun, as the loop stops.
@@ -81,9 +112,11 @@ func (l *Loop) giveBackHeld(work context.Context) {
 	if l.cfg.GiveBack == nil {
 		return
 	}
+	ctx, cancel := context.WithTimeout(work, givingBack)
+	defer cancel()
 	kept := l.held[:0]
 	for _, run := range l.held {
-		if !l.cfg.GiveBack(work, run) {
+		if !l.cfg.GiveBack(ctx, run) {
 			kept = append(kept, run)
 		}
 	}

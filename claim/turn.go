@@ -44,6 +44,7 @@ func (l *Loop) turn(intake, work context.Context) outcome {
 		return full
 	}
 	l.reserve()
+	l.startAhead() // should a slot have come free only now
 	ahead := len(l.reserved) == 0
 	if ahead && !l.mayPrefetch() {
 		return full

@@ -207,3 +207,19 @@ func TestTokensOfOneRunDiffer(t *testing.T) {
 		c.ok("worker:queue", "run:release", `{"id":"r1","token":"`+r.Token+`","reason":"drain"}`)
 	}
 }
+
+// Guards against a run that is taken from a worker which could not renew its lease: one
+// that has switched leases off, or that came back as another version.
+func TestWhoCannotRenewALeaseKeepsItsRun(t *testing.T) {
+	inExtended(t, mockserver.Config{Lease: time.Minute}, []string{"r1"}, func(t *testing.T, m *inMemory) {
+		c := m.queued("w", `"lease":1`)
+		run := c.begin()
+		require.Equal(t, "ok {}", c.joinRun(run, ``))
+		pass(2 * time.Minute)
+		require.Equal(t, mockserver.State("started"), m.record("r1").State)
+		require.Contains(t, c.joinRun(run, `"lease":1`), "ok ")
+		require.Equal(t, `ok {"lease_ms":60000}`, c.answer(run.topic(), "run:renew", `{}`))
+		pass(time.Minute)
+		require.Equal(t, mockserver.State("available"), m.record("r1").State, "it has a lease again")
+	})
+}

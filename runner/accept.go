@@ -28,7 +28,7 @@ func AcceptAdaptors(names ...string) AcceptFunc {
 }
 
 // accept decides on a run whose plan is there.
-func (r *Runner) accept(ctx context.Context, run *Run) error {
+func (r *Runner) accept(ctx, report context.Context, run *Run) error {
 	if at := run.Plan.Options.Deadline(); !at.IsZero() && time.Now().After(at) {
 		return Discard("its deadline passed at " + at.UTC().Format(time.RFC3339))
 	}
@@ -48,7 +48,7 @@ func (r *Runner) accept(ctx context.Context, run *Run) error {
 		back.settled, back.release, back.delay = Returned, ReleasePostpone, requeueDelay
 	}
 	switch {
-	case r.release(ctx, run, &Failure{wants: &back}):
+	case r.release(report, run, &Failure{wants: &back}):
 		return err
 	case r.cfg.RefuseUnsuitable:
 		return d.failure()

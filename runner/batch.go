@@ -48,15 +48,15 @@ func (o *outbox) sendBatch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if errors.Is(refusal, channel.ErrCrashed) && o.batches.off.CompareAndSwap(false, true) {
+		o.log.Warn("the server does not seem to know run:batch_logs; lines go one by one from now on", "error", refusal)
+	}
 	if refusal == nil || errors.Is(refusal, channel.ErrOutcomeUnknown) && !lines[0].repeatable() {
 		for _, line := range lines {
 			line.settled(refusal)
 		}
 		o.pop(len(lines))
 		return nil
-	}
-	if errors.Is(refusal, channel.ErrCrashed) && o.batches.off.CompareAndSwap(false, true) {
-		o.log.Warn("the server does not seem to know run:batch_logs; lines go one by one from now on", "error", refusal)
 	}
 	for _, line := range lines {
 		if err := o.send(ctx, line); err != nil {

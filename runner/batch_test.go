@@ -162,3 +162,16 @@ func TestABatchIsSentAgainAfterALostConnectionUnlessAtMostOnce(t *testing.T) {
 		})
 	}
 }
+
+// Guards against a worker that sends lines at most once, in batches, to a server that
+// does not know these: each batch would crash the topic, and all lines be lost.
+func TestBatchesAtMostOnceToAServerThatDoesNotKnowThem(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		id, token := w.claim(planOf(""))
+		w.fail(fault.Rule{Action: fault.Crash, When: fault.Before, Event: "run:batch_logs", Count: -1})
+		r := New(Config{Engine: Func(counts), LogsAtMostOnce: true, BatchLogs: BatchLogs{Interval: 10 * time.Millisecond, Limit: 5}})
+		require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+		messages, _ := w.messages("r1")
+		require.Equal(t, numbers(5, 21), messages[:len(messages)-1], "one batch may be lost, the other lines go one by one")
+	})
+}

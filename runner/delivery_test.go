@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,5 +137,40 @@ func TestAStopIsReportedWithALiveContext(t *testing.T) {
 		require.NoError(t, (<-done).Err)
 		require.Equal(t, "cancel", w.result("r1").Reason)
 		require.Equal(t, "cancel", w.events("r1", "step:complete")[0]["reason"])
+	})
+}
+
+// dawdling is an event that takes so long to be made that the join is another by then.
+type dawdling struct {
+	plain
+
+	make func()
+}
+
+func (dawdling) name() string { return "run:log" }
+func (e dawdling) payload() any {
+	e.make()
+	return map[string]any{"message": []string{"x"}, "source": "JOB", "level": "info", "timestamp": "1"}
+}
+
+func TestAnEventGoesOutUnderTheJoinThatWasMadeReadyForIt(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		id, token := w.claim(planOf(""))
+		topic, err := w.socket.Join(t.Context(), "run:"+id, joinPayload{token: token})
+		require.NoError(t, err)
+		log := slog.New(slog.DiscardHandler)
+		box := newOutbox(topic, log, 0, newPatience(token, time.Now(), time.Minute, log), new(tally))
+		readied := 0
+		box.afterRejoin(func(context.Context) { readied++ })
+		once := sync.OnceFunc(func() {
+			w.cut()
+			time.Sleep(time.Minute)
+			_, err := topic.Ready(t.Context())
+			require.NoError(t, err)
+		})
+		refusal, err := box.deliver(t.Context(), dawdling{make: once})
+		require.NoError(t, err)
+		require.NoError(t, refusal)
+		require.Equal(t, 1, readied, "the credentials are fetched before the first event of a new join")
 	})
 }

@@ -15,7 +15,7 @@ func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run 
 	working, abandon := context.WithCancelCause(work)
 	telling, hush := context.WithCancelCause(report)
 	defer hush(nil)
-	r.equip(run, topic, newLease(c))
+	r.equip(run, topic, c)
 
 	var beside sync.WaitGroup
 	defer beside.Wait()
@@ -47,7 +47,7 @@ func (r *Runner) follow(working, report context.Context, abandon context.CancelC
 		}
 		sent <- err
 	}()
-	failure := failureOf(working, r.load(working, topic, run, c))
+	failure := failureOf(working, r.load(working, report, topic, run, c))
 	if err := topic.Err(); err != nil && run.settled == Unsettled {
 		failure = topicLost(err)
 	}
@@ -78,19 +78,20 @@ func (r *Runner) follow(working, report context.Context, abandon context.CancelC
 }
 
 // equip gives the run the outbox through which the server hears of it.
-func (r *Runner) equip(run *Run, topic *channel.Topic, lease *lease) {
-	box := newOutbox(topic, run.log, r.cfg.OutboxBytes, newPatience(run.token, r.cfg.MessageTimeout, run.log), &r.tally)
+func (r *Runner) equip(run *Run, topic *channel.Topic, c Claimed) {
+	box := newOutbox(topic, run.log, r.cfg.OutboxBytes, newPatience(run.token, c.At, r.cfg.MessageTimeout, run.log), &r.tally)
 	if batch := r.cfg.BatchLogs; batch.Limit > 1 {
 		box.batches = &batches{runID: run.ID, cfg: batch, off: &r.unbatched}
 	}
-	box.lease = lease
+	box.lease = newLease(c)
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	run.outbox = box
 }
 
-// load fetches what the run needs before its engine can begin.
-func (r *Runner) load(ctx context.Context, topic *channel.Topic, run *Run, c Claimed) error {
+// load fetches what the run needs before its engine can begin. A run is given back
+// under report: its topic ends with that, and the work with the topic.
+func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Run, c Claimed) error {
 	if r.cfg.MaxAttempts > 0 && c.Attempt > r.cfg.MaxAttempts {
 		return Poison(fmt.Sprintf("this is attempt %d of at most %d", c.Attempt, r.cfg.MaxAttempts))
 	}
@@ -101,14 +102,14 @@ func (r *Runner) load(ctx context.Context, topic *channel.Topic, run *Run, c Cla
 	}
 	run.Plan = plan
 	run.Limits = r.cfg.Limits.override(plan.Options)
-	if err := await(ctx, c.Begin); err != nil {
+	for err := await(ctx, c.Begin); err != nil; err = await(ctx, c.Begin) {
 		failure := failureOf(ctx, err)
-		if failure.wants == nil || !failure.wants.gives() || r.release(ctx, run, failure) {
+		if failure.wants == nil || !failure.wants.gives() || r.release(report, run, failure) {
 			return err
 		}
-		run.log.Warn("a run that was claimed ahead could not be given back; it is executed beside the slots")
+		run.log.Warn("a run that was claimed ahead could not be given back; it goes on waiting for a slot")
 	}
-	if err := r.accept(ctx, run); err != nil || run.settled != Unsettled {
+	if err := r.accept(ctx, report, run); err != nil || run.settled != Unsettled {
 		return err
 	}
 	if run.Input, err = fetch.dataclip(ctx, plan.DataclipID); err != nil {
@@ -149,13 +150,18 @@ func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	return result, failure
 }
 
-// await waits for the word that a run which was claimed ahead may go on.
+// await waits for the word that a run which was claimed ahead may go on. Of two
+// that are there, the later one counts.
 func await(ctx context.Context, begin <-chan error) error {
 	if begin == nil {
 		return nil
 	}
 	select {
 	case err := <-begin:
+		select {
+		case err = <-begin:
+		default:
+		}
 		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -19,21 +19,19 @@ var ErrLeaseLost = errors.New("the lease of the run was lost; it is another work
 // lease that is over.
 const leaseLost = "lease_lost"
 
-// lease is until when a run is this worker's. Time is wall time throughout: a
-// machine that sleeps, or a process that is stopped, does not hold up the server's
-// clock.
+// lease is until when a run is this worker's. It counts in wall time, for a machine
+// that sleeps does not hold up the server's clock, and in monotonic time as well, for
+// a clock that is set back does not either.
 type lease struct {
 	mu    sync.Mutex
 	until time.Time // zero: for ever
 	whole time.Duration
 }
 
-func wallTime() time.Time { return time.Now().Round(0) }
-
 func newLease(c Claimed) *lease {
 	l := &lease{whole: c.Lease}
 	if c.Lease > 0 {
-		l.until = c.At.Round(0).Add(c.Lease)
+		l.until = c.At.Add(c.Lease)
 	}
 	return l
 }
@@ -42,7 +40,8 @@ func newLease(c Claimed) *lease {
 func (l *lease) left() (time.Duration, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.until.Sub(wallTime()), !l.until.IsZero()
+	monotonic, wall := time.Until(l.until), l.until.Round(0).Sub(time.Now().Round(0))
+	return min(monotonic, wall), !l.until.IsZero()
 }
 
 func (l *lease) over() bool {
@@ -83,8 +82,9 @@ type keeper struct {
 	run   *Run
 }
 
-// keep returns ErrLeaseLost once the lease is lost, nil when ctx ends or there is
-// nothing to keep.
+// keep returns ErrLeaseLost once the lease is lost, nil when ctx ends or there never
+// was one. A join that leases were not agreed on with ends the lease, and one that they
+// were may begin another.
 func (k *keeper) keep(ctx context.Context) error {
 	if _, leased := k.lease.left(); !leased {
 		return nil
@@ -92,46 +92,41 @@ func (k *keeper) keep(ctx context.Context) error {
 	timer := time.NewTimer(k.lease.interval())
 	defer timer.Stop()
 	for {
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return nil
-		}
+		join, changed := k.topic.Current()
 		left, leased := k.lease.left()
+		agreed := join != nil && k.set.Agreed(join, extLease, nil)
 		switch {
-		case !leased:
-			return nil
-		case left <= 0:
+		case leased && left <= 0:
 			return ErrLeaseLost
-		case left <= k.lease.margin():
-			if err := k.renew(ctx, left); errors.Is(err, ErrLeaseLost) {
+		case leased && join != nil && !agreed:
+			k.run.log.Warn("the server leased the run, and renews no leases any more; the run is taken for this worker's for good")
+			k.lease.forget()
+		case agreed && (!leased || left <= k.lease.margin()):
+			if err := k.renew(ctx, join, left); errors.Is(err, ErrLeaseLost) {
 				return err
 			}
 		}
 		timer.Reset(k.lease.interval())
+		select {
+		case <-timer.C:
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
 	}
 }
 
 // renew asks for more time. Only a refusal is an answer: whatever else goes wrong
 // is tried again, for as long as the lease lasts.
-func (k *keeper) renew(ctx context.Context, left time.Duration) error {
-	join, _ := k.topic.Current()
-	if join == nil {
-		return nil
-	}
-	asked := wallTime()
+func (k *keeper) renew(ctx context.Context, join *channel.Join, left time.Duration) error {
+	asked := time.Now()
 	// A renewal does no harm twice, so there is time for another.
-	ctx, cancel := context.WithTimeout(ctx, max(left/2, k.lease.interval()))
+	ctx, cancel := context.WithTimeout(ctx, min(max(left/2, k.lease.interval()), lookEvery))
 	defer cancel()
 	reply, err := k.set.Push(ctx, join, extLease, "run:renew", struct{}{})
-	var refused *channel.RefusedError
 	switch {
-	case errors.As(err, &refused):
+	case errors.As(err, new(*channel.RefusedError)):
 		return ErrLeaseLost
-	case errors.Is(err, extension.ErrNotAgreed):
-		k.run.log.Warn("the server leased the run and does not renew leases; the run is taken for this worker's for good", "error", err)
-		k.lease.forget()
-		return err
 	case err != nil:
 		k.run.log.Warn("the lease could not be renewed yet", "left", left.Round(time.Second), "error", err)
 		return err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"runtime/debug"
+	"sync"
 
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/channel/extension"
@@ -27,22 +28,32 @@ type listener struct {
 	engine Engine
 	run    *Run
 	cancel func(cause error) // of the run
+	// notices are those that the engine has not taken yet: a cancellation must not
+	// have to wait behind them.
+	notices chan []byte
 }
+
+// maxNotices is how many notices may wait for an engine that is busy.
+const maxNotices = 64
 
 // listen returns when ctx ends. What is not known, or was not agreed on, is counted
 // and left at that.
 func (l *listener) listen(ctx context.Context) {
+	l.notices = make(chan []byte, maxNotices)
+	var handing sync.WaitGroup
+	defer handing.Wait()
+	handing.Go(func() { l.handOn(ctx) })
 	for {
 		select {
 		case m := <-l.topic.Messages():
-			l.hear(ctx, m)
+			l.hear(m)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (l *listener) hear(ctx context.Context, m channel.Message) {
+func (l *listener) hear(m channel.Message) {
 	switch {
 	case m.Event == "run:cancel" && l.set.Agreed(m.Join, extCancel, nil):
 		var said struct{ Message string }
@@ -52,18 +63,29 @@ func (l *listener) hear(ctx context.Context, m channel.Message) {
 		l.run.log.Info("the server cancels the run")
 		l.cancel(Cancellation(said.Message))
 	case m.Event == "run:notify" && l.set.Agreed(m.Join, extNotify, nil):
-		l.notify(ctx, m.Payload)
+		select {
+		case l.notices <- m.Payload:
+		default:
+			l.run.log.Warn("a notice of the server is left out: the engine has not taken those before it", "waiting", maxNotices)
+		}
 	default:
 		l.run.tally.unknown.Add(1)
 		l.run.log.Debug("the server pushed an event that is not known here", "event", m.Event)
 	}
 }
 
-// notify hands a notice on. An engine that panics over one has no other effect, and
-// one that does not return is not waited for once the run is over.
-func (l *listener) notify(ctx context.Context, notice []byte) {
-	if err := l.run.notify(ctx, l.engine, notice); err != nil {
-		l.run.log.Debug("a notice came that nobody takes just now", "error", err)
+// handOn hands notices to the engine. One that panics over a notice has no other
+// effect, and one that does not return is not waited for once the run is over.
+func (l *listener) handOn(ctx context.Context) {
+	for {
+		select {
+		case notice := <-l.notices:
+			if err := l.run.notify(ctx, l.engine, notice); err != nil {
+				l.run.log.Debug("a notice came that nobody takes just now", "error", err)
+			}
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

@@ -32,10 +32,12 @@ type pusher interface {
 // errTokenOver is why an answer is not waited for any longer.
 var errTokenOver = errors.New("the server did not answer, and the run's token has expired meanwhile")
 
-func newPatience(token string, overdue time.Duration, log *slog.Logger) patience {
+// newPatience is for a run that was claimed at that time, which is when its token was
+// made.
+func newPatience(token string, claimed time.Time, overdue time.Duration, log *slog.Logger) patience {
 	p := patience{overdue: overdue, log: log}
 	if life := lifetime(token); life > 0 {
-		p.until = time.Now().Add(life)
+		p.until = claimed.Add(life)
 	}
 	return p
 }

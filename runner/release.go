@@ -2,7 +2,10 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/phxworker/phxworker/channel"
 )
 
 // Releaser gives runs back to the queue, on servers that take them.
@@ -40,6 +43,10 @@ const requeueDelay = 3 * time.Second
 // is to be delivered before.
 const releaseWithin = 30 * time.Second
 
+// releaseStopped is the same for a run that was stopped with its worker: there must
+// be time left to report it.
+const releaseStopped = 5 * time.Second
+
 // release gives the run back, if that is what the failure wants and the server
 // takes it, and reports whether it is no longer this worker's. What was reported up to then
 // is delivered first.
@@ -51,7 +58,11 @@ func (r *Runner) release(ctx context.Context, run *Run, failure *Failure) bool {
 	if !r.canRelease(ctx, d) {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, releaseWithin)
+	within := releaseWithin
+	if d.stopped {
+		within = releaseStopped
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	if run.outbox.flush(ctx) != nil {
 		return false
@@ -61,7 +72,9 @@ func (r *Runner) release(ctx context.Context, run *Run, failure *Failure) bool {
 		delay = requeueDelay
 	}
 	err := r.cfg.Releaser.Release(ctx, Release{ID: run.ID, Token: run.token, Reason: d.release, DelayMS: delay.Milliseconds()})
-	if err != nil {
+	// A server that takes a run back closes its topic as well. That may be heard and
+	// the reply be lost.
+	if err != nil && !errors.Is(run.outbox.topic.Err(), channel.ErrEnded) {
 		run.log.Debug("the run could not be given back", "error", err)
 		return false
 	}

@@ -136,7 +136,7 @@ func (r *Runner) Run(work, report context.Context, socket Joiner, c Claimed) Out
 	}
 	run := &Run{
 		ID: c.ID, Plan: &Plan{ID: c.ID}, Limits: r.cfg.Limits, Attempt: c.Attempt,
-		scrub: &scrubber{}, log: log, token: c.Token, logsAtMostOnce: r.cfg.LogsAtMostOnce, tally: &r.tally,
+		scrub: newScrubber(c.Token, nil), log: log, token: c.Token, logsAtMostOnce: r.cfg.LogsAtMostOnce, tally: &r.tally,
 		since: begin, noticing: make(chan struct{}, 1),
 	}
 	r.enlist(run)

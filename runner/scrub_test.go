@@ -61,3 +61,17 @@ func TestTheLongerOfTwoSecretsIsReplacedWhole(t *testing.T) {
 		require.Equal(t, `"<***> <***>"`, string(got[0]))
 	}
 }
+
+func TestTheTokenIsScrubbedFromWhatAcceptLogs(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		id, token := w.claim(planOf(""))
+		r := New(Config{Engine: Func(success), Accept: func(_ context.Context, run *Run) error {
+			run.Print("asking with " + run.Token())
+			return nil
+		}})
+		require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+		for _, line := range w.logged("r1") {
+			require.NotContains(t, line, token)
+		}
+	})
+}

@@ -24,6 +24,10 @@ func (x *extended) joinRunLocked(t *phoenix.Topic, c *runChannel, payload []byte
 	c.topic, c.owner, c.with = t, o, with
 	o.topics[c], o.cancels = struct{}{}, with[extCancel]
 	x.agenda.drop(o.ack)
+	if !with[extLease] { // who cannot renew a lease has none: the run is its own until it is over
+		x.agenda.drop(o.lease)
+		o.until = time.Time{}
+	}
 	if o.joined.IsZero() {
 		o.joined = time.Now()
 	}

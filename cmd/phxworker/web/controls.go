@@ -86,7 +86,7 @@ func (s *Server) resize(w http.ResponseWriter, r *http.Request) {
 	case misread != nil && misread.Field == "slots":
 		writeError(w, http.StatusBadRequest, "slots must be a whole number from 1 up")
 		return
-	case err == io.EOF || misread != nil:
+	case errors.Is(err, io.EOF), misread != nil:
 		writeError(w, http.StatusBadRequest, `the body is not like {"slots":6}`)
 		return
 	case err != nil:

@@ -15,9 +15,10 @@ defmodule WorkerServer.RunChannel do
 
   @impl true
   def join("run:" <> id, %{"token" => token} = payload, socket) when is_binary(token) do
-    case RunQueue.join(id, token) do
+    {agreed, reply} = Extensions.agree(payload, :run, RunQueue.terms())
+
+    case RunQueue.join(id, token, "lease" in agreed) do
       :ok ->
-        {agreed, reply} = Extensions.agree(payload, :run, RunQueue.terms())
         {:ok, reply, assign(socket, run: id, agreed: agreed)}
 
       {:error, reason} ->

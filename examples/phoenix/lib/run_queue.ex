@@ -87,8 +87,11 @@ defmodule WorkerServer.RunQueue do
 
   ## For the channels of run:<id>
 
-  @doc "Makes the caller the owner of the run: `:ok`, or `{:error, reason}`."
-  def join(id, token) when is_binary(token), do: call({:join, id, token})
+  @doc """
+  Makes the caller the owner of the run: `:ok`, or `{:error, reason}`. One that cannot
+  renew the lease has none: the run is its own until it is over.
+  """
+  def join(id, token, renews \\ true) when is_binary(token), do: call({:join, id, token, renews})
 
   @doc "Begins the lease anew: `{:ok, milliseconds}`, or `{:error, :lease_lost}`."
   def renew(id), do: call({:owned, id, :renew})
@@ -189,7 +192,7 @@ defmodule WorkerServer.RunQueue do
   end
 
   # Also when the run is over: a worker whose run:complete was not answered says it again.
-  def handle_call({:join, id, token}, {pid, _}, state) do
+  def handle_call({:join, id, token, renews}, {pid, _}, state) do
     case state.runs[id] do
       nil ->
         {:reply, {:error, :not_found}, state}
@@ -197,6 +200,7 @@ defmodule WorkerServer.RunQueue do
       %{token: ^token} = run ->
         if run.channel != pid, do: tell(run, :disown)
         if run.cancel, do: send(pid, {:cancel, run.cancel})
+        run = if renews, do: run, else: %{run | until: nil}
         {:reply, :ok, put(state, Run.join(run, pid))}
 
       run ->

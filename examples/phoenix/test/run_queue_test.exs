@@ -201,6 +201,16 @@ defmodule WorkerServer.RunQueueTest do
       assert %{state: :claimed, until: nil} = RunQueue.info("a")
     end
 
+    test "a run whose worker cannot renew it stays its own" do
+      start(lease_ms: 200)
+      enqueue("a")
+      token = claim_one().token
+      until = RunQueue.info("a").until
+      assert RunQueue.join("a", token, false) == :ok
+      send(RunQueue, {:lease_over, "a", until})
+      assert %{state: :joined, attempt: 1} = RunQueue.info("a")
+    end
+
     test "a run that is over has no lease" do
       start(lease_ms: 20)
       enqueue("a")

@@ -1,6 +1,7 @@
 package phoenix
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -41,28 +42,37 @@ type Exchange struct {
 // overwrites the oldest in place, so that keeping it costs a copy a message
 // and no garbage. A nil Transcript keeps nothing.
 type Transcript struct {
+	limit int
+
 	mu   sync.Mutex // guards what follows
 	ring []Exchange
-	next int
-	full bool
+	next int // the oldest, once it is full
 }
 
 // NewTranscript returns a transcript of the last n messages.
-func NewTranscript(n int) *Transcript { return &Transcript{ring: make([]Exchange, n)} }
+func NewTranscript(n int) *Transcript { return &Transcript{limit: n} }
 
 func (t *Transcript) add(socket int, d Direction, binary bool, data []byte) {
-	if t == nil || len(t.ring) == 0 {
+	if t == nil || t.limit <= 0 {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := &t.ring[t.next]
+	e := t.placeLocked()
 	e.At, e.Socket, e.Direction, e.Binary, e.Size = time.Now(), socket, d, binary, len(data)
 	e.Data = append(e.Data[:0], data[:min(len(data), maxRecorded)]...)
-	t.next++
-	if t.next == len(t.ring) {
-		t.next, t.full = 0, true
+}
+
+// placeLocked returns where the next message goes: behind the others, and once there are
+// enough of them, in the place of the oldest.
+func (t *Transcript) placeLocked() *Exchange {
+	if len(t.ring) < t.limit {
+		t.ring = append(t.ring, Exchange{})
+		return &t.ring[len(t.ring)-1]
 	}
+	oldest := &t.ring[t.next]
+	t.next = (t.next + 1) % t.limit
+	return oldest
 }
 
 // Exchanges returns a copy of what is kept, oldest first.
@@ -72,11 +82,7 @@ func (t *Transcript) Exchanges() []Exchange {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var kept []Exchange
-	if t.full {
-		kept = append(kept, t.ring[t.next:]...)
-	}
-	kept = append(kept, t.ring[:t.next]...)
+	kept := slices.Concat(t.ring[t.next:], t.ring[:t.next])
 	for i := range kept {
 		kept[i].Data = append([]byte(nil), kept[i].Data...)
 	}

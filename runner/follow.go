@@ -15,7 +15,7 @@ func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run 
 	working, abandon := context.WithCancelCause(work)
 	telling, hush := context.WithCancelCause(report)
 	defer hush(nil)
-	r.equip(run, topic, newLease(c))
+	r.equip(run, topic, c)
 
 	var beside sync.WaitGroup
 	defer beside.Wait()
@@ -78,12 +78,12 @@ func (r *Runner) follow(working, report context.Context, abandon context.CancelC
 }
 
 // equip gives the run the outbox through which the server hears of it.
-func (r *Runner) equip(run *Run, topic *channel.Topic, lease *lease) {
-	box := newOutbox(topic, run.log, r.cfg.OutboxBytes, newPatience(run.token, r.cfg.MessageTimeout, run.log), &r.tally)
+func (r *Runner) equip(run *Run, topic *channel.Topic, c Claimed) {
+	box := newOutbox(topic, run.log, r.cfg.OutboxBytes, newPatience(c.Token, c.At, r.cfg.MessageTimeout, run.log), &r.tally)
 	if batch := r.cfg.BatchLogs; batch.Limit > 1 {
 		box.batches = &batches{runID: run.ID, cfg: batch, off: &r.unbatched}
 	}
-	box.lease = lease
+	box.lease = newLease(c)
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	run.outbox = box

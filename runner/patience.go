@@ -27,10 +27,12 @@ type patience struct {
 // errTokenOver is why an answer is not waited for any longer.
 var errTokenOver = errors.New("the server did not answer, and the run's token has expired meanwhile")
 
-func newPatience(token string, overdue time.Duration, log *slog.Logger) patience {
+// newPatience takes the token for one that began to count when it came, however long
+// the join took after that.
+func newPatience(token string, came time.Time, overdue time.Duration, log *slog.Logger) patience {
 	p := patience{overdue: overdue, log: log}
 	if life := lifetime(token); life > 0 {
-		p.until = time.Now().Add(life)
+		p.until = came.Add(life)
 	}
 	return p
 }

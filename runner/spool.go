@@ -143,7 +143,7 @@ func (s *Spooled) Resend(ctx context.Context, socket *channel.Socket) error {
 	}
 	defer func() { _ = topic.Leave(ctx) }()
 	log := slog.New(slog.DiscardHandler)
-	box := newOutbox(topic, log, 0, newPatience(s.Token, time.Minute, log), new(tally))
+	box := newOutbox(topic, log, 0, newPatience(s.Token, time.Now(), time.Minute, log), new(tally))
 	var refusal error
 	for _, e := range s.Events {
 		refused, err := box.deliver(ctx, &spooledEvent{of: e})

@@ -1,0 +1,31 @@
+package runner
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/mockserver"
+)
+
+// Guards against a run that was joined late, because the server was away, and is
+// given its whole time from then on: its token would be over before it ended.
+func TestALateJoinDoesNotProlongTheRunsToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSigningWire(t, mockserver.Config{})
+		claimed := time.Now()
+		id, token := w.claim(planOf(""))
+		over := claimed.Add(lifetime(token))
+		time.Sleep(4 * time.Minute)
+		outcome := New(Config{Engine: Func(func(ctx context.Context, _ *Run) (any, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token, At: claimed})
+		require.NoError(t, outcome.Err)
+		require.True(t, time.Now().Before(over), "%s too late", time.Since(over))
+		require.Equal(t, "kill", w.result("r1").Reason)
+	})
+}

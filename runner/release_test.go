@@ -1,0 +1,68 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// takesBack is a queue that takes runs back, and leaves their topics open.
+type takesBack struct {
+	refuses  error
+	released []Release
+}
+
+func (q *takesBack) CanRelease(context.Context) bool { return true }
+
+func (q *takesBack) Release(_ context.Context, r Release) error {
+	q.released = append(q.released, r)
+	return q.refuses
+}
+
+// Guards against a run that is reported after it was given back, or whose slot is
+// held until the server closes its topic.
+func TestARunThatWasGivenBackIsOver(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		queue := &takesBack{}
+		begin := time.Now()
+		outcome := w.run(Config{Releaser: queue, Engine: Func(func(_ context.Context, run *Run) (any, error) {
+			run.Print("so far")
+			return nil, fmt.Errorf("the mill is closed: %w", ErrRequeue)
+		})}, planOf(""))
+		require.NoError(t, outcome.Err)
+		require.Equal(t, Requeued, outcome.Settled)
+		require.Zero(t, time.Since(begin))
+		require.Len(t, queue.released, 1)
+		require.Equal(t, []any{"r1", ReleaseRequeue, requeueDelay.Milliseconds()}, []any{queue.released[0].ID, queue.released[0].Reason, queue.released[0].DelayMS})
+		require.Equal(t, []string{"so far"}, w.logged("r1"))
+		require.Zero(t, w.pushes("r1", "run:complete"))
+	})
+}
+
+func TestARunThatIsNotTakenBackIsReported(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		outcome := w.run(Config{
+			Releaser: &takesBack{refuses: errors.New("no")},
+			Engine:   Func(func(context.Context, *Run) (any, error) { return nil, ErrRequeue }),
+		}, planOf(""))
+		require.NoError(t, outcome.Err)
+		require.Equal(t, Processed, outcome.Settled)
+		require.Equal(t, "Requeued", w.result("r1").ErrorType)
+	})
+}
+
+// Only a wish to give a run back is a reason for it.
+func TestWhatIsToBeReportedIsNotGivenBack(t *testing.T) {
+	for _, err := range []error{nil, errors.New("no stock"), Discard("not ours"), Poison("kills workers")} {
+		onWire(t, func(t *testing.T, w *wire) {
+			queue := &takesBack{}
+			w.run(Config{Releaser: queue, Engine: Func(func(context.Context, *Run) (any, error) { return nil, err })}, planOf(""))
+			require.Empty(t, queue.released)
+			require.Equal(t, 1, w.pushes("r1", "run:complete"))
+		})
+	}
+}

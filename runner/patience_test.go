@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/mockserver"
@@ -28,4 +29,26 @@ func TestALateJoinDoesNotProlongTheRunsToken(t *testing.T) {
 		require.True(t, time.Now().Before(over), "%s too late", time.Since(over))
 		require.Equal(t, "kill", w.result("r1").Reason)
 	})
+}
+
+// Guards against a panic, which takes the worker down, over a token that does not
+// tell when it is over.
+func TestATokenNeedNotTellItsLifetime(t *testing.T) {
+	signed := func(claims jwt.MapClaims) string {
+		token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte("secret"))
+		require.NoError(t, err)
+		return token
+	}
+	tests := []struct {
+		name, token string
+		want        time.Duration
+	}{
+		{name: "both ends", token: signed(jwt.MapClaims{"nbf": 1000, "exp": 1300}), want: 5 * time.Minute},
+		{name: "no beginning", token: signed(jwt.MapClaims{"exp": 1300})},
+		{name: "no end", token: signed(jwt.MapClaims{"nbf": 1000})},
+		{name: "no token of that kind", token: "opaque"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { require.Equal(t, tt.want, lifetime(tt.token)) })
+	}
 }

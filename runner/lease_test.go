@@ -2,10 +2,13 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/mockserver/fault"
 )
 
 // Guards against a word over the new owner: the lease ends between two looks at it,
@@ -22,6 +25,21 @@ func TestNothingIsSentOnceTheLeaseIsOver(t *testing.T) {
 		require.Equal(t, LeaseLost, outcome.Settled)
 		require.Equal(t, 1, w.pushes("r1", "run:start"))
 		require.Zero(t, w.pushes("r1", "run:log")+w.pushes("r1", "run:complete"))
+	})
+}
+
+// Guards against more words of a run that the server says is another worker's.
+func TestAnEventThatIsRefusedForTheLeaseIsTheLast(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		id, token := w.claim(planOf(""))
+		w.fail(fault.Rule{Event: "step:start", Action: fault.Refuse, Response: json.RawMessage(`{"reason":"lease_lost"}`)})
+		dir := t.TempDir()
+		outcome := New(Config{Engine: Func(twoSteps), Spool: dir}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		require.ErrorIs(t, outcome.Err, ErrLeaseLost)
+		require.Equal(t, []string{"fetch:plan", "run:start"}, w.names("r1"))
+		spooled, err := ReadSpool(dir)
+		require.NoError(t, err)
+		require.Empty(t, spooled, "it is not ours to report later either")
 	})
 }
 

@@ -2,12 +2,15 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/mockserver/fault"
 )
 
 // takesBack is a queue that takes runs back, and leaves their topics open.
@@ -65,4 +68,27 @@ func TestWhatIsToBeReportedIsNotGivenBack(t *testing.T) {
 			require.Equal(t, 1, w.pushes("r1", "run:complete"))
 		})
 	}
+}
+
+// Guards against a run that goes back without its lines, or that waits for them in
+// vain, when its topic has ended.
+func TestARunWhoseTopicHasEndedIsNotGivenBack(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		id, token := w.claim(planOf(""))
+		w.fail(fault.Rule{Event: "run:log", Action: fault.Drop, When: fault.Before})
+		w.fail(fault.Rule{Event: fault.Join, Run: "r1", Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"reason":"not_found"}`)})
+		queue, dir, begin := &takesBack{}, t.TempDir(), time.Now()
+		outcome := New(Config{Releaser: queue, Spool: dir, Engine: Func(func(_ context.Context, run *Run) (any, error) {
+			run.Print("so far")
+			return nil, ErrRequeue
+		})}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		require.Equal(t, Undelivered, outcome.Settled)
+		require.Less(t, time.Since(begin), releaseWithin)
+		require.Empty(t, queue.released)
+		spooled, err := ReadSpool(dir)
+		require.NoError(t, err)
+		require.Len(t, spooled, 1)
+		require.Equal(t, "run:log", spooled[0].Events[0].Event)
+		require.Positive(t, spooled[0].Delivered)
+	})
 }

@@ -79,14 +79,21 @@ func TestARunIsGivenBackOnceTheConnectionIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		h.enqueue("manual", "a")
-		worker, _ := h.hire(all(Config{Groups: "manual:1", Engine: once(func(*Run) {
+		var events *Subscription
+		worker, _ := h.hireWith(all(Config{Groups: "manual:1", Engine: once(func(*Run) {
 			h.fail(fault.Rule{Event: fault.Connect, Action: fault.Refuse, Count: 2})
 			h.cut()
 			time.Sleep(time.Millisecond) // until it has been noticed
-		})}))
+		})}), func(w *Worker) { events = w.Subscribe(100) })
 		settle(20 * time.Second)
 		require.Equal(t, uint64(1), worker.Stats().Delivery.Settled[runner.Requeued])
 		require.Len(t, h.sent("run:release"), 1)
+		for e := range events.Events() {
+			if e.Result != nil {
+				require.Equal(t, EventGivenBack, e.Kind)
+				break
+			}
+		}
 	})
 }
 

@@ -176,3 +176,20 @@ func TestARunThatIsGivenTwiceIsExecutedOnce(t *testing.T) {
 		require.Contains(t, log.String(), "not executed twice")
 	})
 }
+
+// Guards against a plan that nobody can read, and that takes the worker down.
+func TestAPlanThatCannotBeReadEndsItsRunOnly(t *testing.T) {
+	for _, plan := range []string{`{"jobs":[]}`, `[]`, `"plan"`, `null`, `{"id":"r1","jobs":{}}`} {
+		synctest.Test(t, func(t *testing.T) {
+			mock := &lightningMock{plan: plan, runs: `{"id":"r1","token":"x.y.z"}`, events: make(chan string, 1000)}
+			listener := wstest.Serve(t, mock)
+			worker, err := New(Config{URL: "ws://lightning.test/worker", Secret: "s", NetDial: listener.DialContext, Engine: Func(newGate().hold)})
+			require.NoError(t, err)
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			defer stop()
+			require.NoError(t, worker.Run(ctx))
+			require.Equal(t, map[Reason]int{"exception": 1}, worker.Stats().Ended)
+			require.Equal(t, "PlanError", worker.Stats().Results[0].Type)
+		})
+	}
+}

@@ -72,3 +72,13 @@ func TestALeaseThatCannotBeRenewedIsNone(t *testing.T) {
 		require.Zero(t, w.pushes("r1", "run:renew"))
 	})
 }
+
+func TestAJoinThatIsRefusedForTheLeaseIsNoError(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		id, token := w.claim(planOf(""))
+		w.fail(fault.Rule{Event: fault.Join, Run: "r1", Action: fault.Refuse, Response: json.RawMessage(`{"reason":"lease_lost"}`)})
+		outcome := New(Config{Engine: Func(success)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		require.ErrorIs(t, outcome.Err, ErrLeaseLost)
+		require.Equal(t, LeaseLost, outcome.Settled)
+	})
+}

@@ -29,6 +29,7 @@ type lightningMock struct {
 	runs     string   // what the first claim brings
 	agrees   string   // the extensions it announces, an object; none if empty
 	pushes   []string // events it pushes on a run's topic and the queue's, once a run is joined
+	closes   string   // the event of a run over which it closes the topic
 	claimed  bool
 	events   chan string // "event payload"
 }
@@ -66,6 +67,9 @@ func (m *lightningMock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 					_ = conn.WriteMessage(websocket.TextMessage, []byte(`[null,null,"`+to+`","`+push+`",{"message":"no"}]`))
 				}
 			}
+		}
+		if event == m.closes {
+			_ = conn.WriteMessage(websocket.TextMessage, []byte(`[null,null,"`+topic+`","phx_close",{}]`))
 		}
 		if event == "phx_join" && topic == "worker:queue" {
 			_ = conn.WriteMessage(websocket.TextMessage, []byte(`[null,"","worker:queue","work-available","{}"]`))

@@ -73,6 +73,7 @@ func TestARunThatComesBackToItsWorkerTooSoonIsPostponed(t *testing.T) {
 		require.Equal(t, 2, record.Attempt, "the lease that was lost, and no more")
 		require.Equal(t, 1, h.taken("a", "run:complete"))
 		require.Equal(t, 0, worker.Stats().Groups[0].Running)
+		require.Zero(t, worker.Stats().Undelivered, "the end of the first one's topic says that the run is not its own")
 	})
 }
 

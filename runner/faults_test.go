@@ -286,13 +286,6 @@ func TestARunThatIsRefusedOnRejoinIsGivenUpAndSpooled(t *testing.T) {
 	})
 }
 
-func TestReadSpoolNamesAFileThatIsNone(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "odd.json"), []byte("{"), 0o600))
-	_, err := ReadSpool(dir)
-	require.ErrorContains(t, err, "odd.json is no spooled run")
-}
-
 // Guards against a payload that can never be sent and is tried for ever.
 func TestWhatIsNoJSONIsReplacedOrLeftOut(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {

@@ -216,3 +216,22 @@ func TestACrashSwitchesAnExtensionOffForGood(t *testing.T) {
 		require.Equal(t, 1, strings.Count(b.log.String(), "not used any more"))
 	})
 }
+
+// Guards against a panic when two topics crash over one extension at once, or when a
+// join was lost a moment ago.
+func TestASetIsAskedAtAnyTime(t *testing.T) {
+	var log book
+	set := extension.NewSet(slog.New(slog.NewTextHandler(&log, nil)), "lease", "release")
+	for range 2 {
+		set.SwitchOff("lease", "run:renew", channel.ErrCrashed)
+	}
+	set.SwitchOff("unknown", "event", channel.ErrCrashed)
+	require.Equal(t, []string{"lease"}, set.Off())
+	require.Equal(t, 1, strings.Count(log.String(), "not used any more"))
+	require.Equal(t, map[string]int{"release": 1}, set.Offer("lease", "release"))
+	require.False(t, set.Agreed(nil, "release", nil), "there is no join")
+
+	var none *extension.Set
+	none.SwitchOff("lease", "run:renew", channel.ErrCrashed)
+	require.False(t, none.Agreed(nil, "lease", nil))
+}

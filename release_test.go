@@ -2,6 +2,7 @@ package phxworker
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,10 +58,10 @@ func TestARunThatComesBackToItsWorkerTooSoonIsPostponed(t *testing.T) {
 		h := extended(t, mockserver.Config{Lease: time.Minute})
 		h.enqueue("manual", "a")
 		h.fail(fault.Rule{Action: fault.Withhold, When: fault.Before, Event: "run:renew", Count: -1})
-		let, tried := make(chan struct{}), false
+		let := make(chan struct{})
+		var tries atomic.Int32
 		worker, _ := h.hire(all(Config{Groups: "manual:2", Engine: Func(func(context.Context, *Run) (any, error) {
-			if !tried {
-				tried = true
+			if tries.Add(1) == 1 {
 				<-let // whatever becomes of its context, so that the run is not over for a while
 			}
 			return nil, nil

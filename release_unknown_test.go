@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,12 +18,11 @@ import (
 
 // once is an engine that gives a run back the first time, after something was done.
 func once(do func(run *Run)) Engine {
-	tried := false
+	var tried atomic.Bool
 	return Func(func(_ context.Context, run *Run) (any, error) {
-		if tried {
+		if tried.Swap(true) {
 			return nil, nil
 		}
-		tried = true
 		do(run)
 		return nil, ErrRequeue
 	})

@@ -104,6 +104,23 @@ func (n noticed) Notify(_ context.Context, run *Run, notice json.RawMessage) {
 
 var _ Notifiable = noticed{}
 
+func TestAnOperatorNotifiesARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("manual", "a")
+		engine := noticed{Func: h.gate.hold, notices: make(chan string, 9)}
+		worker, stop := h.hire(Config{Groups: "manual:1", Engine: engine})
+		settle(time.Second)
+		require.NoError(t, worker.Notify(t.Context(), "a", json.RawMessage(`{"n":1}`)))
+		require.Equal(t, `a {"n":1}`, <-engine.notices)
+		require.ErrorIs(t, worker.Notify(t.Context(), "b", json.RawMessage(`{}`)), ErrNoRun)
+		h.gate.release("a")
+		require.NoError(t, stop())
+		require.ErrorIs(t, worker.Notify(t.Context(), "a", json.RawMessage(`{}`)), ErrNotRunning)
+		require.Empty(t, engine.notices)
+	})
+}
+
 func TestTheServerCancelsAndNotifiesRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := extended(t, mockserver.Config{})

@@ -221,14 +221,14 @@ func TestABatchThatIsNotDeliveredIsSpooled(t *testing.T) {
 
 // Guards against a batch that is too large for a frame, though none of its lines is.
 func TestABatchIsBoundedByItsSizeToo(t *testing.T) {
-	onWire(t, func(t *testing.T, w *wire) {
-		w.run(Config{Engine: Func(func(_ context.Context, run *Run) (any, error) {
-			for range 6 {
-				run.Print(strings.Repeat("x", 900_000))
-			}
-			return nil, nil
-		}), BatchLogs: BatchLogs{Interval: time.Second, Limit: 10}}, planOf(""))
-		_, batches := w.messages("r1")
-		require.Equal(t, 4, batches[0])
-	})
+	box := newOutbox(nil, nil, 0, patience{}, nil)
+	for range 6 {
+		box.appendLocked(&runLog{}, 900_000)
+	}
+	lines, complete := box.lines(10)
+	require.Len(t, lines, 4)
+	require.True(t, complete)
+	box.queue[0].size = 2 * batchBytes
+	lines, _ = box.lines(10)
+	require.Len(t, lines, 1, "one at least")
 }

@@ -115,8 +115,10 @@ func TestHowOftenARunMayBeTried(t *testing.T) {
 		most, attempt int
 		executed      bool
 	}{
-		{most: 0, attempt: 3, executed: true}, {most: 0, attempt: 4},
-		{most: 5, attempt: 5, executed: true}, {most: 1, attempt: 2},
+		{most: 0, attempt: 3, executed: true},
+		{most: 0, attempt: 4},
+		{most: 5, attempt: 5, executed: true},
+		{most: 1, attempt: 2},
 		{most: -1, attempt: 99, executed: true},
 	}
 	for _, tt := range tests {

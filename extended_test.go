@@ -101,8 +101,9 @@ func TestARefusedRenewalEndsTheRunWithoutAWord(t *testing.T) {
 		h.enqueue("manual", "a")
 		h.fail(fault.Rule{Action: fault.Refuse, Event: "run:renew", Response: json.RawMessage(`{"reason":"lease_lost"}`)})
 		var events *Subscription
-		worker, _ := h.hireWith(all(Config{Groups: "manual:1"}), func(w *Worker) { events = w.Subscribe(100) })
+		worker, _ := h.hireWith(all(Config{Groups: "manual:1", MaxErrors: 1}), func(w *Worker) { events = w.Subscribe(100) })
 		settle(50 * time.Second)
+		require.Equal(t, PhaseRunning, worker.Stats().Phase, "that is no error")
 		require.Zero(t, h.taken("a", "run:complete"))
 		require.Equal(t, uint64(1), worker.Stats().Delivery.LeasesLost)
 		require.Zero(t, worker.Stats().Undelivered, "nothing was to be told")

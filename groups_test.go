@@ -190,3 +190,21 @@ func TestARunKeepsItsGroupForLife(t *testing.T) {
 		require.Equal(t, "success", h.state("f1"))
 	})
 }
+
+// Groups that are alike are one to whoever names them: no slot is left over.
+func TestAResizeOfGroupsThatAreAlikeIsThatOfTheirSum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("manual", "m1", "m2", "m3", "m4")
+		h.enqueue("fast_lane", "f1", "f2")
+		worker, _ := h.hire(Config{Groups: "manual:2 fast_lane:1 manual:2", Manual: true})
+		settle(time.Second)
+		require.NoError(t, worker.Resize("manual", 1))
+		require.NoError(t, worker.Resume(""))
+		settle(time.Minute)
+		require.Equal(t, 2, h.server.Stats().Started, "one each")
+		require.NoError(t, worker.Resize("manual", 3))
+		settle(time.Minute)
+		require.Equal(t, 4, h.server.Stats().Started)
+	})
+}

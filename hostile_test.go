@@ -53,6 +53,20 @@ func TestPushesThatWereNotAgreedOnAreCountedAndIgnored(t *testing.T) {
 	})
 }
 
+// An event is known by its name, and on its own topic, whatever else was agreed on.
+func TestPushesThatNobodyKnowsAreCountedAndIgnored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mock := &lightningMock{
+			runs: `{"id":"r1","token":"x.y.z"}`, agrees: `{"cancel":{"v":1},"notify":{"v":1},"drain":{"v":1}}`, pushes: []string{"run:bogus", "worker:bogus"},
+		}
+		worker, _ := against(t, mock, Config{}, time.Minute)
+		stats := worker.Stats()
+		require.Equal(t, map[Reason]int{"success": 1}, stats.Ended)
+		require.Equal(t, uint64(2), stats.Delivery.Unknown)
+		require.Equal(t, uint64(2), stats.Queue.Unknown)
+	})
+}
+
 // Guards against a run that is lost over a field beside its id and token.
 func TestARunIsTakenWhateverStandsBesideIt(t *testing.T) {
 	for _, agrees := range []string{"", `{"lease":{"v":1},"attempt":{"v":1}}`} {

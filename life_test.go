@@ -168,6 +168,7 @@ func TestConfigIsRefusedWithOneClearLine(t *testing.T) {
 		{name: "no secret", cfg: Config{URL: "ws://h/worker", Engine: engine}, want: "no secret"},
 		{name: "no engine", cfg: Config{URL: "ws://h/worker", Secret: "s"}, want: "no engine"},
 		{name: "malformed group", cfg: Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Groups: "fast_lane:x"}, want: `fast_lane:x`},
+		{name: "unknown extension", cfg: Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Extensions: []string{"leese"}}, want: `no extension "leese"`},
 		{name: "bad key", cfg: Config{URL: "ws://h/worker", Secret: "s", Engine: engine, PublicKey: "%%%"}, want: "key"},
 	}
 	for _, tt := range tests {

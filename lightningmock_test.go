@@ -29,6 +29,7 @@ type lightningMock struct {
 	runs     string   // what the first claim brings
 	agrees   string   // the extensions it announces, an object; none if empty
 	pushes   []string // events it pushes on a run's topic and the queue's, once a run is joined
+	closes   string   // the event of a run over which it closes the topic
 	claimed  bool
 	events   chan string // "event payload"
 }
@@ -66,6 +67,9 @@ func (m *lightningMock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 					_ = conn.WriteMessage(websocket.TextMessage, []byte(`[null,null,"`+to+`","`+push+`",{"message":"no"}]`))
 				}
 			}
+		}
+		if event == m.closes {
+			_ = conn.WriteMessage(websocket.TextMessage, []byte(`[null,null,"`+topic+`","phx_close",{}]`))
 		}
 		if event == "phx_join" && topic == "worker:queue" {
 			_ = conn.WriteMessage(websocket.TextMessage, []byte(`[null,"","worker:queue","work-available","{}"]`))
@@ -175,4 +179,21 @@ func TestARunThatIsGivenTwiceIsExecutedOnce(t *testing.T) {
 		require.EqualValues(t, 1, executed.Load())
 		require.Contains(t, log.String(), "not executed twice")
 	})
+}
+
+// Guards against a plan that nobody can read, and that takes the worker down.
+func TestAPlanThatCannotBeReadEndsItsRunOnly(t *testing.T) {
+	for _, plan := range []string{`{"jobs":[]}`, `[]`, `"plan"`, `null`, `{"id":"r1","jobs":{}}`} {
+		synctest.Test(t, func(t *testing.T) {
+			mock := &lightningMock{plan: plan, runs: `{"id":"r1","token":"x.y.z"}`, events: make(chan string, 1000)}
+			listener := wstest.Serve(t, mock)
+			worker, err := New(Config{URL: "ws://lightning.test/worker", Secret: "s", NetDial: listener.DialContext, Engine: Func(newGate().hold)})
+			require.NoError(t, err)
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			defer stop()
+			require.NoError(t, worker.Run(ctx))
+			require.Equal(t, map[Reason]int{"exception": 1}, worker.Stats().Ended)
+			require.Equal(t, "PlanError", worker.Stats().Results[0].Type)
+		})
+	}
 }

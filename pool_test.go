@@ -33,11 +33,11 @@ func TestTheServerIsToldTheStatusAndTakesBackFromASilentWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := extended(t, mockserver.Config{Lease: time.Hour})
 		h.enqueue("manual", "a")
-		_, stop := h.hire(all(Config{Groups: "fast_lane:1 manual:2", Name: "one"}))
+		_, stop := h.hire(all(Config{Groups: "fast_lane:1 manual:3", Name: "one"}))
 		settle(31 * time.Second)
 		statuses := h.sent("worker:status")
 		require.Len(t, statuses, 3, "at once, and each 15 s")
-		require.JSONEq(t, `{"groups":{"fast_lane":{"slots":1,"open":0,"claimed":1,"running":0},"manual":{"slots":2,"open":0,"claimed":1,"running":1}},"runs":["a"],"draining":false}`, statuses[2].payload)
+		require.JSONEq(t, `{"groups":{"fast_lane":{"slots":1,"open":0,"claimed":1,"running":0},"manual":{"slots":3,"open":1,"claimed":1,"running":1}},"runs":["a"],"draining":false}`, statuses[2].payload)
 
 		h.fail(fault.Rule{Action: fault.Drop, When: fault.Before, Event: fault.Join, Worker: h.record("a").Owners[0].Worker, Count: -1})
 		h.cut()
@@ -54,6 +54,18 @@ func TestTheServerIsToldTheStatusAndTakesBackFromASilentWorker(t *testing.T) {
 		require.JSONEq(t, `{"value":"two"}`, string(h.record("a").FinalState))
 		require.Positive(t, h.server.Stats().Extended.Stale, "what the first one had to say was not heard")
 		require.NoError(t, stop())
+	})
+}
+
+// Guards against a worker that a server takes for silent after each reconnect.
+func TestAServerIsToldTheStatusAtEachJoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{})
+		h.hire(all(Config{Groups: "manual:1"}))
+		settle(time.Second)
+		h.cut()
+		settle(10 * time.Second)
+		require.Len(t, h.sent("worker:status"), 2, "less than the interval has passed")
 	})
 }
 
@@ -91,6 +103,23 @@ func (n noticed) Notify(_ context.Context, run *Run, notice json.RawMessage) {
 }
 
 var _ Notifiable = noticed{}
+
+func TestAnOperatorNotifiesARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("manual", "a")
+		engine := noticed{Func: h.gate.hold, notices: make(chan string, 9)}
+		worker, stop := h.hire(Config{Groups: "manual:1", Engine: engine})
+		settle(time.Second)
+		require.NoError(t, worker.Notify(t.Context(), "a", json.RawMessage(`{"n":1}`)))
+		require.Equal(t, `a {"n":1}`, <-engine.notices)
+		require.ErrorIs(t, worker.Notify(t.Context(), "b", json.RawMessage(`{}`)), ErrNoRun)
+		h.gate.release("a")
+		require.NoError(t, stop())
+		require.ErrorIs(t, worker.Notify(t.Context(), "a", json.RawMessage(`{}`)), ErrNotRunning)
+		require.Empty(t, engine.notices)
+	})
+}
 
 func TestTheServerCancelsAndNotifiesRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

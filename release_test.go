@@ -2,6 +2,7 @@ package phxworker
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +27,66 @@ func TestWhatWasClaimedAndNotBegunIsGivenBackOnADrain(t *testing.T) {
 		require.Equal(t, "available", h.state("a"))
 		require.Equal(t, "drain", h.record("a").Owners[0].ReleaseReason)
 		require.Equal(t, 1, h.record("a").Attempt, "that was no attempt")
+		for _, join := range h.sent("phx_join") {
+			require.Equal(t, queueTopic, join.topic, "nor was it begun")
+		}
+	})
+}
+
+// Guards against a run that is lost because the server does not take it back as the
+// worker stops.
+func TestWhatIsNotTakenBackOnADrainIsExecuted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{})
+		h.enqueue("manual", "a")
+		h.fail(fault.Rule{Action: fault.Delay, When: fault.After, Event: "claim", Delay: 5 * time.Second})
+		h.fail(fault.Rule{Action: fault.Refuse, Event: "run:release", Response: []byte(`{"reason":"not_claimed"}`)})
+		worker, stop := h.hire(all(Config{Groups: "manual:1"}))
+		settle(time.Second)
+		worker.Drain()
+		h.gate.release("a")
+		require.NoError(t, stop())
+		require.Equal(t, "success", h.state("a"))
+		require.Len(t, h.sent("run:release"), 1)
+	})
+}
+
+// Guards against a run that its own worker, which has lost it and does not know yet,
+// takes from the queue and drops.
+func TestARunThatComesBackToItsWorkerTooSoonIsPostponed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{Lease: time.Minute})
+		h.enqueue("manual", "a")
+		h.fail(fault.Rule{Action: fault.Withhold, When: fault.Before, Event: "run:renew", Count: -1})
+		let := make(chan struct{})
+		var tries atomic.Int32
+		worker, _ := h.hire(all(Config{Groups: "manual:2", Engine: Func(func(context.Context, *Run) (any, error) {
+			if tries.Add(1) == 1 {
+				<-let // whatever becomes of its context, so that the run is not over for a while
+			}
+			return nil, nil
+		})}))
+		settle(90 * time.Second)
+		close(let)
+		record := h.record("a")
+		require.Equal(t, "success", string(record.State))
+		require.Equal(t, "postpone", record.Owners[1].ReleaseReason)
+		require.Equal(t, 2, record.Attempt, "the lease that was lost, and no more")
+		require.Equal(t, 1, h.taken("a", "run:complete"))
+		require.Equal(t, 0, worker.Stats().Groups[0].Running)
+		require.Zero(t, worker.Stats().Undelivered, "the end of the first one's topic says that the run is not its own")
+	})
+}
+
+// A server that takes no runs back has none claimed ahead of a slot.
+func TestNothingIsClaimedAheadOnAPlainServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := plain(t)
+		h.enqueue("manual", "a", "b")
+		h.hire(all(Config{Groups: "manual:1", Prefetch: true}))
+		settle(time.Minute)
+		require.Equal(t, "started", h.state("a"))
+		require.Equal(t, "available", h.state("b"))
 	})
 }
 

@@ -78,3 +78,40 @@ func TestALimitIsLearnedWhileRunsComeAndGo(t *testing.T) {
 		})
 	}
 }
+
+// Guards against a place that is given back twice: the socket would be taken for
+// one with room.
+func TestAPlaceIsGivenBackOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("manual", "a", "b")
+		worker, stop := h.hire(Config{Groups: "manual:2"})
+		settle(time.Second)
+		first := worker.current().sockets.carry[0]
+		for _, id := range []string{"a", "b"} {
+			require.Equal(t, first.topics, first.joined)
+			h.gate.release(id)
+			settle(time.Second)
+		}
+		require.Equal(t, []int{1, 1}, []int{first.topics, first.joined}, "the queue's")
+		require.NoError(t, stop())
+	})
+}
+
+func TestAStopClosesEverySocket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := quiet
+		cfg.MaxTopics = 2
+		h := openHouse(t, cfg)
+		h.enqueue("manual", "a", "b", "c")
+		_, stop := h.hire(Config{Groups: "manual:3"})
+		settle(10 * time.Second)
+		require.Equal(t, 2, h.server.Stats().Sockets)
+		for _, id := range []string{"a", "b", "c"} {
+			h.gate.release(id)
+		}
+		require.NoError(t, stop())
+		settle(0)
+		require.Zero(t, h.server.Stats().Sockets)
+	})
+}

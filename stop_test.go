@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/mockserver/fault"
 )
 
 func TestAbortCancelsAndReportsTheRuns(t *testing.T) {
@@ -85,21 +87,29 @@ func TestAClaimAnsweredDuringAStopIsCarriedOut(t *testing.T) {
 }
 
 func TestTooManyErrorsStopTheWorker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := openHouse(t, quiet)
-		worker, err := New(Config{
-			URL: "ws://lightning.test/worker", Secret: h.server.Secret(), NetDial: h.dial, MaxErrors: 3,
-			MinBackoff: time.Hour, MaxBackoff: time.Hour, Engine: Func(h.gate.hold),
+	tests := []struct {
+		name string
+		rule fault.Rule
+		most int
+	}{
+		{name: "claims that fail", rule: fault.Rule{Event: "claim"}, most: 3},
+		{name: "a run that cannot be reported", rule: fault.Rule{Event: fault.Join, Run: "a"}, most: 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := openHouse(t, quiet)
+				h.enqueue("manual", "a", "b")
+				tt.rule.Action, tt.rule.Response, tt.rule.Count = fault.Refuse, []byte(`{"reason":"no"}`), -1
+				h.fail(tt.rule)
+				worker, stop := h.hire(Config{Groups: "manual:1", MaxErrors: tt.most})
+				settle(10 * time.Minute)
+				require.Equal(t, PhaseStopped, worker.Stats().Phase)
+				require.ErrorIs(t, stop(), ErrTooManyErrors)
+				require.Len(t, h.server.Faults(), tt.most)
+			})
 		})
-		require.NoError(t, err)
-		ended := make(chan error, 1)
-		go func() { ended <- worker.Run(t.Context()) }()
-		settle(time.Second)
-		for range 3 {
-			worker.budget.count(context.Canceled)
-		}
-		require.ErrorIs(t, <-ended, ErrTooManyErrors)
-	})
+	}
 }
 
 func TestBudget(t *testing.T) {

@@ -181,6 +181,12 @@ func TestOneRunIsClaimedAhead(t *testing.T) {
 		require.Equal(t, []string{"r2", "r3"}, f.fetched())
 		require.Equal(t, 1, o.peakOf("manual")-1, "never more than the slot and the claim")
 		require.Empty(t, f.released())
+		require.Equal(t, slots.Counts{Size: 1, Running: 1}, l.pool.Counts())
+
+		o.finish("r2")
+		synctest.Wait()
+		require.Equal(t, []string{"r1", "r2", "r3"}, o.runs(""), "the slot of one that was ahead is freed as any other")
+		require.Equal(t, []string{"r2", "r3", "r4"}, f.fetched())
 
 		l.endIntake()
 		require.True(t, l.ended(t))

@@ -209,3 +209,35 @@ func TestAClaimOnRequestTellsOfARunThatCameTooOften(t *testing.T) {
 		}
 	})
 }
+
+// Guards against a claim after the stop, by a loop whose gate was asked before it.
+func TestAGateThatOpensAfterTheStopLetsNoClaimThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutside()
+		o.enqueue("manual", 1)
+		l := runLoop(t, "manual:1", o, claim.Config{Gate: func(ctx context.Context) error {
+			<-ctx.Done()
+			return nil
+		}})
+		l.endIntake()
+		require.True(t, l.ended(t))
+		require.Empty(t, o.asks("manual"))
+		require.Equal(t, 1, l.pool.Counts().Open)
+	})
+}
+
+// Guards against a caller who is held up by a claim that is in flight.
+func TestClaimEndsWithItsContextWhileItIsInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutside()
+		o.set(func(o *outside) { o.latency = time.Hour })
+		l := runLoop(t, "manual:1", o, claim.Config{Paused: true})
+		begin := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := l.Claim(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, time.Minute, time.Since(begin))
+		require.Len(t, o.asks("manual"), 1, "it goes on")
+	})
+}

@@ -80,7 +80,7 @@ func (l *Loop) tooLong() (<-chan time.Time, func() bool) {
 // letGo asks for the run to be given back that was claimed ahead. If that does not
 // succeed, it goes on waiting for its slot, and is asked for again.
 func (l *Loop) letGo() {
-	if l.ahead.run != nil {
+	if l.forgetAhead(); l.ahead.run != nil {
 		l.ahead.since = time.Now()
 		l.ahead.run.Release()
 	}

@@ -175,3 +175,73 @@ func TestBatchesAtMostOnceToAServerThatDoesNotKnowThem(t *testing.T) {
 		require.Equal(t, numbers(5, 21), messages[:len(messages)-1], "one batch may be lost, the other lines go one by one")
 	})
 }
+
+// Guards against a line that waits for company for ever, or that is not waited for.
+func TestALineWaitsForOthersAsLongAsTheIntervalSays(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		begin := time.Now()
+		w.run(Config{Engine: Func(func(_ context.Context, run *Run) (any, error) {
+			run.Print(0)
+			time.Sleep(300 * time.Millisecond)
+			run.Print(1)
+			time.Sleep(10 * time.Second)
+			for i := 2; i < 5; i++ { // a whole batch
+				run.Print(i)
+			}
+			time.Sleep(10 * time.Second)
+			return nil, nil
+		}), BatchLogs: BatchLogs{Interval: time.Second, Limit: 3}}, planOf(""))
+		messages, batches := w.messages("r1")
+		require.Equal(t, numbers(0, 5), messages[:5])
+		require.Equal(t, []int{2, 3}, batches)
+		record, _ := w.server.Inspect("r1")
+		var at []time.Duration
+		for _, e := range record.Events {
+			if e.Event == "run:batch_logs" {
+				at = append(at, e.At.Sub(begin))
+			}
+		}
+		require.Equal(t, []time.Duration{time.Second, 10*time.Second + 300*time.Millisecond}, at)
+	})
+}
+
+// Guards against lines that are taken for delivered with a batch that was not.
+func TestABatchThatIsNotDeliveredIsSpooled(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		id, token := w.claim(planOf(""))
+		w.fail(fault.Rule{Action: fault.Drop, When: fault.Before, Event: "run:batch_logs"})
+		w.fail(fault.Rule{Event: fault.Join, Run: "r1", Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"reason":"not_found"}`)})
+		dir := t.TempDir()
+		engine := Func(func(ctx context.Context, run *Run) (any, error) {
+			for i := range 5 {
+				run.Print(i)
+			}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		r := New(Config{Engine: engine, Spool: dir, BatchLogs: BatchLogs{Interval: time.Second, Limit: 5}})
+		require.Equal(t, Undelivered, r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Settled)
+		all, err := ReadSpool(dir)
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		for i := range 5 {
+			var line entry
+			require.NoError(t, json.Unmarshal(all[0].Events[i].Payload, &line))
+			require.Equal(t, []any{strconv.Itoa(i)}, line.Message)
+		}
+	})
+}
+
+// Guards against a batch that is too large for a frame, though none of its lines is.
+func TestABatchIsBoundedByItsSizeToo(t *testing.T) {
+	box := newOutbox(nil, nil, 0, patience{}, nil)
+	for range 6 {
+		box.appendLocked(&runLog{}, 900_000)
+	}
+	lines, complete := box.lines(10)
+	require.Len(t, lines, 4)
+	require.True(t, complete)
+	box.queue[0].size = 2 * batchBytes
+	lines, _ = box.lines(10)
+	require.Len(t, lines, 1, "one at least")
+}

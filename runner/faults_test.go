@@ -223,10 +223,3 @@ func TestARunThatIsRefusedOnRejoinIsGivenUpAndSpooled(t *testing.T) {
 		require.NoFileExists(t, all[0].Path)
 	})
 }
-
-func TestReadSpoolNamesAFileThatIsNone(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "odd.json"), []byte("{"), 0o600))
-	_, err := ReadSpool(dir)
-	require.ErrorContains(t, err, "odd.json is no spooled run")
-}

@@ -26,8 +26,7 @@ func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run 
 	beside.Go(func() {
 		// Under telling: what is reported after the work has ended is under the lease, too.
 		if err := (&keeper{lease: run.outbox.lease, topic: topic, set: r.cfg.Extensions, run: run}).keep(telling); err != nil {
-			hush(err)
-			abandon(topicLost(err))
+			hush(err) // the outbox ends with that, and with it the engine's work
 		}
 	})
 	failure, err := r.follow(working, telling, abandon, topic, run, c)

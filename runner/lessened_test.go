@@ -18,12 +18,14 @@ func TestAnEventThatTheConnectionDoesNotBearIsLessened(t *testing.T) {
 		id, token := w.claim(planOf(`,"options":{"run_timeout_ms":36000000}`))
 		w.fail(fault.Rule{Event: "run:log", Action: fault.Drop, When: fault.Before, Count: 2 * manyLosses})
 		w.fail(fault.Rule{Event: "step:complete", Action: fault.Drop, When: fault.Before, Count: 3 * manyLosses})
+		w.fail(fault.Rule{Event: "run:complete", Action: fault.Drop, When: fault.Before, Count: manyLosses})
 		require.NoError(t, New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
 		require.Equal(t, "success", w.result("r1").Reason)
 		require.Contains(t, strings.Join(w.logged("r1"), "\n"), "it was left out")
 		completes := w.events("r1", "step:complete")
 		require.Len(t, completes, 2)
 		require.NotEmpty(t, completes[0]["output_dataclip_id"], "an output is a text, and never the cause")
+		require.Empty(t, w.result("r1").FinalState)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -75,4 +76,56 @@ func TestAStepThatIsLeftOpenIsNoSuccess(t *testing.T) {
 		require.Equal(t, []string{"exception", "EngineError"}, []string{w.result("r1").Reason, w.result("r1").ErrorType})
 		require.Equal(t, "exception", w.events("r1", "step:complete")[0]["reason"])
 	})
+}
+
+// Guards against a stop that is reported as a failure of the run, or of its engine.
+func TestAStopWhileAnEngineGetsReadyIsACancel(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		id, token := w.claim(planOf(""))
+		work, stop := context.WithCancel(t.Context())
+		engine := preparing{Func: success, prepare: func(ctx context.Context, _ *Run) (Versions, error) {
+			stop()
+			<-ctx.Done()
+			return nil, errors.New("npm was killed")
+		}}
+		require.NoError(t, New(Config{Engine: engine}).Run(work, t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+		require.Equal(t, "cancel", w.result("r1").Reason)
+	})
+}
+
+// An engine has five seconds, unless told otherwise, to leave nothing behind.
+func TestAnEngineMayTakeAMomentToStop(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		r := New(Config{Engine: Func(func(ctx context.Context, run *Run) (any, error) {
+			<-ctx.Done()
+			time.Sleep(4 * time.Second)
+			run.Print("all cleared away")
+			return nil, ctx.Err()
+		})})
+		id, token := w.claim(planOf(`,"options":{"run_timeout_ms":1000}`))
+		r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		require.Contains(t, w.logged("r1"), "all cleared away")
+		require.Equal(t, "kill", w.result("r1").Reason)
+		require.Zero(t, r.Stats().Stuck)
+	})
+}
+
+func TestHowOftenARunMayBeTried(t *testing.T) {
+	tests := []struct {
+		most, attempt int
+		executed      bool
+	}{
+		{most: 0, attempt: 3, executed: true},
+		{most: 0, attempt: 4},
+		{most: 5, attempt: 5, executed: true},
+		{most: 1, attempt: 2},
+		{most: -1, attempt: 99, executed: true},
+	}
+	for _, tt := range tests {
+		onWire(t, func(t *testing.T, w *wire) {
+			id, token := w.claim(planOf(""))
+			New(Config{MaxAttempts: tt.most, Engine: Func(success)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token, Attempt: tt.attempt})
+			require.Equal(t, tt.executed, w.pushes("r1", "run:start") == 1, "attempt %d of %d", tt.attempt, tt.most)
+		})
+	}
 }

@@ -67,6 +67,8 @@ func TestARefusedRejoinIsNoAnswerToAPush(t *testing.T) {
 						names = append(names, e.Event)
 					}
 					require.Contains(t, names, event, "what was not delivered is in the spool")
+				} else {
+					require.Equal(t, "TopicLost", outcome.Type)
 				}
 			})
 		})

@@ -66,18 +66,3 @@ func TestTheLinesOfAStepThatSeemedToArrive(t *testing.T) {
 		require.Equal(t, 3+1, w.pushes("r1", "run:log"), "one line finds it out for the others")
 	})
 }
-
-// Guards against the end of a run that is kept in the spool because of a line
-// that the server does not take.
-func TestResendingGoesOnAfterARefusal(t *testing.T) {
-	onWire(t, func(t *testing.T, w *wire) {
-		id, token := w.claim(planOf(""))
-		dir := t.TempDir()
-		spooled := Spooled{RunID: id, Token: token, Path: dir + "/r1.json", Events: []SpooledEvent{
-			{Event: "run:log", Payload: json.RawMessage(`{"message":["lost"],"timestamp":"1","step_id":"00000000-0000-4000-8000-000000000000"}`)},
-			{Event: "run:complete", Payload: json.RawMessage(`{"reason":"success","error_type":null,"error_message":null}`)},
-		}}
-		require.Error(t, spooled.Resend(t.Context(), w.socket))
-		require.Equal(t, "success", w.result("r1").Reason)
-	})
-}

@@ -37,7 +37,14 @@ type wire struct {
 // newWire must be called inside a synctest bubble.
 func newWire(t *testing.T, cfg mockserver.Config) *wire {
 	t.Helper()
-	cfg.OpaqueTokens, cfg.WakeDebounce = true, 24*time.Hour
+	cfg.OpaqueTokens = true
+	return newSigningWire(t, cfg)
+}
+
+// newSigningWire has a server whose tokens tell when they are over, as Lightning's do.
+func newSigningWire(t *testing.T, cfg mockserver.Config) *wire {
+	t.Helper()
+	cfg.WakeDebounce = 24 * time.Hour
 	server, err := mockserver.New(cfg)
 	require.NoError(t, err)
 	listener := wstest.Serve(t, server)

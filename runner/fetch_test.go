@@ -1,0 +1,53 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/mockserver/fault"
+)
+
+// Guards against an input that is lost with its reply: a server that erases nothing
+// has it still.
+func TestAnInputThatIsNotErasedIsReadAgain(t *testing.T) {
+	for _, rule := range []fault.Rule{
+		{Action: fault.Drop, When: fault.Before}, {Action: fault.Drop, When: fault.After}, {Action: fault.Crash, When: fault.Before},
+	} {
+		onWire(t, func(t *testing.T, w *wire) {
+			run := planOf(`,"dataclip_id":"d"`)
+			run.Dataclip = json.RawMessage(`{"data":{"patient":1}}`)
+			id, token := w.claim(run)
+			rule.Event = "fetch:dataclip"
+			w.fail(rule)
+			require.NoError(t, New(Config{Engine: Func(func(_ context.Context, run *Run) (any, error) {
+				return run.Input, nil
+			})}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+			require.Equal(t, "success", w.result("r1").Reason)
+			require.JSONEq(t, `{"data":{"patient":1}}`, string(w.result("r1").FinalState))
+		})
+	}
+}
+
+func TestWhatTheServerRefusesToShowEndsTheRun(t *testing.T) {
+	tests := []struct{ event, kind, message string }{
+		{event: "fetch:plan", kind: "PlanError", message: "Failed to load the plan: [fetch:plan] no"},
+		{event: "fetch:dataclip", kind: "DataClipError", message: "Failed to load dataclip d: [fetch:dataclip] no"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.event, func(t *testing.T) {
+			onWire(t, func(t *testing.T, w *wire) {
+				run := planOf(`,"dataclip_id":"d"`)
+				run.Dataclip = json.RawMessage(`{}`)
+				id, token := w.claim(run)
+				w.fail(fault.Rule{Event: tt.event, Action: fault.Refuse, Response: json.RawMessage(`"no"`)})
+				require.NoError(t, New(Config{Engine: Func(success)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+				result := w.result("r1")
+				require.Equal(t, []string{"exception", tt.kind, tt.message}, []string{result.Reason, result.ErrorType, result.ErrorMessage})
+				require.NotContains(t, w.names("r1"), "run:start")
+			})
+		})
+	}
+}

@@ -1,0 +1,106 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/mockserver/fault"
+)
+
+// takesBack is a queue that takes runs back, and leaves their topics open.
+type takesBack struct {
+	refuses  error
+	released []Release
+}
+
+func (q *takesBack) CanRelease(context.Context) bool { return true }
+
+func (q *takesBack) Release(_ context.Context, r Release) error {
+	q.released = append(q.released, r)
+	return q.refuses
+}
+
+// Guards against a run that is reported after it was given back, or whose slot is
+// held until the server closes its topic.
+func TestARunThatWasGivenBackIsOver(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		queue := &takesBack{}
+		begin := time.Now()
+		outcome := w.run(Config{Releaser: queue, Engine: Func(func(_ context.Context, run *Run) (any, error) {
+			run.Print("so far")
+			return nil, fmt.Errorf("the mill is closed: %w", ErrRequeue)
+		})}, planOf(""))
+		require.NoError(t, outcome.Err)
+		require.Equal(t, Requeued, outcome.Settled)
+		require.Zero(t, time.Since(begin))
+		require.Len(t, queue.released, 1)
+		require.Equal(t, []any{"r1", ReleaseRequeue, requeueDelay.Milliseconds()}, []any{queue.released[0].ID, queue.released[0].Reason, queue.released[0].DelayMS})
+		require.Equal(t, []string{"so far"}, w.logged("r1"))
+		require.Zero(t, w.pushes("r1", "run:complete"))
+	})
+}
+
+func TestARunThatIsNotTakenBackIsReported(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		outcome := w.run(Config{
+			Releaser: &takesBack{refuses: errors.New("no")},
+			Engine:   Func(func(context.Context, *Run) (any, error) { return nil, ErrRequeue }),
+		}, planOf(""))
+		require.NoError(t, outcome.Err)
+		require.Equal(t, Processed, outcome.Settled)
+		require.Equal(t, "Requeued", w.result("r1").ErrorType)
+	})
+}
+
+// Only a wish to give a run back is a reason for it.
+func TestWhatIsToBeReportedIsNotGivenBack(t *testing.T) {
+	for _, err := range []error{nil, errors.New("no stock"), Discard("not ours"), Poison("kills workers")} {
+		onWire(t, func(t *testing.T, w *wire) {
+			queue := &takesBack{}
+			w.run(Config{Releaser: queue, Engine: Func(func(context.Context, *Run) (any, error) { return nil, err })}, planOf(""))
+			require.Empty(t, queue.released)
+			require.Equal(t, 1, w.pushes("r1", "run:complete"))
+		})
+	}
+}
+
+// Guards against a run that goes back without its lines, or that waits for them in
+// vain, when its topic has ended.
+func TestARunWhoseTopicHasEndedIsNotGivenBack(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		id, token := w.claim(planOf(""))
+		w.fail(fault.Rule{Event: "run:log", Action: fault.Drop, When: fault.Before})
+		w.fail(fault.Rule{Event: fault.Join, Run: "r1", Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"reason":"not_found"}`)})
+		queue, dir, begin := &takesBack{}, t.TempDir(), time.Now()
+		outcome := New(Config{Releaser: queue, Spool: dir, Engine: Func(func(_ context.Context, run *Run) (any, error) {
+			run.Print("so far")
+			return nil, ErrRequeue
+		})}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		require.Equal(t, Undelivered, outcome.Settled)
+		require.Less(t, time.Since(begin), releaseWithin)
+		require.Empty(t, queue.released)
+		spooled, err := ReadSpool(dir)
+		require.NoError(t, err)
+		require.Len(t, spooled, 1)
+		require.Equal(t, "run:log", spooled[0].Events[0].Event)
+		require.Positive(t, spooled[0].Delivered)
+	})
+}
+
+func TestARunIsGivenBackByWhoCannotPrepareIt(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		queue := &takesBack{}
+		outcome := w.run(Config{Releaser: queue, Engine: preparing{Func: success, prepare: func(context.Context, *Run) (Versions, error) {
+			return nil, Postpone(time.Hour)
+		}}}, planOf(""))
+		require.Equal(t, Postponed, outcome.Settled)
+		require.Len(t, queue.released, 1)
+		require.Equal(t, []any{ReleasePostpone, time.Hour.Milliseconds()}, []any{queue.released[0].Reason, queue.released[0].DelayMS})
+	})
+}

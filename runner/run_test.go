@@ -1,0 +1,38 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Guards against one of two open steps that is closed in the place of the other.
+func TestAStepIsCompletedOnce(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		w.run(Config{Engine: Func(func(_ context.Context, run *Run) (any, error) {
+			a, b := run.StartStep("a", nil), run.StartStep("b", nil)
+			b.Complete(StepResult{State: json.RawMessage(`{}`)})
+			b.Complete(StepResult{State: json.RawMessage(`{}`), Reason: Fail, Leaf: true})
+			a.Complete(StepResult{State: json.RawMessage(`{}`), Leaf: true})
+			return nil, nil
+		})}, planOf(""))
+		require.Equal(t, "success", w.result("r1").Reason)
+		completes := w.events("r1", "step:complete")
+		require.Len(t, completes, 2)
+		require.Equal(t, 2, w.pushes("r1", "step:complete"))
+		require.Equal(t, []any{"b", "a"}, []any{completes[0]["job_id"], completes[1]["job_id"]})
+	})
+}
+
+// An engine may write what it likes; the server takes only so much.
+func TestALineIsMadeOneThatTheServerTakes(t *testing.T) {
+	at := time.UnixMicro(1_700_000_000_123_456)
+	line := Line{Level: "fatal", Source: "123456789", Time: at}.withDefaults()
+	require.Equal(t, Line{Level: "info", Source: "12345678", Time: at}, line)
+	require.Equal(t, "1234567", Line{Source: "1234567é"}.withDefaults().Source, "no half of a letter")
+	require.Equal(t, "12345678", Line{Source: "12345678"}.withDefaults().Source)
+	require.False(t, Line{}.withDefaults().Time.IsZero())
+}

@@ -1,0 +1,108 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/mockserver/fault"
+)
+
+// spooled writes a spool file of the run with these events.
+func spooled(t *testing.T, id, token string, events ...SpooledEvent) Spooled {
+	t.Helper()
+	s := Spooled{RunID: id, Token: token, Events: events, Path: filepath.Join(t.TempDir(), "r1.json")}
+	data, err := json.Marshal(s)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(s.Path, data, 0o600))
+	return s
+}
+
+var (
+	unknownStep = SpooledEvent{Event: "run:log", Payload: json.RawMessage(`{"message":["lost"],"timestamp":"1","step_id":"00000000-0000-4000-8000-000000000000"}`)}
+	theEnd      = SpooledEvent{Event: "run:complete", Payload: json.RawMessage(`{"reason":"success","error_type":null,"error_message":null}`)}
+)
+
+// A file goes when the server has all that is in it, and no sooner.
+func TestASpooledRunIsKeptUntilTheServerHasIt(t *testing.T) {
+	t.Run("refused in part", func(t *testing.T) {
+		onWire(t, func(t *testing.T, w *wire) {
+			id, token := w.claim(planOf(""))
+			s := spooled(t, id, token, unknownStep, theEnd)
+			require.Error(t, s.Resend(t.Context(), w.socket))
+			require.Equal(t, "success", w.result("r1").Reason)
+			require.FileExists(t, s.Path)
+		})
+	})
+	t.Run("there already", func(t *testing.T) {
+		onWire(t, func(t *testing.T, w *wire) {
+			id, token := w.claim(planOf(""))
+			s := spooled(t, id, token, theEnd)
+			w.fail(fault.Rule{Event: "run:complete", Action: fault.Refuse, Response: json.RawMessage(`{"errors":{"state":["already in completed state"]}}`)})
+			require.NoError(t, s.Resend(t.Context(), w.socket))
+			require.NoFileExists(t, s.Path)
+		})
+	})
+	t.Run("not answered", func(t *testing.T) {
+		onWire(t, func(t *testing.T, w *wire) {
+			id, token := w.claim(planOf(""))
+			s := spooled(t, id, token, theEnd)
+			w.fail(fault.Rule{Event: "run:complete", Action: fault.Withhold, When: fault.Before})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			require.ErrorIs(t, s.Resend(ctx, w.socket), context.DeadlineExceeded)
+			require.FileExists(t, s.Path)
+		})
+	})
+	t.Run("not let in", func(t *testing.T) {
+		onWire(t, func(t *testing.T, w *wire) {
+			s := spooled(t, "nobody", "token", theEnd)
+			require.ErrorContains(t, s.Resend(t.Context(), w.socket), "not_found")
+			require.FileExists(t, s.Path)
+		})
+	})
+}
+
+// Guards against a run whose end is not spooled because of a line in front of it.
+func TestWhatIsNoJSONIsSpooledWithoutIt(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		id, token := w.claim(planOf(""))
+		w.fail(fault.Rule{Event: "run:start", Action: fault.Drop, When: fault.Before})
+		w.fail(fault.Rule{Event: fault.Join, Run: "r1", Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"reason":"not_found"}`)})
+		dir := t.TempDir()
+		New(Config{Spool: dir, Engine: Func(func(_ context.Context, run *Run) (any, error) {
+			run.Log(Line{Message: []json.RawMessage{json.RawMessage("not json")}})
+			return nil, nil
+		})}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		all, err := ReadSpool(dir)
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		var names []string
+		for _, e := range all[0].Events {
+			names = append(names, e.Event)
+		}
+		require.Equal(t, []string{"run:start", "run:log", "run:log", "run:complete"}, names)
+		require.Contains(t, string(all[0].Events[1].Payload), "it was left out")
+	})
+}
+
+// The id is the server's: it must not lead out of the folder.
+func TestASpoolFileStaysInItsFolder(t *testing.T) {
+	require.Equal(t, "______etc_passwd.json", spoolName("../../etc/passwd"))
+	require.Equal(t, "aZ09-_az____.json", spoolName("aZ09-_az{`[@"))
+}
+
+func TestReadSpoolNamesAFileThatIsNone(t *testing.T) {
+	good := spooled(t, "r1", "token", theEnd)
+	dir := filepath.Dir(good.Path)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "odd.json"), []byte("{"), 0o600))
+	all, err := ReadSpool(dir)
+	require.ErrorContains(t, err, "odd.json is no spooled run")
+	require.Len(t, all, 1)
+	require.Equal(t, good.Path, all[0].Path)
+}

@@ -37,16 +37,47 @@ func TestUnitSetsWhatTheWorkerReads(t *testing.T) {
 	stop, err := strconv.Atoi(values["TimeoutStopSec"][0])
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, stop, drainSeconds(t, settings)+10)
-	require.Equal(t, "%S/"+values["StateDirectory"][0]+"/spool", settings["WORKER_SPOOL"])
-	require.Equal(t, "%C/"+values["CacheDirectory"][0]+"/adaptors", settings["WORKER_REPO_DIR"])
-
 	_, arguments, _ := strings.Cut(values["ExecStart"][0], " ")
 	help, code := says(t, append(strings.Fields(arguments), "--help")...)
 	require.Zero(t, code, help)
 	said, code := says(t, "start", "--capacity", "none", "--secret", "s")
 	require.Equal(t, []string{strconv.Itoa(code)}, values["RestartPreventExitStatus"], said)
+	require.Equal(t, []string{"3"}, values["SuccessExitStatus"], "a drain that outlives the grace is not to be undone")
 	// Under it, V8 ends at once: it makes the code that it executes.
 	require.NotContains(t, values, "MemoryDenyWriteExecute")
+}
+
+// Guards against a unit whose worker refuses to start, for want of a folder that
+// nobody has made.
+func TestTheUnitStartsInTheFoldersThatSystemdMakes(t *testing.T) {
+	values := unit(t)
+	state, cache := t.TempDir(), t.TempDir()
+	specifiers := strings.NewReplacer("%S", state, "%C", cache)
+	for of, names := range map[string][]string{state: values["StateDirectory"], cache: values["CacheDirectory"]} {
+		for _, name := range strings.Fields(strings.Join(names, " ")) {
+			require.NoError(t, os.MkdirAll(filepath.Join(of, name), 0o700))
+		}
+	}
+	server := startServer(t)
+	// What the file of variables has, and what cannot be here as it is there.
+	environment := map[string]string{
+		"WORKER_LIGHTNING_SERVICE_URL": server.URL(), "WORKER_SECRET": server.Secret(),
+		"WORKER_PORT": "0", "PATH": os.Getenv("PATH"),
+	}
+	for _, assignment := range values["Environment"] {
+		name, value, _ := strings.Cut(specifiers.Replace(assignment), "=")
+		environment[name] = value
+	}
+	_, arguments, _ := strings.Cut(values["ExecStart"][0], " ")
+	cmd := exec.CommandContext(t.Context(), binary, strings.Fields(arguments)...)
+	cmd.Dir = specifiers.Replace(values["WorkingDirectory"][0])
+	w := start(t, server, cmd, environment)
+	w.answers("/readyz")
+	require.Zero(t, w.stop(), w.stderr)
+
+	require.DirExists(t, environment["HOME"])
+	// Adaptors can be installed: the parent of their folder is there.
+	require.DirExists(t, filepath.Dir(environment["WORKER_REPO_DIR"]))
 }
 
 func TestSystemdTakesTheUnit(t *testing.T) {

@@ -125,9 +125,17 @@ func TestATakenPortIsToldBeforeAnythingIsClaimed(t *testing.T) {
 	require.NoError(t, err)
 	upstream := startServer(t, "")
 	code, _, stderr := execute(t.Context(), nil, "-l", upstream.URL(), "-s", secret, "--host", "127.0.0.1", "--port", port)
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, exitFailure, code, "it may be free the next time")
 	require.Equal(t, "phxworker: --port "+port+" is taken on this machine: give another, 0 for any free one, or off\n", stderr)
 	require.Empty(t, upstream.Transcript())
+
+	code, _, stderr = execute(t.Context(), nil, "-l", upstream.URL(), "-s", secret, "--host", "no-such-host.invalid")
+	require.Equal(t, exitFailure, code)
+	require.Contains(t, stderr, "phxworker: --host no-such-host.invalid cannot be listened at: ")
+
+	code, _, stderr = execute(t.Context(), nil, "-l", upstream.URL(), "-s", secret, "--host", "127.0.0.1", "--port", port, "--engine", "false")
+	require.Equal(t, exitFailure, code)
+	require.Contains(t, stderr, `phxworker: --engine "false": `, "the port is asked for when there is something to answer at it")
 }
 
 func TestAWorkerWithoutHTTPServesNothing(t *testing.T) {

@@ -71,17 +71,18 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 // whose engine does not would take runs only to lose them.
 func newCommand(ctx context.Context, o options.Engine, cfg command.Config) (engine, error) {
 	program, err := command.New(cfg)
-	if err == nil {
-		err = check(ctx, program, o)
-		if err != nil {
-			err = errors.Join(err, program.Close())
-		}
-	}
-	if ctx.Err() != nil {
-		return engine{}, context.Cause(ctx)
-	}
 	if err != nil {
 		return engine{}, &usageError{fmt.Sprintf("--engine %q: %v", o.String(), err)}
+	}
+	err = check(ctx, program, o)
+	if err != nil || ctx.Err() != nil {
+		err = errors.Join(err, program.Close())
+	}
+	switch {
+	case ctx.Err() != nil:
+		return engine{}, context.Cause(ctx)
+	case err != nil: // not a usageError: it may pass, as when what the program waits for is not up yet
+		return engine{}, fmt.Errorf("--engine %q: %w", o.String(), err)
 	}
 	return engine{runs: program, processes: program.Processes, end: program.Close}, nil
 }

@@ -99,7 +99,7 @@ func TestAnEngineThatIsNotThereIsToldAtTheStart(t *testing.T) {
 	require.Equal(t, "phxworker: --repo-dir \"engine_test.go\" is not a folder: name one that is there or can be made\n", stderr)
 
 	code, _, stderr = execute(t.Context(), nil, "-l", "mock", "--engine", "false")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, exitFailure, code, "it may answer the next time")
 	require.Contains(t, stderr, `phxworker: --engine "false": The engine could not be started`)
 
 	t.Setenv("PATH", t.TempDir())
@@ -130,13 +130,13 @@ func TestACommandIsAskedAsLongAndAsOftenAsTheOptionsSay(t *testing.T) {
 		path, _ := script(t, "exec sleep 1000")
 		code, _, stderr := execute(t.Context(), nil, "-l", "mock", "--engine", path+" hidden-argument",
 			"--engine-validation-timeout-ms", "50", "--engine-validation-retries", "1")
-		require.Equal(t, exitUsage, code)
+		require.Equal(t, exitFailure, code)
 		require.Contains(t, stderr, "it has not answered in 50ms, 2 times: see that it sends its first message when it starts, or set --engine-validation-timeout-ms")
 	})
 	t.Run("no retries", func(t *testing.T) {
 		path, starts := script(t, "exit 1")
 		code, _, _ := execute(t.Context(), nil, "-l", "mock", "--engine", path, "--engine-validation-retries", "0")
-		require.Equal(t, exitUsage, code)
+		require.Equal(t, exitFailure, code)
 		require.Equal(t, 1, count(t, starts))
 	})
 	t.Run("the third time", func(t *testing.T) {

@@ -68,8 +68,8 @@ empty value counts as none.
 
 const configHelp = `phxworker config shows what the options come to and where each was set, and
 then checks them as "phxworker start" does: what is doubtful is told on standard
-error, and for what cannot work the exit code is 2. It connects to nothing; an
-engine that is a command is started, and must answer.
+error, and so is what cannot work. It connects to nothing; an engine that is a
+command is started, and must answer.
 
 Usage: phxworker config [options]
 
@@ -78,8 +78,9 @@ it with "phxworker config > phxworker.yaml" and give it to --config. The values 
 secrets are not in it, only where they were set; the arguments of an engine are.
 Defaults stand in comments.
 
-Exit codes: 0 for settings to start with, 1 for a failure at run time, 2 for
-options, variables or files that it cannot work with.
+Exit codes: 0 for settings to start with, 1 for a failure that may pass, such as
+an engine that does not answer, 2 for options, variables or files that it cannot
+work with.
 `
 
 const demoHelp = `phxworker demo starts a mock server and a worker in this process, puts the plans
@@ -113,7 +114,8 @@ Exit codes: 0 when it is done, 1 when something could not be read or was not tak
 `
 
 const exitHelp = `
-Exit codes: 0 after a stop in good order, 1 for a failure at run time, 2 for
-options, variables or files that it cannot work with, 3 when runs were cancelled
-by a second signal or after --grace, 4 when a third signal ended it at once.
+Exit codes: 0 after a stop in good order, 1 for a failure that may pass, such as
+a port that is taken or an engine that does not answer, 2 for options, variables
+or files that it cannot work with, 3 when runs were cancelled by a second signal
+or after --grace, 4 when a third signal ended it at once.
 `

@@ -14,10 +14,10 @@
 // cancelled and reported. The third ends the process at once.
 //
 // Exit codes: 0 after the first stage, or a demo in which all went well; 1 for a
-// failure at run time; 2 for a command line, an environment or a file that it
-// cannot work with, with one line on standard error that says what to do; 3
-// after the second stage, or when the runs did not finish in their grace; 4
-// after the third.
+// failure that may pass, such as a port that is taken or an engine that does not
+// answer; 2 for a command line, an environment or a file that it cannot work with,
+// with one line on standard error that says what to do; 3 after the second stage,
+// or when the runs did not finish in their grace; 4 after the third.
 package main
 
 import (

@@ -14,15 +14,13 @@ import (
 
 // listen opens the listener for HTTP, nil if none is wanted. It comes before
 // anything is claimed: a worker that cannot be watched is not what was asked for.
+// That it fails is no usageError: a port is freed, an address comes up, a name is
+// known after a while.
 func listen(ctx context.Context, http options.HTTP) (net.Listener, error) {
 	if http.Port == "off" {
 		return nil, nil
 	}
-	listener, err := web.Listen(ctx, http.Host, http.Port)
-	if err != nil {
-		return nil, &usageError{err.Error()}
-	}
-	return listener, nil
+	return web.Listen(ctx, http.Host, http.Port)
 }
 
 // serve answers HTTP requests about the worker until stop is called, which waits

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/url"
 	"sync"
 
@@ -40,21 +41,22 @@ func (p *program) start(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	defer flush()
-	listener, err := listen(ctx, settings.HTTP)
-	if err != nil {
-		return err
-	}
-	if listener != nil {
-		defer listener.Close()
-	}
 	worker, executor, err := prepare(ctx, settings, log)
+	var listener net.Listener
+	if err == nil {
+		defer finish(executor, log)
+		// Not before the engine has answered: probes would find a port that is
+		// open, and nobody behind it.
+		listener, err = listen(ctx, settings.HTTP)
+	}
 	switch {
 	case err != nil && ctx.Err() != nil: // told to stop before it began
 		return nil
 	case err != nil:
 		return err
+	case listener != nil:
+		defer listener.Close()
 	}
-	defer finish(executor, log)
 	log.Info("starting", "version", build.Read().Version, "server", loggable(settings.Worker.URL), "groups", worker.Groups(), "engine", settings.Engine.String())
 	defer p.serve(listener, worker, executor, &settings, log)()
 	defer context.AfterFunc(ctx, func() {

@@ -41,8 +41,11 @@ func (p *program) controlCommand(name, usage, help string, arguments cli.ArgVali
 }
 
 func atMostAGroup(_ context.Context, cmd *cli.Command) error {
-	if cmd.Args().Len() > 1 {
+	switch args := cmd.Args(); {
+	case args.Len() > 1:
 		return &usageError{fmt.Sprintf("one group at most, or none for all; see %s --help", cmd.FullName())}
+	case args.Present() && args.First() == "": // a variable of the shell that is not set; it must not mean all
+		return &usageError{fmt.Sprintf("the group has no name: name one, or leave it out for all; see %s --help", cmd.FullName())}
 	}
 	return nil
 }

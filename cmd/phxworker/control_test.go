@@ -157,6 +157,8 @@ func TestControlsThatSayNothingClear(t *testing.T) {
 	}{
 		{"status of something", nil, []string{"status", "now"}, `unknown command or argument "now"; see phxworker --help`},
 		{"two groups", nil, []string{"pause", "a", "b"}, "one group at most, or none for all; see phxworker pause --help"},
+		{"a group without a name", nil, []string{"pause", ""}, "the group has no name: name one, or leave it out for all; see phxworker pause --help"},
+		{"a group to resume without a name", nil, []string{"resume", ""}, "the group has no name: name one, or leave it out for all; see phxworker resume --help"},
 		{"no run", nil, []string{"cancel"}, "give one run id, as in phxworker cancel RUN"},
 		{"two runs", nil, []string{"cancel", "a", "b"}, "give one run id, as in phxworker cancel RUN"},
 		{"no slots", nil, []string{"slots"}, `give the groups, as in phxworker slots "manual>*:6"`},

@@ -65,13 +65,7 @@ func writeStatus(w io.Writer, s *web.Status) error {
 	writeGroups(&text, s.Shown())
 	if len(s.Runs) > 0 {
 		fmt.Fprintln(&text)
-		table := newTable(&text)
-		fmt.Fprintln(table, "UNDER WAY\tGROUP\tAGE")
-		for _, run := range s.Runs {
-			fmt.Fprintf(table, "%s\t%s\t%s\n", identifier(run.ID), run.Group, run.AgeSeconds)
-			fmt.Fprintf(table, "  %s\n", printable(run.Doing()))
-		}
-		_ = table.Flush()
+		writeRuns(&text, s.Runs)
 	}
 	if len(s.Results) > 0 {
 		fmt.Fprintln(&text)
@@ -122,6 +116,29 @@ func writeGroups(w io.Writer, groups []web.Group) {
 		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", printable(g.Name), g.Slots, g.Running, g.Claimed, g.Open, g.Total(), g.Claims.Error, g.Remark())
 	}
 	_ = table.Flush()
+	for _, g := range groups {
+		if note := g.Note(); note != "" {
+			fmt.Fprintf(w, "%s: %s\n", printable(g.Name), note)
+		}
+	}
+}
+
+// writeRuns writes a table with a line below each row for what the run does. These
+// are put in when the table is done: a line without columns would end them.
+func writeRuns(w io.Writer, runs []web.Run) {
+	var rows bytes.Buffer
+	table := newTable(&rows)
+	fmt.Fprintln(table, "UNDER WAY\tGROUP\tAGE")
+	for _, run := range runs {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", identifier(run.ID), printable(run.Group), run.AgeSeconds)
+	}
+	_ = table.Flush()
+	head, rest, _ := strings.Cut(rows.String(), "\n")
+	fmt.Fprintln(w, head)
+	for _, run := range runs {
+		head, rest, _ = strings.Cut(rest, "\n")
+		fmt.Fprintf(w, "%s\n  %s\n", head, printable(run.Doing()))
+	}
 }
 
 func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }

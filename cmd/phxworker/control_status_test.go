@@ -114,6 +114,31 @@ func TestHowRunsEndedInATerminal(t *testing.T) {
 	require.NotContains(t, out.String(), "in all")
 }
 
+// Guards against columns that end with the first run, and against refusals that only
+// the page tells of.
+func TestTheTablesOfAStatusKeepTheirColumns(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, writeStatus(&out, &web.Status{
+		Groups: []web.Group{{Name: "fast_lane", Slots: 1}, {Name: "manual>*", Slots: 2, Refused: 2}},
+		Runs: []web.Run{
+			{ID: "a-run", Group: "manual>*", AgeSeconds: 12, Phase: "executing", PhaseSeconds: 11, Job: "a"},
+			{ID: "another-run", Group: "fast_lane", AgeSeconds: 3, Phase: "executing", PhaseSeconds: 3, Job: "b"},
+		},
+	}))
+	require.Contains(t, out.String(), `
+GROUP      SLOTS  RUNNING  ASKING  OPEN  CLAIMS  FAILED
+fast_lane  1      0        0       0     0       0
+manual>*   2      0        0       0     0       0
+manual>*: 2 runs refused because of a bad token.
+
+UNDER WAY    GROUP      AGE
+a-run        manual>*   12 s
+  executing for 11 s, job a
+another-run  fast_lane  3.0 s
+  executing for 3.0 s, job b
+`)
+}
+
 func TestAStatusThatIsNotReadyIsShownAndFails(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(web.Status{

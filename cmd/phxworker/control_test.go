@@ -126,16 +126,16 @@ func TestATakenPortIsToldBeforeAnythingIsClaimed(t *testing.T) {
 	upstream := startServer(t, "")
 	code, _, stderr := execute(t.Context(), nil, "-l", upstream.URL(), "-s", secret, "--host", "127.0.0.1", "--port", port)
 	require.Equal(t, exitFailure, code, "it may be free the next time")
-	require.Equal(t, "phxworker: --port "+port+" is taken on this machine: give another, 0 for any free one, or off\n", stderr)
+	require.Equal(t, "--port "+port+" is taken on this machine: give another, 0 for any free one, or off", ended(t, stderr))
 	require.Empty(t, upstream.Transcript())
 
 	code, _, stderr = execute(t.Context(), nil, "-l", upstream.URL(), "-s", secret, "--host", "no-such-host.invalid")
 	require.Equal(t, exitFailure, code)
-	require.Contains(t, stderr, "phxworker: --host no-such-host.invalid cannot be listened at: ")
+	require.Contains(t, ended(t, stderr), "--host no-such-host.invalid cannot be listened at: ")
 
 	code, _, stderr = execute(t.Context(), nil, "-l", upstream.URL(), "-s", secret, "--host", "127.0.0.1", "--port", port, "--engine", "false")
 	require.Equal(t, exitFailure, code)
-	require.Contains(t, stderr, `phxworker: --engine "false": `, "the port is asked for when there is something to answer at it")
+	require.Contains(t, ended(t, stderr), `--engine "false": `, "the port is asked for when there is something to answer at it")
 }
 
 func TestAWorkerWithoutHTTPServesNothing(t *testing.T) {

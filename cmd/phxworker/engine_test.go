@@ -96,16 +96,16 @@ func TestACommandIsAnEngine(t *testing.T) {
 func TestAnEngineThatIsNotThereIsToldAtTheStart(t *testing.T) {
 	code, _, stderr := execute(t.Context(), nil, "-l", "mock", "--engine", "openfn", "--repo-dir", "engine_test.go")
 	require.Equal(t, exitUsage, code)
-	require.Equal(t, "phxworker: --repo-dir \"engine_test.go\" is not a folder: name one that is there or can be made\n", stderr)
+	require.Equal(t, "--repo-dir \"engine_test.go\" is not a folder: name one that is there or can be made", ended(t, stderr))
 
 	code, _, stderr = execute(t.Context(), nil, "-l", "mock", "--engine", "false")
 	require.Equal(t, exitFailure, code, "it may answer the next time")
-	require.Contains(t, stderr, `phxworker: --engine "false": The engine could not be started`)
+	require.Contains(t, ended(t, stderr), `--engine "false": The engine could not be started`)
 
 	t.Setenv("PATH", t.TempDir())
 	code, _, stderr = execute(t.Context(), nil, "-l", "mock", "--engine", "openfn", "--repo-dir", t.TempDir())
 	require.Equal(t, exitUsage, code)
-	require.Equal(t, "phxworker: --engine openfn needs Node 20 or later, and there is none in PATH: install it, or use --engine js\n", stderr)
+	require.Equal(t, "--engine openfn needs Node 20 or later, and there is none in PATH: install it, or use --engine js", ended(t, stderr))
 }
 
 // script writes a program that keeps its count of starts in a file.
@@ -131,7 +131,7 @@ func TestACommandIsAskedAsLongAndAsOftenAsTheOptionsSay(t *testing.T) {
 		code, _, stderr := execute(t.Context(), nil, "-l", "mock", "--engine", path+" hidden-argument",
 			"--engine-validation-timeout-ms", "50", "--engine-validation-retries", "1")
 		require.Equal(t, exitFailure, code)
-		require.Contains(t, stderr, "it has not answered in 50ms, 2 times: see that it sends its first message when it starts, or set --engine-validation-timeout-ms")
+		require.Contains(t, ended(t, stderr), "it has not answered in 50ms, 2 times: see that it sends its first message when it starts, or set --engine-validation-timeout-ms")
 	})
 	t.Run("no retries", func(t *testing.T) {
 		path, starts := script(t, "exit 1")

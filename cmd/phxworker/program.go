@@ -37,8 +37,17 @@ type usageError struct{ problem string }
 
 func (e *usageError) Error() string { return e.problem }
 
+// logged is an error that is in the log, and is not told once more.
+type logged struct{ error }
+
+func (e *logged) Unwrap() error { return e.error }
+
+// problem returns what an error says after the name of the program, with which
+// those of the root package begin.
+func problem(err error) string { return strings.TrimPrefix(err.Error(), "phxworker: ") }
+
 // run executes the command line until it is done or ctx ends, and returns the
-// exit code. An error is one line on stderr.
+// exit code. An error is one line on stderr, or one of the log.
 func (p *program) run(ctx context.Context, args []string) int {
 	args, err := options.Normalize(args)
 	if err == nil {
@@ -47,8 +56,9 @@ func (p *program) run(ctx context.Context, args []string) int {
 	if err == nil {
 		return exitOK
 	}
-	// Errors of the root package begin with the name of the program already.
-	fmt.Fprintln(p.stderr, "phxworker:", strings.TrimPrefix(err.Error(), "phxworker: "))
+	if !errors.As(err, new(*logged)) {
+		fmt.Fprintln(p.stderr, "phxworker:", problem(err))
+	}
 	switch {
 	case errors.As(err, new(*usageError)), errors.As(err, new(*options.Error)):
 		return exitUsage

@@ -31,7 +31,7 @@ func (p *program) startCommand() *cli.Command {
 	}
 }
 
-func (p *program) start(ctx context.Context, cmd *cli.Command) error {
+func (p *program) start(ctx context.Context, cmd *cli.Command) (err error) {
 	settings, err := options.Read(cmd, p.getenv)
 	if err != nil {
 		return err
@@ -41,6 +41,7 @@ func (p *program) start(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	defer flush()
+	defer func() { err = p.conclude(err, log, settings.Log) }()
 	worker, executor, err := prepare(ctx, settings, log)
 	var listener net.Listener
 	if err == nil {
@@ -72,6 +73,24 @@ func (p *program) start(ctx context.Context, cmd *cli.Command) error {
 	defer stop()
 	idle.Go(func() { giveBack(over, worker) })
 	return worker.Run(ctx)
+}
+
+// conclude logs the error that ends the worker: who reads the log, as Sentry does,
+// must find it there, and a program that reads JSON nothing else. A person at a
+// terminal is told it in a line of its own as well, and so is one who wants no log.
+func (p *program) conclude(err error, log *slog.Logger, how options.Log) error {
+	if err == nil {
+		return nil
+	}
+	level := slog.LevelError
+	if errors.Is(err, phxworker.ErrAborted) { // it was told to
+		level = slog.LevelWarn
+	}
+	log.Log(context.Background(), level, "the worker has ended", "error", problem(err))
+	if isTerminal(p.stderr) || how.Level > slog.LevelError {
+		return err
+	}
+	return &logged{err}
 }
 
 // logger returns the logger of a worker, and what sends the last error reports.

@@ -122,6 +122,9 @@ func ReadSpool(dir string) ([]Spooled, error) {
 		if err == nil {
 			err = json.Unmarshal(data, &spooled)
 		}
+		if err == nil && spooled.RunID == "" {
+			err = errors.New("it has no run_id")
+		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s is no spooled run: %w", path, err))
 			continue

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,13 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/lightning"
-	"github.com/phxworker/phxworker/runner"
 )
 
 // These tests run the binary as it is shipped: its signals and its exit codes.
@@ -196,60 +191,4 @@ func TestAThirdSignalEndsTheProcessAtOnce(t *testing.T) {
 	s.stderr.await(t, "stopping the runs")
 	s.signal()
 	require.Equal(t, exitAtOnce, s.exitCode())
-}
-
-func TestSpoolIsListedAndResent(t *testing.T) {
-	server := startServer(t, "")
-	dir := t.TempDir()
-	code, stdout, _ := execute(t.Context(), nil, "spool", "--spool", dir)
-	require.Equal(t, exitOK, code)
-	require.Contains(t, stdout, "nothing is spooled")
-
-	// A run that was claimed, started and given up; its token is still good.
-	enqueue(t, server, "lost", "fn(s => s)")
-	token := claimByHand(t, server)
-	spooled := runner.Spooled{
-		RunID: "lost", Token: token, Cause: "the network was away", At: time.Now(), Delivered: 2,
-		Events: []runner.SpooledEvent{{Event: "run:complete", Payload: json.RawMessage(`{"reason":"success","error_type":null,"error_message":null,"final_state":{"kept":true}}`)}},
-	}
-	data, err := json.Marshal(spooled)
-	require.NoError(t, err)
-	path := filepath.Join(dir, "lost.json")
-	require.NoError(t, os.WriteFile(path, data, 0o600))
-
-	code, stdout, _ = execute(t.Context(), nil, "spool", "--spool", dir)
-	require.Equal(t, exitOK, code)
-	require.Regexp(t, `lost .* 1 of 3 events .*the network was away`, stdout)
-	require.NotContains(t, stdout, token)
-
-	code, stdout, stderr := execute(t.Context(), nil, "spool", "--resend", "--spool", dir, "-l", server.URL(), "-s", secret)
-	require.Equal(t, exitOK, code, stderr)
-	require.Contains(t, stdout, "lost: reported")
-	require.JSONEq(t, `{"kept":true}`, string(wait(t, server, "lost").FinalState))
-	require.NoFileExists(t, path)
-
-	code, _, stderr = execute(t.Context(), nil, "spool", "--resend", "--spool", dir)
-	require.Equal(t, exitUsage, code)
-	require.Contains(t, stderr, "no secret", "only who sends needs one")
-}
-
-// claimByHand claims the only run that is queued and returns its token.
-func claimByHand(t *testing.T, server *mockserver.Server) string {
-	t.Helper()
-	claims := jwt.MapClaims{"iss": "urn:openfn:worker", "iat": time.Now().Unix(), "worker_id": "by-hand"}
-	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte(secret))
-	require.NoError(t, err)
-	socket, err := channel.Open(channel.Config{URL: server.URL(), Params: func(context.Context) (url.Values, error) {
-		return url.Values{"token": {token}}, nil
-	}})
-	require.NoError(t, err)
-	defer socket.Close()
-	topic, err := socket.Join(t.Context(), "worker:queue", nil)
-	require.NoError(t, err)
-	reply, err := topic.Push(t.Context(), "claim", map[string]any{"demand": 1, "worker_name": nil})
-	require.NoError(t, err)
-	var body struct{ Runs []struct{ Token string } }
-	require.NoError(t, reply.Decode(&body))
-	require.Len(t, body.Runs, 1)
-	return body.Runs[0].Token
 }

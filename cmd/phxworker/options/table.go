@@ -81,7 +81,7 @@ func Table() []Option {
 		},
 		{
 			Flag: "max-runs", Env: []string{"WORKER_MAX_RUNS"}, Ours: true, Group: Claims, Placeholder: "N",
-			Usage: "stop in good order once so many runs were begun; no limit by default",
+			Usage: "stop in good order once so many runs were begun; what is claimed by then is executed as well, so it is exact with one slot; no limit by default",
 		},
 		{
 			Flag: "idle-timeout", Env: []string{"WORKER_IDLE_TIMEOUT_SECONDS"}, Ours: true, Group: Claims, Placeholder: "SECONDS",

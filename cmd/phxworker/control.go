@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -127,6 +128,13 @@ func (p *program) slots(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return &usageError{err.Error()}
 	}
+	named := make(map[string]bool)
+	for _, group := range groups {
+		if named[group.Name] {
+			return &usageError{fmt.Sprintf("the slot group %q is named twice: keep one of them", group.Name)}
+		}
+		named[group.Name] = true
+	}
 	worker, err := p.remote(cmd)
 	if err != nil {
 		return err
@@ -136,6 +144,9 @@ func (p *program) slots(ctx context.Context, cmd *cli.Command) error {
 		body := fmt.Appendf(nil, `{"slots":%d}`, group.Slots)
 		now, err := worker.groups(ctx, http.MethodPut, "/groups/"+url.PathEscape(group.Name), body)
 		if err != nil {
+			if len(changed) > 0 { // these stay so
+				err = errors.Join(p.showGroups(changed, nil), err)
+			}
 			return err
 		}
 		changed = append(changed, now...)

@@ -59,7 +59,13 @@ func TestPauseResumeAndSlotsOfAWorker(t *testing.T) {
 	require.Regexp(t, `manual>\* +6 `, stdout)
 	require.Regexp(t, `fast_lane +3 `, stdout)
 
-	code, _, stderr := s.execute("pause", "manual")
+	code, stdout, stderr := s.execute("slots", "manual>*:5 nosuch:2 fast_lane:4")
+	require.Equal(t, exitFailure, code)
+	require.Regexp(t, `manual>\* +5 `, stdout, "what was changed before is shown")
+	require.NotContains(t, stdout, "fast_lane")
+	require.Equal(t, "phxworker: there is no slot group \"nosuch\"; the groups are fast_lane, manual>*\n", stderr)
+
+	code, _, stderr = s.execute("pause", "manual")
 	require.Equal(t, exitFailure, code)
 	require.Equal(t, "phxworker: there is no slot group \"manual\"; the groups are fast_lane, manual>*\n", stderr)
 	code, _, stderr = s.execute("cancel", "none")
@@ -163,6 +169,7 @@ func TestControlsThatSayNothingClear(t *testing.T) {
 		{"two runs", nil, []string{"cancel", "a", "b"}, "give one run id, as in phxworker cancel RUN"},
 		{"no slots", nil, []string{"slots"}, `give the groups, as in phxworker slots "manual>*:6"`},
 		{"malformed slots", nil, []string{"slots", "manual"}, `slot group "manual": the number of slots is missing; write it after a colon, with no space before it: "manual:1"`},
+		{"a group twice", nil, []string{"slots", "manual>*:6 manual,*:3"}, `the slot group "manual>*" is named twice: keep one of them`},
 		{"unknown option", nil, []string{"drain", "--now"}, "unknown option --now; see phxworker drain --help"},
 		{"no URL", nil, []string{"status", "--url", "localhost:2222"}, "--url is not the address of a worker: write it like http://127.0.0.1:2222"},
 		{"no URL in the environment", map[string]string{"WORKER_HTTP_URL": "x"}, []string{"status"}, "WORKER_HTTP_URL is not the address of a worker: write it like http://127.0.0.1:2222"},

@@ -62,7 +62,9 @@ Usage: phxworker [start] [options]
 
 A flag beats its environment variable, which stands in brackets, and that beats
 the config file, where options have the names of their flags without dashes. An
-empty value counts as none.
+empty value counts as none. Options that are on or off take no value and are
+switched off with --no-FLAG; in a variable or a file they take true, false, yes,
+no, on, off, 1 or 0.
 
 `
 

@@ -115,6 +115,11 @@ func explainUsage(_ context.Context, cmd *cli.Command, err error, _ bool) error 
 	if _, names, both := strings.Cut(err.Error(), "cannot set both flags "); both {
 		return &usageError{strings.ReplaceAll(names, "`", "") + " exclude each other: keep one of them"}
 	}
+	if wrong, ok := strings.CutPrefix(err.Error(), "invalid value "); ok { // of a toggle: all else is text
+		value, flag, _ := strings.Cut(wrong, " for flag -")
+		flag, _, _ = strings.Cut(flag, ":")
+		return &usageError{fmt.Sprintf("--%s %s is neither true nor false; %s", flag, value, help)}
+	}
 	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !unknown {
 		return &usageError{err.Error() + "; " + help}

@@ -47,6 +47,8 @@ func TestBadInputIsOneLineAndExitCode2(t *testing.T) {
 		{"mistyped command", nil, []string{"staus"}, `unknown command or argument "staus": did you mean status? see phxworker --help`},
 		{"mistyped command of adaptors", nil, []string{"adaptors", "instal"}, `unknown command or argument "instal": did you mean install? see phxworker --help`},
 		{"toggle both ways", nil, []string{"-l", "mock", "--no-loop", "--loop"}, "--loop and --no-loop exclude each other: keep one of them"},
+		{"toggle of a control with a word", nil, []string{"drain", "--wait=perhaps"}, `--wait "perhaps" is neither true nor false; see phxworker drain --help`},
+		{"toggle with a word", nil, []string{"-l", "mock", "--loop=perhaps"}, `--loop "perhaps" is neither on nor off: write true, false, yes, no, on, off, 1 or 0`},
 		{"argument too many", nil, []string{"start", "-s", "x", "now"}, `unknown command or argument "now"; see phxworker --help`},
 		{"mistyped option", nil, []string{"--capcity", "5"}, "unknown option --capcity: did you mean --capacity? see phxworker start --help"},
 		{"mistyped option that the command does not have", nil, []string{"demo", "--capcity", "5"}, "unknown option --capcity; see phxworker demo --help"},

@@ -9,14 +9,23 @@ import (
 // Normalize returns the arguments as the flags here take them. It translates
 // two forms that ws-worker takes and that are at home in no Go program: a list
 // as several words (--state-props-to-remove a b), and the value of a toggle as
-// a word of its own (--loop false). The error is an [*Error]: a flag that has
-// another one where its value should be.
+// a word of its own (--loop false). The words that a toggle takes behind a "=" are
+// those that it takes everywhere. The error is an [*Error]: a flag that has another
+// one where its value should be, or a toggle that is set to no such word.
 func Normalize(args []string) ([]string, error) {
 	kinds := flagKinds()
 	out := make([]string, 0, len(args))
 	for i := 0; i < len(args); i++ {
 		if args[i] == "--" {
 			return append(out, args[i:]...), nil
+		}
+		if name, word, ok := strings.Cut(args[i], "="); ok && kinds[name] == Toggle {
+			set, err := setToggle(name, word)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, set...)
+			continue
 		}
 		out = append(out, args[i])
 		kind, ok := kinds[args[i]]
@@ -52,6 +61,21 @@ func Normalize(args []string) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// setToggle returns the argument that sets a toggle to a word; none for an empty
+// one, which counts as no value here as everywhere.
+func setToggle(name, word string) ([]string, error) {
+	on, ok := truth(word)
+	switch positive, inverse := strings.CutPrefix(name, "--no-"); {
+	case inverse:
+		return nil, &Error{Problem: fmt.Sprintf("%s takes no value: write %s alone, or --%s", name, name, positive)}
+	case word == "":
+		return nil, nil
+	case !ok:
+		return nil, &Error{Problem: fmt.Sprintf("%s %q is neither on nor off: write %s", name, word, toggleWords)}
+	}
+	return []string{fmt.Sprintf("%s=%t", name, on)}, nil
 }
 
 // flagKinds returns the kind of each flag, by all that can be written for it.

@@ -29,6 +29,8 @@ func TestNormalize(t *testing.T) {
 		{"toggle without", "--loop --capacity 5", "--loop --capacity 5"},
 		{"text that looks like one", "--secret false", "--secret false"},
 		{"inverse toggle", "--no-loop true", "--no-loop true"},
+		{"toggle that is set to a word", "--loop=no --claim-all=ON --mock=1 --profile=0", "--loop=false --claim-all=true --mock=true --profile=false"},
+		{"toggle that is set to nothing", "--loop= --claim-all= --mock", "--mock"},
 		{"value that begins with a dash", "-s -secret --capacity -1", "-s -secret --capacity -1"},
 		{"value that is an option", "--secret=-l -l mock", "--secret=-l -l mock"},
 		{"after the end of flags", "-- --loop false", "-- --loop false"},
@@ -49,6 +51,20 @@ func TestNormalizeFindsMissingValues(t *testing.T) {
 		"--capacity -l URL":           "--capacity has no value: -l after it is another option; if it is meant as the value, write --capacity=-l",
 		"-s --capacity=5":             "-s has no value: --capacity after it is another option; if it is meant as the value, write -s=--capacity",
 		"start --workloops --no-loop": "--workloops has no value: --no-loop after it is another option; if it is meant as the value, write --workloops=--no-loop",
+	} {
+		_, err := Normalize(strings.Fields(in))
+		require.EqualError(t, err, want)
+	}
+}
+
+// Guards against --no-loop=false, which switched the loop off.
+func TestNormalizeRefusesWordsThatAreNoToggles(t *testing.T) {
+	for in, want := range map[string]string{
+		"--loop=perhaps":       `--loop "perhaps" is neither on nor off: write true, false, yes, no, on, off, 1 or 0`,
+		"start --claim-all=t":  `--claim-all "t" is neither on nor off: write true, false, yes, no, on, off, 1 or 0`,
+		"--no-loop=false":      "--no-loop takes no value: write --no-loop alone, or --loop",
+		"--no-batch-logs=true": "--no-batch-logs takes no value: write --no-batch-logs alone, or --batch-logs",
+		"--no-mock=":           "--no-mock takes no value: write --no-mock alone, or --mock",
 	} {
 		_, err := Normalize(strings.Fields(in))
 		require.EqualError(t, err, want)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -101,6 +100,7 @@ func resolve(node *yaml.Node) *yaml.Node {
 // read returns the text of a value, empty if it is null, or what is wrong with it.
 func (o Option) read(node *yaml.Node) (text, problem string) {
 	node = resolve(node)
+	_, known := truth(node.Value)
 	switch {
 	case node.Kind == yaml.SequenceNode && o.Kind == List:
 		var items []string
@@ -120,8 +120,8 @@ func (o Option) read(node *yaml.Node) (text, problem string) {
 		return "", "takes one value and not options of its own"
 	case node.ShortTag() == "!!null":
 		return "", ""
-	case o.Kind == Toggle && !slices.Contains([]string{"true", "false", "yes", "no", "on", "off"}, strings.ToLower(node.Value)):
-		return "", fmt.Sprintf("is on or off, and %q is neither: write true or false", node.Value)
+	case o.Kind == Toggle && !known && node.Value != "":
+		return "", fmt.Sprintf("is on or off, and %q is neither: write %s", node.Value, toggleWords)
 	case o.Kind != Toggle && node.ShortTag() == "!!bool":
 		return "", fmt.Sprintf("takes a text or a number: write %q in quotes if it is meant", node.Value)
 	}

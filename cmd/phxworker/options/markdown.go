@@ -16,6 +16,9 @@ A flag beats an environment variable, that beats the config file, and an empty
 value counts as none. All options of OpenFn's ws-worker are accepted under their
 names; those marked *new* are this worker's own.
 
+An option that is on or off is switched by its flag alone and by --no-FLAG; as a value,
+with "=", in a variable or in a file, it takes ` + toggleWords + `.
+
 A config file is YAML with the names of the flags, without their dashes, and "name"
 for WORKER_NAME:
 

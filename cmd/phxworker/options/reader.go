@@ -52,7 +52,14 @@ func (r *reader) text(key string) string {
 
 func (r *reader) toggle(key string) bool {
 	v, ok := r.take(key)
-	return ok && truth(v.text)
+	if !ok {
+		return false
+	}
+	on, ok := truth(v.text)
+	if !ok {
+		r.failf("%s %q is neither on nor off: write %s", v.from, v.text, toggleWords)
+	}
+	return on
 }
 
 func (r *reader) list(key string) []string {

@@ -53,6 +53,7 @@ func TestReadRefuses(t *testing.T) {
 		{"DSN", environment{"WORKER_SENTRY_DSN": "https://hidden-key@sentry.test"}, nil, "WORKER_SENTRY_DSN is not a Sentry DSN: copy it from the project's settings, it is like https://KEY@sentry.example.org/1"},
 		{"retries", nil, []string{"--engine-validation-retries", "-1"}, `--engine-validation-retries "-1" is not a number: write a whole number from 0 up`},
 		{"batch of none", nil, []string{"--batch-limit", "0"}, `--batch-limit "0" is not a number: write a whole number from 1 up`},
+		{"toggle", environment{"WORKER_BATCH_LOGS": "maybe"}, nil, `WORKER_BATCH_LOGS "maybe" is neither on nor off: write true, false, yes, no, on, off, 1 or 0`},
 		{"CA file is missing", environment{"WORKER_CA_FILE": dir + "/no.pem"}, nil, "WORKER_CA_FILE cannot be read: open " + dir + "/no.pem: no such file or directory"},
 	}
 	for _, tt := range tests {

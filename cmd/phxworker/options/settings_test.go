@@ -177,6 +177,7 @@ func TestReadPrecedence(t *testing.T) {
 		{"deprecated alias", environment{"WORKER_SOCKET_TIMEOUT_SECONDS": "4"}, []string{"-s", "s"}, func(c *phxworker.Config) { c.MessageTimeout = 4 * time.Second }},
 		{"message time-out over deprecated alias", environment{"WORKER_MESSAGE_TIMEOUT_SECONDS": "9"}, []string{"-s", "s", "--socket-timeout", "4"}, func(c *phxworker.Config) { c.MessageTimeout = 9 * time.Second }},
 		{"toggle off by variable", environment{"WORKER_SECRET": "s", "WORKER_CLAIM_ALL": "false"}, nil, nil},
+		{"toggle by another word", environment{"WORKER_SECRET": "s", "WORKER_CLAIM_ALL": "Yes"}, nil, func(c *phxworker.Config) { c.DemandAll = true }},
 		{"toggle off by flag", environment{"WORKER_SECRET": "s", "WORKER_CLAIM_ALL": "true"}, []string{"--no-claim-all"}, nil},
 	}
 	for _, tt := range tests {

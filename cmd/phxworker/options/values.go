@@ -1,7 +1,6 @@
 package options
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -87,17 +86,25 @@ func (o Option) lookup(flags Parsed, getenv func(string) string) (value, bool) {
 
 // normal returns a toggle's word as true or false, and any other text as it is.
 func (k Kind) normal(text string) string {
-	if k == Toggle {
-		return strconv.FormatBool(truth(text))
+	if on, ok := truth(text); k == Toggle && ok {
+		return strconv.FormatBool(on)
 	}
 	return text
 }
 
-// truth reads a word as a toggle. Nothing is refused: anything but the words for
-// no means yes.
-func truth(text string) bool {
-	return !slices.Contains([]string{"0", "false", "no", "off"}, strings.ToLower(text))
+// truth reads a word as a toggle, and reports whether it is one of [toggleWords].
+func truth(text string) (on, ok bool) {
+	switch strings.ToLower(text) {
+	case "true", "yes", "on", "1":
+		return true, true
+	case "false", "no", "off", "0":
+		return false, true
+	}
+	return false, false
 }
+
+// toggleWords are what a toggle takes, wherever it is set.
+const toggleWords = "true, false, yes, no, on, off, 1 or 0"
 
 // set returns the value of an option that somebody set.
 func (v *Values) set(key string) (value, bool) {

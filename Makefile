@@ -1,4 +1,5 @@
-# The same commands by hand and in CI; `make check` is all of them.
+# The same commands by hand and in CI; `make check` is all that CI runs. The others
+# take longer, or make something.
 
 GO       ?= go
 TOOLS    := -modfile=.ci/tools/go.mod
@@ -8,9 +9,9 @@ PACKAGES := ./...
 SOAK     ?= 1000000
 ENDURE   ?= 1h
 
-.PHONY: check fmt lint test race network modes fuzz soak endure bench tidy deploy release
+.PHONY: check fmt lint test race network modes fuzz soak endure bench tidy deploy-test release
 
-check: tidy fmt lint test race network modes deploy
+check: tidy fmt lint test race network modes deploy-test
 
 fmt: ## Format every Go file.
 	$(LINT) fmt
@@ -48,12 +49,14 @@ endure: ## Take one worker through an hour of faults over real TCP; its memory m
 bench: ## Run the benchmarks, with allocations.
 	$(GO) test -run '^$$' -bench . -benchmem $(PACKAGES)
 
-deploy: ## Test images, manifests, unit, dashboard and alerts against the binary, in a module of their own.
+deploy-test: ## Test images, manifests, unit, dashboard and alerts against the binary, in a module of their own.
 	cd deploy && $(GO) test ./...
 
 release: ## Make the archives of VERSION, their bills of materials and SHA256SUMS, in dist/.
+	rm -rf dist.part
+	cd deploy && $(GO) run ./release -version '$(VERSION)' -out ../dist.part
 	rm -rf dist
-	cd deploy && $(GO) run ./release -version '$(VERSION)' -out ../dist
+	mv dist.part dist
 
 tidy: ## Bring the module files in line with the code.
 	$(GO) mod tidy

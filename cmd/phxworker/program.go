@@ -100,10 +100,16 @@ func unknownCommand(cmd *cli.Command, word string) error {
 	for _, choice := range choices {
 		names = append(names, choice.Name)
 	}
-	if meant := options.Closest(word, names); meant != "" {
-		return &usageError{fmt.Sprintf("unknown command or argument %q: did you mean %s? see phxworker --help", word, meant)}
+	problem := fmt.Sprintf("unknown command or argument %q", word)
+	switch meant := options.Closest(word, names); meant {
+	case "":
+		problem += ";"
+	case word: // behind options, which made the command start
+		problem = fmt.Sprintf("the command comes first: write phxworker %s, and options behind it;", word)
+	default:
+		problem += fmt.Sprintf(": did you mean %s?", meant)
 	}
-	return &usageError{fmt.Sprintf("unknown command or argument %q; see phxworker --help", word)}
+	return &usageError{problem + " see phxworker --help"}
 }
 
 // explainUsage words the parser's complaints for people.

@@ -45,6 +45,11 @@ func TestBadInputIsOneLineAndExitCode2(t *testing.T) {
 		{"unknown option of demo", nil, []string{"demo", "--bogus"}, "unknown option --bogus; see phxworker demo --help"},
 		{"unknown command", nil, []string{"bogus"}, `unknown command or argument "bogus"; see phxworker --help`},
 		{"mistyped command", nil, []string{"staus"}, `unknown command or argument "staus": did you mean status? see phxworker --help`},
+		{"command with swapped letters", nil, []string{"strat"}, `unknown command or argument "strat": did you mean start? see phxworker --help`}, //nolint:misspell // on purpose
+		{"command behind options", nil, []string{"-l", "mock", "start"}, "the command comes first: write phxworker start, and options behind it; see phxworker --help"},
+		{"another command behind options", nil, []string{"--log", "debug", "status"}, "the command comes first: write phxworker status, and options behind it; see phxworker --help"},
+		{"empty argument", nil, []string{"-l", "mock", ""}, `unknown command or argument ""; see phxworker --help`},
+		{"list without value", nil, []string{"--state-props-to-remove", "-l", "mock"}, "--state-props-to-remove has no value: -l after it is another option; if it is meant as the value, write --state-props-to-remove=-l"},
 		{"mistyped command of adaptors", nil, []string{"adaptors", "instal"}, `unknown command or argument "instal": did you mean install? see phxworker --help`},
 		{"toggle both ways", nil, []string{"-l", "mock", "--no-loop", "--loop"}, "--loop and --no-loop exclude each other: keep one of them"},
 		{"toggle of a control with a word", nil, []string{"drain", "--wait=perhaps"}, `--wait "perhaps" is neither true nor false; see phxworker drain --help`},

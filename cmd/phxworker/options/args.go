@@ -40,14 +40,10 @@ func Normalize(args []string) ([]string, error) {
 			}
 			if n > 0 {
 				out = append(out, strings.Join(rest[:n], ","))
+				i += n
+				continue
 			}
-			i += n
-		case Toggle:
-			inverse := strings.HasPrefix(args[i], "--no-")
-			if !inverse && len(rest) > 0 && (rest[0] == "true" || rest[0] == "false") {
-				out[len(out)-1] += "=" + rest[0]
-				i++
-			}
+			fallthrough
 		case Text:
 			if len(rest) == 0 {
 				continue
@@ -58,6 +54,12 @@ func Normalize(args []string) ([]string, error) {
 			}
 			out = append(out, rest[0])
 			i++
+		case Toggle:
+			inverse := strings.HasPrefix(args[i], "--no-")
+			if !inverse && len(rest) > 0 && (rest[0] == "true" || rest[0] == "false") {
+				out[len(out)-1] += "=" + rest[0]
+				i++
+			}
 		}
 	}
 	return out, nil

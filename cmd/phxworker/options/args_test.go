@@ -48,9 +48,10 @@ func TestNormalize(t *testing.T) {
 // puzzling complaint about a word that is left over.
 func TestNormalizeFindsMissingValues(t *testing.T) {
 	for in, want := range map[string]string{
-		"--capacity -l URL":           "--capacity has no value: -l after it is another option; if it is meant as the value, write --capacity=-l",
-		"-s --capacity=5":             "-s has no value: --capacity after it is another option; if it is meant as the value, write -s=--capacity",
-		"start --workloops --no-loop": "--workloops has no value: --no-loop after it is another option; if it is meant as the value, write --workloops=--no-loop",
+		"--capacity -l URL":            "--capacity has no value: -l after it is another option; if it is meant as the value, write --capacity=-l",
+		"-s --capacity=5":              "-s has no value: --capacity after it is another option; if it is meant as the value, write -s=--capacity",
+		"--state-props-to-remove -l x": "--state-props-to-remove has no value: -l after it is another option; if it is meant as the value, write --state-props-to-remove=-l",
+		"start --workloops --no-loop":  "--workloops has no value: --no-loop after it is another option; if it is meant as the value, write --workloops=--no-loop",
 	} {
 		_, err := Normalize(strings.Fields(in))
 		require.EqualError(t, err, want)

@@ -119,7 +119,7 @@ func TestFileThatEverybodyCanRead(t *testing.T) {
 
 func TestSuggest(t *testing.T) {
 	for typed, want := range map[string]string{
-		"capcity": "capacity", "work-loops": "workloops", "secrets": "secret", "lighting": "lightning", "x": "", "whatever": "",
+		"capcity": "capacity", "work-loops": "workloops", "secrets": "secret", "lighting": "lightning", "workloosp": "workloops", "prot": "port", "x": "", "whatever": "",
 	} {
 		require.Equal(t, want, Suggest(typed), typed)
 	}

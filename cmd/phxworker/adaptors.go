@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"os/exec"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/phxworker/phxworker/cmd/phxworker/options"
 	"github.com/phxworker/phxworker/runner/openfn"
 	"github.com/phxworker/phxworker/runner/openfn/adaptors"
 )
@@ -77,12 +78,16 @@ func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
 			return &usageError{fmt.Sprintf("%q is no adaptor: their names begin with @openfn/, as in @openfn/language-http@7.2.10", specifier)}
 		}
 	}
+	memory, err := options.RunMemory(p.getenv)
+	if err != nil {
+		return err
+	}
 	runtime, _, err := repo.Runtime(ctx, progress)
 	switch {
 	case ctx.Err() != nil:
 		return errStopped
 	case err != nil:
-		return err
+		return forInstall(err)
 	}
 	ready := []adaptors.Package{runtime}
 	failed := 0
@@ -93,12 +98,12 @@ func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
 			return errStopped
 		case err != nil:
 			failed++
-			fmt.Fprintln(p.stderr, err)
+			fmt.Fprintln(p.stderr, forInstall(err))
 		default:
 			ready = append(ready, pkg)
 		}
 	}
-	if err := openfn.Warm(ctx, openfn.Config{MemoryMB: p.memory()}, repo, ready...); err != nil {
+	if err := openfn.Warm(ctx, openfn.Config{MemoryMB: memory}, repo, ready...); err != nil {
 		progress(err.Error() + "; the first run makes them")
 	}
 	for _, pkg := range ready {
@@ -112,10 +117,14 @@ func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
 
 var errStopped = errors.New("stopped; what was told as installed is")
 
-// memory is the limit that the worker will have; code caches are made for it.
-func (p *program) memory() float64 {
-	megabytes, _ := strconv.ParseFloat(p.getenv("WORKER_MAX_RUN_MEMORY_MB"), 64)
-	return megabytes // 0 is the default
+// forInstall returns what is said of an adaptor that cannot be installed. Without
+// npm, a run's error advises the very command that this is.
+func forInstall(err error) error {
+	failure, ok := errors.AsType[*adaptors.InstallError](err)
+	if _, missing := exec.LookPath("npm"); !ok || missing == nil {
+		return err
+	}
+	return &adaptors.InstallError{Specifier: failure.Specifier, Reason: "npm is not in the PATH: install Node.js 20 or later, with npm"}
 }
 
 func (p *program) listAdaptors(_ context.Context, cmd *cli.Command) error {

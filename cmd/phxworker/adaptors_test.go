@@ -33,6 +33,20 @@ func TestAdaptorsUsage(t *testing.T) {
 	}
 }
 
+// The limit is read before anything is installed, which takes long.
+func TestAdaptorsAreInstalledForALimitThatIsANumber(t *testing.T) {
+	env := map[string]string{"WORKER_MAX_RUN_MEMORY_MB": "lots"}
+	requireUsageError(t, `WORKER_MAX_RUN_MEMORY_MB "lots" is not a number of MB: write one greater than 0`, env, "adaptors", "install", "--repo-dir", t.TempDir())
+}
+
+// Guards against the advice to run the command that has just failed.
+func TestWithoutNPMNothingIsInstalled(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	code, _, stderr := execute(t.Context(), nil, "adaptors", "install", "--repo-dir", t.TempDir(), "@openfn/language-one@1.0.0")
+	require.Equal(t, exitFailure, code)
+	require.Regexp(t, `^phxworker: Error installing @openfn/runtime@\S+: npm is not in the PATH: install Node.js 20 or later, with npm\n$`, stderr)
+}
+
 // pretendNPM is an npm that installs empty packages, but for those called
 // missing; and a node that can load them.
 func pretendNPM(t *testing.T) {

@@ -45,6 +45,19 @@ func DefaultRepoDir() (string, error) {
 	return filepath.Join(cache, "phxworker", "adaptors"), nil
 }
 
+// RunMemory returns how many MB the environment lets a run use, 0 if it does not
+// say: adaptors are prepared for a limit by a command that has no other options. The
+// error is an [*Error].
+func RunMemory(getenv func(string) string) (float64, error) {
+	const name = "WORKER_MAX_RUN_MEMORY_MB"
+	values := &Values{byKey: make(map[string]value)}
+	if text := getenv(name); text != "" {
+		values.byKey[name] = value{text: text, from: name}
+	}
+	r := newReader(values)
+	return r.megabytes(name), r.err
+}
+
 // repoKey is the option that names the folder of adaptors.
 const repoKey = "repo-dir"
 

@@ -13,7 +13,7 @@
 //
 // The same can be done over HTTP; errors are one line of JSON each:
 //
-//	POST /run                 a plan; ?queue=, ?priority=, ?wakeup   201 {"id"}, 409, 422, 429
+//	POST /run                 a plan; ?queue=, ?priority=, ?wakeup   201 {"id"}, 400, 409, 422, 429
 //	POST /run?wait=SECONDS    the same, and waits                    200 [Result], 504
 //	POST /run/{id}/cancel     {"message"}, or no body                200, 202 {"id","state"}, 409, 422
 //	POST /run/{id}/notify     a JSON object                          200 {"id"}, 409, 422

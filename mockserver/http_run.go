@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,6 +21,12 @@ func (s *Server) postRun(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query := r.URL.Query()
+	for name := range query {
+		if !slices.Contains(runParameters, name) {
+			writeJSON(w, http.StatusBadRequest, errorBody(fmt.Sprintf("there is no parameter %q; there are %s", name, strings.Join(runParameters, ", "))))
+			return
+		}
+	}
 	run, id, err := readRun(body)
 	if err == nil {
 		run.Queue = query.Get("queue")
@@ -41,6 +49,10 @@ func (s *Server) postRun(w http.ResponseWriter, r *http.Request) {
 	}
 	writeJSON(w, http.StatusCreated, map[string]string{"id": id})
 }
+
+// runParameters are what may stand in the query of POST /run: a slip would be
+// another queue, or no answer, without a word.
+var runParameters = []string{"queue", "priority", "wakeup", "wait"}
 
 // dispatchTimeout is how long ?wait waits if it does not say.
 const dispatchTimeout = 40 * time.Second

@@ -32,6 +32,7 @@ func TestHTTPErrors(t *testing.T) {
 		{name: "empty", body: ``, status: 400, want: `{"error":"the body is empty: send JSON"}`},
 		{name: "no JSON", body: `{"jobs":`, status: 400, want: `{"error":"the body is not JSON: unexpected end of JSON input"}`},
 		{name: "two values", body: `{} {}`, status: 400, want: `{"error":"the body is not JSON: invalid character '{' after top-level value"}`},
+		{name: "unknown parameter", path: "/run?que=manual", body: `{` + jobs + `}`, status: 400, want: `{"error":"there is no parameter \"que\"; there are queue, priority, wakeup, wait"}`},
 		{name: "no UTF-8", body: "\"\xff\"", status: 400, want: `{"error":"the body is not UTF-8"}`},
 		{name: "no object", body: `[]`, status: 422, want: `{"errors":{"plan":["must be a JSON object"]}}`},
 		{name: "null", body: `null`, status: 422, want: `{"errors":{"plan":["must be a JSON object"]}}`},

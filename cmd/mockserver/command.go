@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/phxworker/phxworker/cmd/phxworker/build"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
 )
@@ -45,6 +46,7 @@ func newCommand(stdout, stderr io.Writer) *cli.Command {
 		Name:      "mockserver",
 		Usage:     "a mock of OpenFn Lightning for workers to connect to",
 		UsageText: "mockserver [options]",
+		Version:   build.Read().String(),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "host", Usage: "the `ADDRESS` to listen on", Value: "127.0.0.1"},
 			&cli.IntFlag{Name: "port", Aliases: []string{"p"}, Usage: "the `PORT` to listen on; 0 takes a free one", Value: 8888},
@@ -140,7 +142,8 @@ func config(cmd *cli.Command, stderr io.Writer) (mockserver.Config, error) {
 		TranscriptLimit: -1, // nothing here would show it
 		Logger:          slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
 	}
-	return cfg, extend(&cfg, cmd)
+	err = extend(&cfg, cmd)
+	return cfg, err
 }
 
 func parseFaults(texts []string) ([]fault.Rule, error) {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/phxworker/phxworker/mockserver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -152,6 +154,25 @@ func TestExtendedFlags(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 	stop()
 	require.Zero(t, <-code)
+}
+
+func TestAWrongModeIsBlamedOnWhatSetIt(t *testing.T) {
+	t.Setenv(mockserver.ModeVariable, "psychic")
+	for args, want := range map[string]string{
+		"mockserver":              `mockserver: PHXWORKER_MOCK_MODE: there is no mode "psychic"`,
+		"mockserver --mode other": `mockserver: --mode: there is no mode "other"`,
+	} {
+		var stdout, stderr bytes.Buffer
+		require.Equal(t, 2, run(t.Context(), strings.Fields(args), &stdout, &stderr))
+		require.Contains(t, stderr.String(), want)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	require.Zero(t, run(t.Context(), []string{"mockserver", "--version"}, &stdout, &stderr))
+	require.Regexp(t, `^mockserver version dev \(`, stdout.String())
+	require.Empty(t, stderr.String())
 }
 
 func TestHelp(t *testing.T) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -15,7 +16,11 @@ func extend(cfg *mockserver.Config, cmd *cli.Command) error {
 	var err error
 	cfg.Mode, err = mockserver.ParseMode(cmd.String("mode"))
 	if err != nil {
-		return fmt.Errorf("--mode: %w", err)
+		from := "--mode"
+		if cmd.String("mode") == os.Getenv(mockserver.ModeVariable) {
+			from = mockserver.ModeVariable
+		}
+		return fmt.Errorf("%s: %w", from, err)
 	}
 	if cmd.IsSet("max-queued") {
 		cfg.MaxQueued = orNone(cmd.Int("max-queued"))

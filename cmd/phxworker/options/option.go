@@ -61,18 +61,6 @@ const (
 	List
 )
 
-func (k Kind) String() string {
-	switch k {
-	case Text:
-		return "text"
-	case Toggle:
-		return "toggle"
-	case List:
-		return "list"
-	}
-	return "unknown"
-}
-
 // Group is a heading of the help.
 type Group int
 

@@ -13,8 +13,8 @@ Options:
 `
 
 const pauseHelp = `phxworker pause keeps a worker from claiming; the runs under way go on. phxworker
-resume ends that. Both are for the slot group that is named, such as "manual>*", or
-for all.
+resume ends that; a worker with --no-loop claims by itself from then on. Both are
+for the slot group that is named, such as "manual>*", or for all.
 
 Usage: phxworker pause [GROUP] [options]
        phxworker resume [GROUP] [options]

@@ -121,6 +121,11 @@ func TestAWorkerWithoutALoopIsAskedOverHTTP(t *testing.T) {
 	require.Equal(t, http.StatusOK, response.StatusCode)
 	require.Equal(t, "success", wait(t, s.upstream, "r").Reason)
 	http.DefaultClient.CloseIdleConnections()
+
+	code, _, stderr := s.execute("resume")
+	require.Equal(t, exitOK, code, stderr)
+	enqueue(t, s.upstream, "unasked", "fn(s => s)")
+	require.Equal(t, "success", wait(t, s.upstream, "unasked").Reason, "it has a loop from then on")
 }
 
 func TestATakenPortIsToldBeforeAnythingIsClaimed(t *testing.T) {

@@ -55,8 +55,9 @@ type Subscription struct {
 }
 
 // Events returns the events from the moment of the subscription on, in the order
-// in which they happened. It is closed when the worker has stopped or the
-// subscription was closed.
+// in which they happened; those of the connection may be a moment behind what it
+// made possible. It is closed when the worker has stopped or the subscription was
+// closed.
 func (s *Subscription) Events() <-chan Event { return s.events }
 
 // Close ends the subscription. It may be called again.

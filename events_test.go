@@ -32,10 +32,11 @@ func told(s *Subscription) (events []Event) {
 func TestASubscriptionTellsAWorkersLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
-		h.enqueue("manual", "a")
 		var events *Subscription
 		worker, stop := h.hireWith(Config{Groups: "manual:1"}, func(w *Worker) { events = w.Subscribe(100) })
-		settle(time.Second)
+		settle(time.Second) // the connection is watched from aside
+		h.enqueue("manual", "a")
+		settle(time.Minute)
 		require.Equal(t, []Event{
 			{Kind: EventConnected},
 			{Kind: EventClaimed, Group: "manual", RunID: "a"},

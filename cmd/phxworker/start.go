@@ -41,7 +41,7 @@ func (p *program) start(ctx context.Context, cmd *cli.Command) (err error) {
 		return err
 	}
 	defer flush()
-	defer func() { err = p.conclude(err, log, settings.Log) }()
+	defer func() { err = p.conclude(err, log, &settings) }()
 	worker, executor, err := prepare(ctx, settings, log)
 	var listener net.Listener
 	if err == nil {
@@ -77,17 +77,18 @@ func (p *program) start(ctx context.Context, cmd *cli.Command) (err error) {
 
 // conclude logs the error that ends the worker: who reads the log, as Sentry does,
 // must find it there, and a program that reads JSON nothing else. A person at a
-// terminal is told it in a line of its own as well, and so is one who wants no log.
-func (p *program) conclude(err error, log *slog.Logger, how options.Log) error {
-	if err == nil {
-		return nil
+// terminal is told it in a line of its own, and so is one who wants no log.
+func (p *program) conclude(err error, log *slog.Logger, settings *options.Settings) error {
+	person := isTerminal(p.stderr) || settings.Log.Level > slog.LevelError
+	if err == nil || person && settings.Sentry.DSN == "" {
+		return err
 	}
 	level := slog.LevelError
 	if errors.Is(err, phxworker.ErrAborted) { // it was told to
 		level = slog.LevelWarn
 	}
 	log.Log(context.Background(), level, "the worker has ended", "error", problem(err))
-	if isTerminal(p.stderr) || how.Level > slog.LevelError {
+	if person {
 		return err
 	}
 	return &logged{err}

@@ -20,6 +20,7 @@ func TestHostileJobs(t *testing.T) {
 		name         string
 		body         string
 		reason, kind string
+		memoryMB     float64
 	}{
 		{name: "loop", body: `fn(() => { for (;;); })`, reason: "kill", kind: "TimeoutError"},
 		{name: "loop that catches", body: `fn(() => { for (;;) try { for (;;); } catch {} })`, reason: "kill", kind: "TimeoutError"},
@@ -47,6 +48,11 @@ func TestHostileJobs(t *testing.T) {
 		{name: "a long text in the place of one in a long text", body: `fn(() => { if (('x'.repeat(2e5) + 'a').replace(/a/g, 'b'.repeat(2e5)).length !== 4e5) throw new Error('wrong'); return {}; })`, reason: "success"},
 		{name: "a mistake in a function that is bounded", body: `fn(s => s.data.list.map(5))`, reason: "fail", kind: "RuntimeError"},
 		{name: "sparse array", body: `fn(() => { const a = []; a.length = 4294967295; return a.includes(1); })`, reason: "fail", kind: "RuntimeError"},
+		{name: "JSON of nothing", body: `fn(() => { const a = []; a.length = 2 ** 32 - 1; for (;;) try { JSON.stringify(a); } catch {} })`, reason: "kill", kind: "TimeoutError", memoryMB: 500},
+		{name: "JSON of nothing in a timer", body: `fn(() => new Promise(() => setTimeout(() => { const a = []; a.length = 2 ** 32 - 1; JSON.stringify(a); }, 1)))`, reason: "kill", kind: "TimeoutError", memoryMB: 500},
+		{name: "JSON of the same all over", body: `fn(() => { const o = {}; for (let i = 0; i < 1e4; i++) o['k' + i] = undefined; return JSON.stringify(Array(1e6).fill(o)); })`, reason: "kill", kind: "TimeoutError", memoryMB: 500},
+		{name: "a state of nothing", body: `fn(() => { const a = []; a.length = 2 ** 32 - 1; return { a }; })`, reason: "kill", kind: "TimeoutError", memoryMB: 500},
+		{name: "a logged value of nothing", body: `fn(() => { const a = []; a.length = 2 ** 32 - 1; console.log({ a }); })`, reason: "kill", kind: "TimeoutError", memoryMB: 500},
 
 		{name: "memory", body: `fn(() => { const a = []; for (;;) a.push({}); })`, reason: "kill", kind: "OOMError"},
 		{name: "memory that catches", body: `fn(s => { try { const a = []; for (;;) a.push('x'.repeat(1000) + a.length); } catch {} return s; })`, reason: "kill", kind: "OOMError"},
@@ -89,6 +95,7 @@ func TestHostileJobs(t *testing.T) {
 			if tt.kind != "TimeoutError" {
 				limits.RunTimeout = 2 * time.Minute // never reached, on however slow a machine
 			}
+			limits.MemoryMB = max(limits.MemoryMB, tt.memoryMB)
 			var log bytes.Buffer
 			w.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
 			record := w.Run(ctx, limits, runtest.OneJob(tt.body))

@@ -126,7 +126,7 @@ func (b *sandbox) guard(ctx context.Context) (release func()) {
 		defer again.Stop()
 		for {
 			b.vm.Interrupt()
-			b.watch.hurry()
+			b.watch.press()
 			select {
 			case <-again.C:
 			case <-released:

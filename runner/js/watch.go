@@ -30,6 +30,8 @@ type watch struct {
 
 	// exhausted is set once an allocation failed for lack of memory.
 	exhausted bool
+	// starved has the next allocation fail.
+	starved atomic.Bool
 	// peak is the most memory that was allocated, in bytes.
 	peak uint64
 
@@ -93,9 +95,15 @@ func (w *watch) watchMemory(vm *quickjs.VM) {
 		return address
 	}
 	functions.Fjs_malloc = w.hook(func(tls *libc.TLS, state uintptr, size libquickjs.Tsize_t) uintptr {
+		if w.starves(size) {
+			return 0
+		}
 		return note(malloc(tls, state, size), size)
 	})
 	functions.Fjs_realloc = w.hook(func(tls *libc.TLS, state, address uintptr, size libquickjs.Tsize_t) uintptr {
+		if w.starves(size) {
+			return 0
+		}
 		return note(realloc(tls, state, address, size), size)
 	})
 }
@@ -118,6 +126,21 @@ func (w *watch) watchPromises(runtime uintptr) {
 // counts down without locks, so its next write may undo this one: call it
 // again while there is need.
 func (w *watch) hurry() { atomic.StoreInt32(w.countdown, 0) }
+
+// press is hurry for a VM that must end. One that has not looked since it was last
+// pressed is in the middle of a call of its own, such as JSON.stringify, that
+// does not look: the next allocation fails, and the call with it. That error can be
+// caught, and the interrupt that waits behind it cannot.
+func (w *watch) press() {
+	if atomic.SwapInt32(w.countdown, 0) == 0 {
+		w.starved.Store(true)
+	}
+}
+
+// starves reports whether an allocation of that size is to fail.
+func (w *watch) starves(size libquickjs.Tsize_t) bool {
+	return size != 0 && w.starved.Load() && w.starved.CompareAndSwap(true, false)
+}
 
 // hook returns a Go function as the engine's code, which was C, calls one.
 func (w *watch) hook(f any) uintptr {

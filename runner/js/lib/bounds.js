@@ -1,9 +1,11 @@
 // bounds.js refuses calls of QuickJS's own functions that would go on for
 // minutes: they cannot be interrupted. No such call is of use to a job, for what
-// they would go through does not fit into its memory.
+// they would go through does not fit into its memory. Calls that allocate memory
+// all along need no bound: at the end of a run they get none; see watch.go.
 
 const MOST_ITEMS = 2 ** 27;
 const MOST_COMPARISONS = 2 ** 34;
+const MOST_NAMES = 1000;
 
 // countItems returns how many items a function of arrays would go through.
 function countItems(list) {
@@ -15,6 +17,19 @@ function countItems(list) {
 }
 
 const { isView } = ArrayBuffer;
+
+// countUnits returns how much there is to compare of a value.
+const countUnits = value => (typeof value === 'string' ? value.length : typeof value === 'bigint' ? 2 ** 14 : 1);
+
+// hasManyMarks reports whether a text has so many combining marks in a row that
+// putting them in order would take the square of their number. U+0E33, U+0EB3,
+// U+FF9E and U+FF9F may become marks.
+function hasManyMarks(value) {
+  return typeof value === 'string' && value.length > 1000 && apply(exec, manyMarks, [value]) !== null;
+}
+
+const manyMarks = /[\p{M}\u0E33\u0EB3\uFF9E\uFF9F]{1000}/u;
+const { exec } = RegExp.prototype;
 
 function bound(prototype, names, tooMuch) {
   for (let i = 0; i < names.length; i++) {
@@ -29,6 +44,65 @@ function bound(prototype, names, tooMuch) {
     define(bounded, 'length', { __proto__: null, value: native.length });
     hide(prototype, name, bounded);
   }
+}
+
+// boundNormalization fixes the texts that are normalised, so that they are those
+// that were looked at.
+function boundNormalization(prototype, name) {
+  const native = prototype[name];
+  const fix = value => (value !== null && typeof value === 'object' ? `${value}` : value);
+  const bounded = {
+    [name](...args) {
+      const text = fix(this);
+      args[0] = fix(args[0]);
+      if (hasManyMarks(text) || hasManyMarks(args[0])) {
+        throw from('host', new RangeError(`${name}() would take too long`));
+      }
+      return apply(native, text, args);
+    },
+  }[name];
+  define(bounded, 'length', { __proto__: null, value: native.length });
+  hide(prototype, name, bounded);
+}
+
+// boundSort gives QuickJS a function to compare by, between whose calls it can be
+// interrupted, where it would go through long texts for each comparison.
+function boundSort(prototype, name) {
+  const native = prototype[name];
+  const bounded = {
+    [name](compare) {
+      if (countItems(this) > MOST_ITEMS) throw from('host', new RangeError(`${name}() would take too long`));
+      return apply(native, this, [compare === undefined && !areShort(this) ? byText : compare]);
+    },
+  }[name];
+  hide(prototype, name, bounded);
+}
+
+function areShort(list) {
+  for (let i = 0; i < list.length; i++) {
+    const kind = typeof list[i];
+    if (kind === 'object' || kind === 'function' || (kind === 'string' && list[i].length > 1000)) return false;
+  }
+  return true;
+}
+
+function byText(a, b) {
+  const x = `${a}`;
+  const y = `${b}`;
+  return x < y ? -1 : x > y ? 1 : 0;
+}
+
+// raw is String.raw, which as QuickJS has it does not even end when there is no
+// memory left.
+function raw(template, ...values) {
+  const { raw: texts } = template;
+  const count = Number(texts.length);
+  let text = '';
+  for (let i = 0; i + 1 <= count; i++) {
+    text += `${texts[i]}`;
+    if (i + 2 <= count && i < values.length) text += `${values[i]}`;
+  }
+  return text;
 }
 
 // boundReplacements gives a long replacement that would go into a long text to
@@ -57,11 +131,15 @@ function installBounds() {
     Array.prototype,
     [
       'copyWithin', 'every', 'fill', 'filter', 'find', 'findIndex', 'findLast', 'findLastIndex', 'flat', 'flatMap',
-      'forEach', 'includes', 'indexOf', 'join', 'lastIndexOf', 'map', 'reduce', 'reduceRight', 'reverse', 'shift',
-      'slice', 'some', 'sort', 'splice', 'toLocaleString', 'toReversed', 'toSorted', 'toSpliced', 'unshift', 'with',
+      'forEach', 'join', 'map', 'reduce', 'reduceRight', 'reverse', 'shift', 'slice', 'some', 'splice',
+      'toLocaleString', 'toReversed', 'toSpliced', 'unshift', 'with',
     ],
     list => countItems(list) > MOST_ITEMS,
   );
+  bound(Array.prototype, ['includes', 'indexOf', 'lastIndexOf'], (list, args) => {
+    const count = countItems(list);
+    return count > MOST_ITEMS || count * countUnits(args[0]) > MOST_COMPARISONS;
+  });
   bound(Array.prototype, ['concat'], (list, args) => {
     let count = countItems(list);
     for (let i = 0; i < args.length; i++) if (typeof args[i] === 'object') count += countItems(args[i]);
@@ -72,6 +150,13 @@ function installBounds() {
     ['includes', 'indexOf', 'lastIndexOf', 'replace', 'replaceAll', 'split'],
     (text, args) => typeof args[0] === 'string' && args[0].length * TextOf(text).length > MOST_COMPARISONS,
   );
+  boundSort(Array.prototype, 'sort');
+  boundSort(Array.prototype, 'toSorted');
+  boundNormalization(String.prototype, 'normalize');
+  boundNormalization(String.prototype, 'localeCompare');
+  hide(TextOf, 'raw', raw);
+  bound(getPrototypeOf(getPrototypeOf([].values())), ['drop'], (_, args) => Number(args[0]) > MOST_ITEMS);
+  bound(JSON, ['stringify'], (_, args) => isArray(args[1]) && args[1].length > MOST_NAMES);
   boundReplacements(String.prototype, 'replaceAll', text => TextOf(text).length);
   boundReplacements(RegExp.prototype, Symbol.replace, (_, text) => TextOf(text).length);
 }

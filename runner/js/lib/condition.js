@@ -2,9 +2,14 @@
 // which has no timers and nothing of a job.
 
 let conditionState;
+let prepared = false;
 
 function conditions(state) {
-  globalThis.console ??= makeConsole('ADA');
+  if (!prepared) {
+    installBounds();
+    globalThis.console = makeConsole('ADA');
+    prepared = true;
+  }
   conditionState = state === '' ? undefined : parse(state);
 }
 

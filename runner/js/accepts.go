@@ -15,6 +15,10 @@ var _ runner.Accepter = (*Engine)(nil)
 // not accepted then does no harm.
 var beyond = regexp.MustCompile(`\b(http|dateFns|util|collections)\b`)
 
+// local is what comes to something else in Node, which knows the languages and
+// the names of time zones, where this engine knows en-US and offsets.
+var local = regexp.MustCompile(`\b(toLocale\w+|localeCompare|Intl|toTimeString)\b|(\bString\(|\$\{)\s*new Date\([^()]*\)\s*[)}]`)
+
 // Accepts implements [runner.Accepter]: a plan whose jobs need no adaptor but
 // the basic operations of today's language-common. What fails at once, and in the
 // same words as elsewhere, is accepted too.
@@ -24,12 +28,17 @@ func (e *Engine) Accepts(plan *runner.Plan) bool {
 			return false
 		}
 	}
+	for i := range plan.Edges {
+		if local.MatchString(plan.Edges[i].Condition) {
+			return false
+		}
+	}
 	return true
 }
 
 func accepts(job *runner.Job) bool {
 	name, version, err := checkAdaptor(job.Adaptor)
-	if err != nil || (name == commonAdaptor && !strings.HasPrefix(version, "3.")) || beyond.MatchString(job.Body) {
+	if err != nil || (name == commonAdaptor && !strings.HasPrefix(version, "3.")) || beyond.MatchString(job.Body) || local.MatchString(job.Body) {
 		return false
 	}
 	if !strings.Contains(job.Body, "import") {

@@ -17,6 +17,7 @@ type analysis struct {
 	awaits     []int // offsets of `await` outside every function, in order
 	// exported tells that the body has a default export.
 	exported bool
+	exports  []reference // what is exported by its name
 }
 
 // An argument is one argument of a call. Lazy state turns arguments into functions.
@@ -36,6 +37,8 @@ type place struct {
 	nested bool
 	// function tells that a function is around, so that `await` is not the module's.
 	function bool
+	// super tells that `super.x` may stand here, and superCall that `super()` may.
+	super, superCall bool
 	// constant tells that a constant object at the top level is around, in which `$` is not lazy state.
 	constant bool
 }
@@ -43,10 +46,12 @@ type place struct {
 // inside is the place within a block, or anything that begins a scope.
 func (p place) inside(function bool) place {
 	return place{
-		scope:    &scope{outer: p.scope, function: function},
-		nested:   true,
-		function: p.function || function,
-		constant: p.constant,
+		scope:     &scope{outer: p.scope, function: function},
+		nested:    true,
+		function:  p.function || function,
+		constant:  p.constant,
+		super:     p.super,
+		superCall: p.superCall,
 	}
 }
 
@@ -69,6 +74,7 @@ func analyse(body string, tree *syntaxTree) (*analysis, error) {
 	for _, s := range tree.Body {
 		w.topLevel(s, top)
 	}
+	w.undefinedExports()
 	if w.err != nil {
 		return nil, w.err
 	}
@@ -84,13 +90,21 @@ func (w *walker) fail(offset int, message string) {
 	}
 }
 
-func (w *walker) declare(name string, s *scope) {
+func (w *walker) declare(name string, offset int, as declaration, p place) {
 	w.names[name] = struct{}{}
-	s.declare(name)
+	w.checkBinding(name, offset)
+	switch {
+	case p.scope.declare(name, as):
+	case as == parameter:
+		w.fail(offset, "Argument name clash")
+	default:
+		w.fail(offset, "Identifier '"+name+"' has already been declared")
+	}
 }
 
 func (w *walker) use(name string, offset int, p place) {
 	w.names[name] = struct{}{}
+	w.checkName(name, offset)
 	w.references = append(w.references, reference{name: name, offset: offset, scope: p.scope})
 }
 
@@ -98,9 +112,10 @@ func (w *walker) use(name string, offset int, p place) {
 func (w *walker) topLevel(s ast.Statement, p place) {
 	switch s := s.(type) {
 	case *ast.VariableStatement:
-		w.constants(s.List, p.scope, p)
+		w.constants(s.List, variable, p)
 	case *ast.LexicalDeclaration:
-		w.constants(s.List, p.scope, p)
+		w.checkConst(s)
+		w.constants(s.List, lexical, p)
 	case *ast.ImportDeclaration:
 		w.importDeclaration(s, p)
 	case *ast.ExportDeclaration:
@@ -111,11 +126,11 @@ func (w *walker) topLevel(s ast.Statement, p place) {
 }
 
 // constants visits variables of the top level; in an object that is one's value `$` is left alone.
-func (w *walker) constants(list []*ast.Binding, in *scope, p place) {
+func (w *walker) constants(list []*ast.Binding, as declaration, p place) {
 	for _, b := range list {
 		q := p
 		_, q.constant = b.Initializer.(*ast.ObjectLiteral)
-		w.binding(b, in, q)
+		w.binding(b, as, q)
 	}
 }
 
@@ -129,19 +144,25 @@ func (w *walker) importDeclaration(s *ast.ImportDeclaration, p place) {
 	if clause == nil {
 		return
 	}
+	at := offset(s.Idx) + len("import")
 	if clause.ImportedDefaultBinding != nil {
-		w.declare(clause.ImportedDefaultBinding.Name.String(), p.scope)
+		at = offset(clause.ImportedDefaultBinding.Idx)
+		w.declare(clause.ImportedDefaultBinding.Name.String(), at, lexical, p)
 	}
 	if clause.NameSpaceImport != nil {
-		w.declare(clause.NameSpaceImport.ImportedBinding.String(), p.scope)
+		name := clause.NameSpaceImport.ImportedBinding.String()
+		w.declare(name, w.find(name, at), lexical, p)
 	}
 	if clause.NamedImports != nil {
 		for _, i := range clause.NamedImports.ImportsList {
-			name := i.IdentifierName
+			name := i.IdentifierName.String()
+			at = w.find(name, at)
 			if i.Alias != "" {
-				name = i.Alias
+				at = w.find(i.Alias.String(), at+len(name))
+				name = i.Alias.String()
 			}
-			w.declare(name.String(), p.scope)
+			w.declare(name, at, lexical, p)
+			at += len(name)
 		}
 	}
 }
@@ -150,9 +171,10 @@ func (w *walker) exportDeclaration(s *ast.ExportDeclaration, p place) {
 	w.exported = w.exported || s.IsDefault
 	switch {
 	case s.Variable != nil:
-		w.bindings(s.Variable.List, p.scope, p)
+		w.bindings(s.Variable.List, variable, p)
 	case s.LexicalDeclaration != nil:
-		w.bindings(s.LexicalDeclaration.List, p.scope, p)
+		w.checkConst(s.LexicalDeclaration)
+		w.bindings(s.LexicalDeclaration.List, lexical, p)
 	case s.ClassDeclaration != nil:
 		w.statement(s.ClassDeclaration, p)
 	case s.HoistableDeclaration != nil:
@@ -160,10 +182,17 @@ func (w *walker) exportDeclaration(s *ast.ExportDeclaration, p place) {
 	case s.AssignExpression != nil:
 		w.expression(s.AssignExpression, p)
 	case s.NamedExports != nil:
+		at := offset(s.Idx) + len("export")
 		for _, e := range s.NamedExports.ExportsList {
 			w.exported = w.exported || e.Alias == "default" || e.Alias == "" && e.IdentifierName == "default"
 			if s.FromClause == nil {
-				w.use(e.IdentifierName.String(), offset(s.Idx), p)
+				name := e.IdentifierName.String()
+				at = w.find(name, at)
+				w.exports = append(w.exports, reference{name: name, offset: at, scope: p.scope})
+				at += len(name)
+				if e.Alias != "" {
+					at = w.find(e.Alias.String(), at) + len(e.Alias)
+				}
 			}
 		}
 	}

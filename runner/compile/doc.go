@@ -30,8 +30,10 @@
 //
 // # What is not promised
 //
-// The parser is github.com/grafana/sobek/parser, which checks the grammar and little else. A pattern that is no
-// regular expression, a name declared twice, or an assignment to a constant is found by the engine when it loads the module.
+// The parser is github.com/grafana/sobek/parser, which checks the grammar. What else keeps a module from being loaded is
+// checked here as far as people write it by mistake: names declared twice, what strict mode does not have, groups of regular
+// expressions that are not closed. The rest, such as two exports of one name, two constructors, private names nobody
+// declares, or an unknown escape in a pattern, is found by the engine when it loads the module.
 // Syntax of later years is refused with an error, never passed on unread; `for await`, which the parser does not
 // know, is hidden from it. Bodies nested so deeply that parsing them could exhaust the stack are refused.
 //

@@ -29,7 +29,7 @@ func (w *walker) expression(e ast.Expression, p place) {
 	case *ast.FunctionLiteral:
 		if e.Name != nil {
 			p.scope = &scope{outer: p.scope}
-			w.declare(e.Name.Name.String(), p.scope)
+			w.declare(e.Name.Name.String(), offset(e.Name.Idx), own, p)
 		}
 		w.function(e, p)
 	case *ast.ArrowFunctionLiteral:
@@ -41,9 +41,9 @@ func (w *walker) expression(e ast.Expression, p place) {
 	case *ast.ArrayLiteral:
 		w.expressions(e.Value, p)
 	case *ast.ObjectPattern, *ast.ArrayPattern:
-		w.target(e, nil, p)
+		w.target(e, assigned, p)
 	case *ast.AssignExpression:
-		w.expression(e.Left, p)
+		w.target(e.Left, assigned, p)
 		w.expression(e.Right, p)
 	case *ast.BinaryExpression:
 		w.expression(e.Left, p)
@@ -71,14 +71,21 @@ func (w *walker) operator(e ast.Expression, p place) {
 		w.expression(e.Expression, p)
 	case *ast.RegExpLiteral:
 		w.regexps = append(w.regexps, offset(e.Idx))
+		w.checkRegexp(e)
+	case *ast.NumberLiteral, *ast.StringLiteral:
+		w.checkLiteral(e)
 	case *ast.SequenceExpression:
 		w.expressions(e.Sequence, p)
 	case *ast.SpreadElement:
 		w.expression(e.Expression, p)
 	case *ast.TemplateLiteral:
+		w.checkTemplate(e)
 		w.expression(e.Tag, p)
 		w.expressions(e.Expressions, p)
+	case *ast.SuperExpression:
+		w.checkSuper(e, p)
 	case *ast.UnaryExpression:
+		w.checkUnary(e)
 		w.expression(e.Operand, p)
 	case *ast.YieldExpression:
 		w.expression(e.Argument, p)
@@ -103,6 +110,9 @@ func (w *walker) member(object ast.Expression, p place) {
 }
 
 func (w *walker) call(e *ast.CallExpression, p place) {
+	if super, ok := e.Callee.(*ast.SuperExpression); ok && p.super && !p.superCall {
+		w.fail(offset(super.Idx), "super() call outside constructor of a subclass")
+	}
 	if _, ok := e.Callee.(*ast.DynamicImportExpression); ok {
 		if module, ok := e.ArgumentList[0].(*ast.StringLiteral); ok {
 			w.imported(module.Value.String(), offset(module.Idx), true)
@@ -141,8 +151,12 @@ func (w *walker) properties(list []ast.Property, p place) {
 			w.use(property.Name.Name.String(), offset(property.Name.Idx), p)
 			w.expression(property.Initializer, p)
 		case *ast.PropertyKeyed:
-			if property.Computed {
-				w.expression(property.Key, p)
+			w.key(property.Key, property.Computed, p)
+			if f, ok := property.Value.(*ast.FunctionLiteral); ok && property.Kind != ast.PropertyKindValue {
+				q := p
+				q.super, q.superCall = true, false
+				w.method(f, q)
+				continue
 			}
 			w.expression(property.Value, p)
 		case *ast.SpreadElement:

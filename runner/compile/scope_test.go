@@ -46,7 +46,7 @@ func TestDanglingNames(t *testing.T) {
 		{"more loops", "for (a in b) c; for (var d = 0, e = f; d < g; d++); for (h = 1;;) break; while (i) j; do k; while (l); for (var [m] of n) m; d; e", "a, b, c, f, g, h, i, j, k, l, n"},
 		{"switch", "switch (a) { case b: let c = 1; default: c } c", "a, b, c"},
 		{"imports", "import a, { b, c as d } from 'x'; import * as e from 'y'; a; b; c; d; e", "c"},
-		{"exports", "export { a, b as c }; const a = 1; export const { d } = 1; export function e() {} export class f {} d; e; f", "b"},
+		{"exports", "export { a, g as c }; const a = 1, g = b; export const { d } = 1; export function e() {} export class f {} d; e; f", "b"},
 		{"exports from elsewhere", "export { a } from 'x'; export * as b from 'y'; b", "b"},
 		{"default exports", "export default function a() { a; b }", "b"},
 		{"classes", "class A extends B { [c] = d; #e = f; static g = h; static { var i = j; i } k(l) { l; this.#e; #e in m; super.n() } get [o]() {} }", "B, c, d, f, h, j, m, o"},

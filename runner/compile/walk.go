@@ -15,17 +15,22 @@ func (w *walker) statement(s ast.Statement, p place) {
 	case *ast.ExpressionStatement:
 		w.expression(s.Expression, p)
 	case *ast.VariableStatement:
-		w.bindings(s.List, p.scope.hoist(), p)
+		w.bindings(s.List, variable, p)
 	case *ast.LexicalDeclaration:
-		w.bindings(s.List, p.scope, p)
+		w.checkConst(s)
+		w.bindings(s.List, lexical, p)
 	case *ast.FunctionDeclaration:
 		if s.Function.Name != nil {
-			w.declare(s.Function.Name.Name.String(), p.scope)
+			as := lexical
+			if p.scope.function && p.scope.outer != nil {
+				as = variable
+			}
+			w.declare(s.Function.Name.Name.String(), offset(s.Function.Name.Idx), as, p)
 		}
 		w.function(s.Function, p)
 	case *ast.ClassDeclaration:
 		if s.Class.Name != nil {
-			w.declare(s.Class.Name.Name.String(), p.scope)
+			w.declare(s.Class.Name.Name.String(), offset(s.Class.Name.Idx), lexical, p)
 		}
 		w.class(s.Class, p)
 	case *ast.BlockStatement:
@@ -41,8 +46,7 @@ func (w *walker) statement(s ast.Statement, p place) {
 	case *ast.LabelledStatement:
 		w.statement(s.Statement, p)
 	case *ast.WithStatement:
-		w.expression(s.Object, p)
-		w.statement(s.Body, p)
+		w.fail(offset(s.With), "'with' in strict mode")
 	case *ast.SwitchStatement:
 		w.switchStatement(s, p)
 	case *ast.TryStatement:
@@ -67,9 +71,10 @@ func (w *walker) loop(s ast.Statement, p place) {
 		case *ast.ForLoopInitializerExpression:
 			w.expression(i.Expression, p)
 		case *ast.ForLoopInitializerVarDeclList:
-			w.bindings(i.List, p.scope.hoist(), p)
+			w.bindings(i.List, variable, p)
 		case *ast.ForLoopInitializerLexicalDecl:
-			w.bindings(i.LexicalDeclaration.List, p.scope, p)
+			w.checkConst(&i.LexicalDeclaration)
+			w.bindings(i.LexicalDeclaration.List, lexical, p)
 		}
 		w.expression(s.Test, p)
 		w.expression(s.Update, p)
@@ -86,11 +91,11 @@ func (w *walker) forEach(into ast.ForInto, source ast.Expression, body ast.State
 	p.scope = &scope{outer: p.scope}
 	switch into := into.(type) {
 	case *ast.ForIntoVar:
-		w.binding(into.Binding, p.scope.hoist(), p)
+		w.binding(into.Binding, variable, p)
 	case *ast.ForDeclaration:
-		w.target(into.Target, p.scope, p)
+		w.target(into.Target, lexical, p)
 	case *ast.ForIntoExpression:
-		w.expression(into.Expression, p)
+		w.target(into.Expression, assigned, p)
 	}
 	w.expression(source, p)
 	w.statement(body, p)
@@ -110,9 +115,13 @@ func (w *walker) tryStatement(s *ast.TryStatement, p place) {
 	if s.Catch != nil {
 		p := p.inside(false)
 		if s.Catch.Parameter != nil {
-			w.target(s.Catch.Parameter, p.scope, p)
+			as := lexical
+			if _, ok := s.Catch.Parameter.(*ast.Identifier); ok {
+				as = caught
+			}
+			w.target(s.Catch.Parameter, as, p)
 		}
-		w.statement(s.Catch.Body, p)
+		w.statements(s.Catch.Body.List, p)
 	}
 	if s.Finally != nil {
 		w.statement(s.Finally, p)
@@ -141,47 +150,46 @@ func blank(s string) bool {
 	return true
 }
 
-func (w *walker) bindings(list []*ast.Binding, in *scope, p place) {
+func (w *walker) bindings(list []*ast.Binding, as declaration, p place) {
 	for _, b := range list {
-		w.binding(b, in, p)
+		w.binding(b, as, p)
 	}
 }
 
-func (w *walker) binding(b *ast.Binding, in *scope, p place) {
-	w.target(b.Target, in, p)
+func (w *walker) binding(b *ast.Binding, as declaration, p place) {
+	w.target(b.Target, as, p)
 	w.expression(b.Initializer, p)
 }
 
-// target visits a pattern whose names are declared in a scope, or assigned to if that is nil.
-func (w *walker) target(e ast.Expression, in *scope, p place) {
+// target visits a pattern whose names are declared, or assigned to.
+func (w *walker) target(e ast.Expression, as declaration, p place) {
 	switch e := e.(type) {
 	case *ast.Identifier:
-		if in != nil {
-			w.declare(e.Name.String(), in)
+		if as != assigned {
+			w.declare(e.Name.String(), offset(e.Idx), as, p)
 			return
 		}
+		w.checkAssigned(e)
 		w.use(e.Name.String(), offset(e.Idx), p)
 	case *ast.ObjectPattern:
 		for _, property := range e.Properties {
 			switch property := property.(type) {
 			case *ast.PropertyShort:
-				w.target(&property.Name, in, p)
+				w.target(&property.Name, as, p)
 				w.expression(property.Initializer, p)
 			case *ast.PropertyKeyed:
-				if property.Computed {
-					w.expression(property.Key, p)
-				}
-				w.target(property.Value, in, p)
+				w.key(property.Key, property.Computed, p)
+				w.target(property.Value, as, p)
 			}
 		}
-		w.target(e.Rest, in, p)
+		w.target(e.Rest, as, p)
 	case *ast.ArrayPattern:
 		for _, element := range e.Elements {
-			w.target(element, in, p)
+			w.target(element, as, p)
 		}
-		w.target(e.Rest, in, p)
+		w.target(e.Rest, as, p)
 	case *ast.AssignExpression: // a default
-		w.target(e.Left, in, p)
+		w.target(e.Left, as, p)
 		w.expression(e.Right, p)
 	default:
 		w.expression(e, p)
@@ -190,37 +198,48 @@ func (w *walker) target(e ast.Expression, in *scope, p place) {
 
 // function visits a function, with its parameters and its body in one scope.
 func (w *walker) function(f *ast.FunctionLiteral, p place) {
+	p.super, p.superCall = false, false
+	w.method(f, p)
+}
+
+// method visits a function in which `super` is what it is around it.
+func (w *walker) method(f *ast.FunctionLiteral, p place) {
 	p = p.inside(true)
-	p.scope.declare("arguments")
+	p.scope.declare("arguments", own)
 	w.parameters(f.ParameterList, p)
 	w.statements(f.Body.List, p)
 }
 
 func (w *walker) parameters(list *ast.ParameterList, p place) {
-	w.bindings(list.List, p.scope, p)
-	w.target(list.Rest, p.scope, p)
+	w.bindings(list.List, parameter, p)
+	w.target(list.Rest, parameter, p)
 }
 
 func (w *walker) class(c *ast.ClassLiteral, p place) {
 	p = p.inside(false)
 	if c.Name != nil {
-		w.declare(c.Name.Name.String(), p.scope)
+		w.declare(c.Name.Name.String(), offset(c.Name.Idx), own, p)
 	}
 	w.expression(c.SuperClass, p)
+	inner := p
+	inner.super, inner.superCall = true, false
 	for _, element := range c.Body {
 		switch element := element.(type) {
 		case *ast.MethodDefinition:
-			if element.Computed {
-				w.expression(element.Key, p)
-			}
-			w.function(element.Body, p)
+			w.key(element.Key, element.Computed, p)
+			q := inner
+			q.superCall = c.SuperClass != nil && isConstructor(element)
+			w.method(element.Body, q)
 		case *ast.FieldDefinition:
-			if element.Computed {
-				w.expression(element.Key, p)
-			}
-			w.expression(element.Initializer, p.inside(true))
+			w.key(element.Key, element.Computed, p)
+			w.expression(element.Initializer, inner.inside(true))
 		case *ast.ClassStaticBlock:
-			w.statements(element.Block.List, p.inside(true))
+			w.statements(element.Block.List, inner.inside(true))
 		}
 	}
+}
+
+func isConstructor(m *ast.MethodDefinition) bool {
+	key, ok := m.Key.(*ast.StringLiteral)
+	return ok && key.Value == "constructor" && !m.Static && !m.Computed
 }

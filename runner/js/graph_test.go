@@ -125,6 +125,15 @@ func TestAPlanThatCannotBeFollowed(t *testing.T) {
 	}
 }
 
+// Guards against a job that parses and cannot be loaded, found when the steps before it had run.
+func TestAJobThatCannotBeLoadedStopsTheRunBeforeItsFirstStep(t *testing.T) {
+	jobs := `[{"id":"a","body":"export default [s => s]"},{"id":"b","body":"let x = 1; let x = 2"}]`
+	run := mockserver.Run{Plan: json.RawMessage(`{"id":"` + runtest.NewID() + `","jobs":` + jobs + `,"edges":[{"id":"e","source_job_id":"a","target_job_id":"b"}]}`)}
+	record := runtest.New(t, New(Config{})).Run(t.Context(), runner.Limits{}, run)
+	require.Equal(t, []string{"crash", "CompileError", "b: Identifier 'x' has already been declared (1:15)"}, []string{record.Reason, record.ErrorType, record.ErrorMessage})
+	require.Empty(t, started(t, record))
+}
+
 // What a job leaves behind in its VM is no part of the state.
 func TestStepsShareTheStateOnly(t *testing.T) {
 	jobs := `[

@@ -128,9 +128,9 @@ func died(exit command.Exit) *runner.Failure {
 type node struct {
 	Path    string `json:"-"`
 	Version string `json:"version"`
-	// Flags are those of the permission model that it knows.
+	// Flags are those that it knows, of the ones that fence a job in.
 	Flags      []string `json:"flags"`
-	permission []string // those of them that a job runs under
+	permission []string // those that a job runs under
 }
 
 // environment is all that a job could see of the worker's: what programs need to
@@ -150,7 +150,7 @@ func findNode(ctx context.Context) (node, error) {
 		return node{}, noEngine("the OpenFn engine needs Node, and there is none in PATH: install Node %s or later", minimumNode)
 	}
 	const ask = `console.log(JSON.stringify({version: process.versions.node,
-		flags: ['--permission', '--experimental-permission', '--allow-net', '--allow-wasi'].filter(f => process.allowedNodeEnvironmentFlags.has(f))}))`
+		flags: ['--permission', '--experimental-permission', '--allow-net', '--allow-wasi', '--experimental-sqlite'].filter(f => process.allowedNodeEnvironmentFlags.has(f))}))`
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "--no-warnings", "-e", ask) //nolint:gosec // the node in PATH
@@ -169,6 +169,9 @@ func findNode(ctx context.Context) (node, error) {
 	n.permission = n.Flags[:1]
 	if slices.Contains(n.Flags, allowNet) {
 		n.permission = append(n.permission, allowNet)
+	}
+	if slices.Contains(n.Flags, "--experimental-sqlite") { // it opens files past all permissions
+		n.permission = append(n.permission, "--no-experimental-sqlite")
 	}
 	return n, nil
 }

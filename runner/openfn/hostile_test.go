@@ -46,6 +46,7 @@ func TestWhatAHostileJobGets(t *testing.T) {
 		{name: "makes a socket", body: "get('net').createServer().listen(" + strconv.Quote(filepath.Join(repo, "socket")) + ")", reason: "fail", message: "socket.bind is not allowed"},
 		{name: "goes to another folder", body: "p.chdir(" + strconv.Quote(repo) + ")", reason: "fail", message: "process.chdir is not allowed"},
 		{name: "traces events", body: "get('trace_events').createTracing({ categories: ['v8'] })", reason: "fail", message: "trace_events.createTracing is not allowed"},
+		{name: "opens a database", body: "new (get('node:sqlite').DatabaseSync)(" + strconv.Quote(outside+".db") + ")", reason: "fail", message: "TypeError: Cannot read properties of undefined (reading 'DatabaseSync')"},
 		{name: "kills the worker", body: "p.kill(p.ppid, 9)", reason: "fail", message: "process.kill is not allowed"},
 		{name: "exits", body: "p.exit(3)", reason: "crash"},
 		{name: "ends itself", body: "p.abort()", reason: "crash"},

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -91,4 +92,13 @@ func TestAPipeIsReadToTheEndOfItsProcess(t *testing.T) {
 	got, err := io.ReadAll(&pipeReader{file: r})
 	require.NoError(t, err)
 	require.Equal(t, "last words", string(got))
+}
+
+// Guards against a run that dies of a character in its input: for some readers a
+// line ends there.
+func TestAMessageIsOneLineForEveryReader(t *testing.T) {
+	input := json.RawMessage("{\"k\u2028\":\"a\u2029b<\u2028\"}")
+	line, err := encode(map[string]any{"raw": input, "text": "\u2028"})
+	require.NoError(t, err)
+	require.Equal(t, `{"raw":{"k\u2028":"a\u2029b<\u2028"},"text":"\u2028"}`+"\n", string(line))
 }

@@ -233,11 +233,19 @@ func (p *process) write(line []byte) error {
 	return err
 }
 
-// encode returns a message for a process: a line of JSON.
+// encode returns a message for a process: a line of JSON, also for readers that
+// end a line at U+2028 and U+2029, as Node's does from 24 on. In JSON these stand
+// in strings only, and the encoder leaves them in those that were JSON before.
 func encode(message any) ([]byte, error) {
 	var line bytes.Buffer
 	encoder := json.NewEncoder(&line)
 	encoder.SetEscapeHTML(false)
 	err := encoder.Encode(message)
-	return line.Bytes(), err
+	text := line.Bytes()
+	for raw, escaped := range map[string]string{"\u2028": `\u2028`, "\u2029": `\u2029`} {
+		if bytes.Contains(text, []byte(raw)) {
+			text = bytes.ReplaceAll(text, []byte(raw), []byte(escaped))
+		}
+	}
+	return text, err
 }

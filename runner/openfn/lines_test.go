@@ -1,0 +1,23 @@
+package openfn
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/internal/runtest"
+	"github.com/phxworker/phxworker/runner"
+)
+
+// Guards against a run that dies of a character in its input: from 24 on, Node's
+// reader of lines takes these two for the end of one.
+func TestLineSeparatorsArriveInBothDirections(t *testing.T) {
+	b := newBench(t, Config{})
+	run := runtest.OneJob(`fn(s => { console.log(s.data.text); return s; })`, `"dataclip_id":"d"`)
+	run.Dataclip = json.RawMessage("{\"data\":{\"text\":\"a\u2028b\u2029c\"}}")
+	record := b.Run(t.Context(), runner.Limits{}, run)
+	require.Equal(t, "success", record.Reason, record.ErrorMessage)
+	require.JSONEq(t, string(run.Dataclip), string(record.FinalState))
+	require.Equal(t, []string{"\"a\u2028b\u2029c\""}, runtest.Lines(t, record, "JOB"))
+}

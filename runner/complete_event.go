@@ -46,7 +46,7 @@ func (e *runComplete) payload() any {
 	}{Reason: Success}
 	if e.failure != nil {
 		p.Reason = e.failure.Reason
-		p.ErrorType, p.ErrorMessage = nullable(e.failure.Type), errorMessage(e.failure.Message)
+		p.ErrorType, p.ErrorMessage = errorType(e.failure.Type), errorMessage(e.failure.Message)
 	}
 	if p.Reason.aborted() {
 		return p

@@ -45,23 +45,35 @@ func stamp(t time.Time) *timestamp {
 	return &ts
 }
 
-// nullable returns nil for the empty string: JSON null.
-func nullable(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-// maxMessage is how much of an error's message is sent. A job may throw
-// anything, and an event over the limit of a frame is not taken at all.
-const maxMessage = 64 << 10
+// How much of an error is sent, in bytes. A job may throw anything, and an event
+// over the limit of a frame is not taken at all.
+const (
+	maxMessage = 64 << 10
+	maxName    = 256 // of its type, and of other names
+)
 
 func errorMessage(message string) *string {
 	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage], "") + "… (cut)"
+		message = cut(message, maxMessage) + "… (cut)"
 	}
 	return &message
+}
+
+// errorType returns nil for the empty string: JSON null.
+func errorType(name string) *string {
+	if name == "" {
+		return nil
+	}
+	name = cut(name, maxName)
+	return &name
+}
+
+// cut returns the beginning of a text, without half a rune at the end.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "")
 }
 
 type runStart struct {

@@ -89,3 +89,23 @@ func TestWhatIsNoJSONIsReplacedOrLeftOut(t *testing.T) {
 		require.NotContains(t, w.events("r1", "step:complete")[0], "webhook_response")
 	})
 }
+
+// Guards against a run that is lost because its error has a name that no frame
+// holds: there is nothing to leave out of that.
+func TestTheNameOfAnErrorIsCut(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		long := "E" + strings.Repeat("é", 6<<20)
+		engine := Func(func(_ context.Context, run *Run) (any, error) {
+			run.StartStep("a", nil).Complete(StepResult{Reason: Fail, ErrorType: long, ThreadID: long, Leaf: true})
+			return nil, &Failure{Reason: Crash, Type: long, Message: "m"}
+		})
+		id, token := w.claim(planOf(""))
+		outcome := New(Config{Engine: engine}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		require.NoError(t, outcome.Err)
+		want := "E" + strings.Repeat("é", 127) // of the 256th byte's there is only half
+		require.Equal(t, want, w.result("r1").ErrorType)
+		completes := w.events("r1", "step:complete")
+		require.Len(t, completes, 1)
+		require.Equal(t, []any{want, want}, []any{completes[0]["error_type"], completes[0]["thread_id"]})
+	})
+}

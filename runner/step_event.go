@@ -72,7 +72,7 @@ func (e *stepComplete) payload() any {
 		ErrorMessage        *string         `json:"error_message"`
 	}{
 		StepID: e.step.id, JobID: e.step.jobID,
-		ThreadID: e.result.ThreadID, Timestamp: stamp(e.at),
+		ThreadID: cut(e.result.ThreadID, maxName), Timestamp: stamp(e.at),
 		WebhookResponse:  e.step.run.webhook.toSend(e.result.WebhookResponse, e.step.run.outbox.epoch),
 		OutputDataclipID: e.dataclipID, OutputDataclip: e.output,
 		Reason: e.result.Reason,
@@ -88,7 +88,7 @@ func (e *stepComplete) payload() any {
 		p.Mem = &e.result.Memory
 	}
 	if e.result.Reason != Success {
-		p.ErrorType, p.ErrorMessage = nullable(e.result.ErrorType), errorMessage(e.result.ErrorMessage)
+		p.ErrorType, p.ErrorMessage = errorType(e.result.ErrorType), errorMessage(e.result.ErrorMessage)
 	}
 	return p
 }

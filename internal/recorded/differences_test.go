@@ -12,8 +12,8 @@ var differences = map[string]map[string]string{
 		"err-named-operation":         namedFunction,
 		"err-stack-overflow":          namedFunction,
 		"graph-diamond":               joined,
-		"log-class-hangs":             "a function or class that is logged arrives as null; OpenFn's engine hangs",
-		"log-function-hangs":          "a function or class that is logged arrives as null; OpenFn's engine hangs",
+		"log-class-hangs":             loggedFunction,
+		"log-function-hangs":          loggedFunction,
 		"log-errors":                  "every error that is logged arrives with its name and message, not only those of class Error",
 		"log-bigint":                  bigInt,
 		"log-console-missing":         "the console has no methods of the engine's own logger",
@@ -34,16 +34,19 @@ var differences = map[string]map[string]string{
 		"js-numeric-separator":    laterSyntax,
 		"js-regex-flag-v":         laterSyntax,
 		"log-bigint":              bigInt,
+		"log-class-hangs":         loggedFunction,
+		"log-function-hangs":      loggedFunction,
 		"state-return-number":     wrapped,
 		"state-return-string":     wrapped,
 	},
 }
 
 const (
-	joined        = "a step where branches join names the dataclip that it was given, not that of the last branch"
-	scrubbed      = "secrets of credentials are replaced by *** in log lines"
-	bigInt        = "a BigInt arrives as its digits; OpenFn's engine replaces the whole line by a note"
-	namedFunction = "an error keeps its type wherever in the job's own code it is thrown; with OpenFn's engine a named function makes it an AdaptorError"
-	wrapped       = `a final state that is no object is sent as {"value": …}; Lightning loses a run that ends with anything else`
-	laterSyntax   = "syntax that OpenFn's compiler refuses is accepted"
+	joined         = "a step where branches join names the dataclip that it was given, not that of the last branch"
+	scrubbed       = "secrets of credentials are replaced by *** in log lines"
+	bigInt         = "a BigInt arrives as its digits; OpenFn's engine replaces the whole line by a note"
+	loggedFunction = "a function or class that is logged arrives as null; OpenFn's engine hangs"
+	namedFunction  = "an error keeps its type wherever in the job's own code it is thrown; with OpenFn's engine a named function makes it an AdaptorError"
+	wrapped        = `a final state that is no object is sent as {"value": …}; Lightning loses a run that ends with anything else`
+	laterSyntax    = "syntax that OpenFn's compiler refuses is accepted"
 )

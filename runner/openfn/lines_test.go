@@ -3,6 +3,7 @@ package openfn
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,4 +21,14 @@ func TestLineSeparatorsArriveInBothDirections(t *testing.T) {
 	require.Equal(t, "success", record.Reason, record.ErrorMessage)
 	require.JSONEq(t, string(run.Dataclip), string(record.FinalState))
 	require.Equal(t, []string{"\"a\u2028b\u2029c\""}, runtest.Lines(t, record, "JOB"))
+}
+
+// Guards against a run that hangs for ever over console.log(fn): a class and a
+// function are asked in a circle whether they are errors.
+func TestAFunctionIsLoggedAsNull(t *testing.T) {
+	b := newBench(t, Config{})
+	record := b.Run(t.Context(), runner.Limits{RunTimeout: 10 * time.Second},
+		runtest.OneJob(`fn(s => { class A {} console.log(A); console.warn('f', function f() {}, () => 1, { A, x: 1 }); console.log(fn); console.log(null); return s; })`))
+	require.Equal(t, "success", record.Reason, record.ErrorMessage)
+	require.Equal(t, []string{"null", `"f" null null {"x":1}`, "null"}, runtest.Lines(t, record, "JOB"))
 }

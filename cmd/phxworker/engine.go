@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 
@@ -55,16 +55,23 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 	if err != nil {
 		return engine{}, err
 	}
-	_, err = exec.LookPath("node")
-	switch {
-	case err != nil && o.Name == "openfn":
-		return engine{}, &usageError{"--engine openfn needs Node 20 or later, and there is none in PATH: install it, or use --engine js"}
-	case err != nil:
-		log.Warn("there is no Node in PATH; runs that need the OpenFn engine end as an exception", "engine", o.Name)
-	case o.Name == "openfn":
+	if o.Name == "openfn" {
+		if err := openfn.CheckNode(ctx); err != nil {
+			return engine{}, errors.Join(&usageError{fmt.Sprintf("--engine openfn: %v; or use --engine js", err)}, node.Close())
+		}
 		return engine{runs: node, processes: node.Processes, end: node.Close}, nil
 	}
-	return engine{runs: runner.Either(embedded, node), processes: node.Processes, end: node.Close}, nil
+	var checking sync.WaitGroup
+	checking.Go(func() { // nobody shall wait until Node has started
+		if err := openfn.CheckNode(ctx); err != nil && ctx.Err() == nil {
+			log.Warn("runs that need the OpenFn engine end as an exception", "engine", o.Name, "error", err)
+		}
+	})
+	end := func() error {
+		checking.Wait()
+		return node.Close()
+	}
+	return engine{runs: runner.Either(embedded, node), processes: node.Processes, end: end}, nil
 }
 
 // newCommand makes an engine of a program, and sees whether it answers: a worker

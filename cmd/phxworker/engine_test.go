@@ -68,7 +68,7 @@ func TestWithoutNode(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	server := startServer(t, "")
 	stderr, stop := start(t, nil, "-l", server.URL(), "-s", secret, "--repo-dir", t.TempDir())
-	stderr.await(t, "there is no Node in PATH")
+	stderr.await(t, "and there is none in PATH")
 	stderr.await(t, "joined the queue")
 	plan := `{"id":"http","jobs":[{"id":"a","adaptor":"@openfn/language-http@7.2.10","body":"get('/')"}]}`
 	require.NoError(t, server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)}))
@@ -105,7 +105,23 @@ func TestAnEngineThatIsNotThereIsToldAtTheStart(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	code, _, stderr = execute(t.Context(), nil, "-l", "mock", "--engine", "openfn", "--repo-dir", t.TempDir())
 	require.Equal(t, exitUsage, code)
-	require.Equal(t, "--engine openfn needs Node 20 or later, and there is none in PATH: install it, or use --engine js", ended(t, stderr))
+	require.Equal(t, "--engine openfn: the OpenFn engine needs Node, and there is none in PATH: install Node 20.20, 22.22, 24.13 or later; or use --engine js", ended(t, stderr))
+}
+
+// A Node that runs no jobs is told at the start as well, not only by the first run.
+func TestANodeThatIsTooOldIsToldAtTheStart(t *testing.T) {
+	dir := t.TempDir()
+	old := "#!/bin/sh\necho '{\"version\":\"20.16.0\",\"flags\":[\"--experimental-permission\"]}'\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "node"), []byte(old), 0o755))
+	t.Setenv("PATH", dir)
+	server := startServer(t, "")
+	stderr, stop := start(t, nil, "-l", server.URL(), "-s", secret, "--repo-dir", t.TempDir())
+	stderr.await(t, "node is 20.16.0, which does not keep jobs from the files of the worker")
+	require.Equal(t, exitOK, stop())
+
+	code, _, told := execute(t.Context(), nil, "-l", server.URL(), "-s", secret, "--engine", "openfn", "--repo-dir", t.TempDir())
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, told, "node is 20.16.0, which does not keep jobs from the files of the worker; or use --engine js")
 }
 
 // script writes a program that keeps its count of starts in a file.

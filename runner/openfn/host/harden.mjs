@@ -1,8 +1,10 @@
 // harden takes from the process what Node's permission model leaves to whoever
 // gets hold of it: ways to other processes, the worker's among them, and to files
-// by way of V8, of sockets in the file system, and of another working folder.
+// by way of V8, of links and sockets in the file system, and of another working
+// folder.
 
 import { once } from 'node:events';
+import fs from 'node:fs';
 import module from 'node:module';
 import net from 'node:net';
 import os from 'node:os';
@@ -16,6 +18,8 @@ const taken = [
   ]],
   [v8, 'v8', ['setFlagsFromString', 'setHeapSnapshotNearHeapLimit', 'takeCoverage', 'stopCoverage']], // some flags write files
   [os, 'os', ['setPriority']],
+  [fs, 'fs', ['symlink', 'symlinkSync']], // what leads through a link is judged by its text
+  [fs.promises, 'fs.promises', ['symlink']],
 ];
 
 const refuse = name => () => {
@@ -25,6 +29,9 @@ const refuse = name => () => {
 export async function harden() {
   const tracing = await import('node:trace_events').catch(() => undefined); // not in every Node
   if (tracing) taken.push([tracing.default, 'trace_events', ['createTracing']]);
+  const file = await fs.promises.open(process.argv[1]);
+  taken.push([Object.getPrototypeOf(file), 'FileHandle', ['chmod', 'chown', 'utimes']]); // these take a file that was opened to be read
+  await file.close();
   const server = net.createServer().listen(join(os.tmpdir(), 'harden'));
   await once(server, 'listening');
   taken.push([Object.getPrototypeOf(server._handle), 'socket', ['bind', 'fchmod']]); // a bound one is a file, and deletes it

@@ -3,12 +3,10 @@
 // by way of V8, of links and sockets in the file system, and of another working
 // folder.
 
-import { once } from 'node:events';
 import fs from 'node:fs';
 import module from 'node:module';
 import net from 'node:net';
 import os from 'node:os';
-import { join } from 'node:path';
 import v8 from 'node:v8';
 
 const taken = [
@@ -32,10 +30,9 @@ export async function harden() {
   const file = await fs.promises.open(process.argv[1]);
   taken.push([Object.getPrototypeOf(file), 'FileHandle', ['chmod', 'chown', 'utimes']]); // these take a file that was opened to be read
   await file.close();
-  const server = net.createServer().listen(join(os.tmpdir(), 'harden'));
-  await once(server, 'listening');
-  taken.push([Object.getPrototypeOf(server._handle), 'socket', ['bind', 'fchmod']]); // a bound one is a file, and deletes it
-  server.close();
+  const socket = net.connect('/none').on('error', () => {}); // a name that is as short as any system wants it
+  taken.push([Object.getPrototypeOf(socket._handle), 'socket', ['bind', 'fchmod']]); // a bound one is a file, and deletes it
+  socket.destroy();
 
   for (const [object, name, functions] of taken) {
     for (const f of functions) {

@@ -1,0 +1,23 @@
+package openfn
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Guards against a temporary folder whose name leaves no room for that of a
+// socket in it, which has some hundred bytes at most.
+func TestTheTemporaryFolderMayHaveALongName(t *testing.T) {
+	b := newBench(t, Config{})
+	dir := t.TempDir()
+	for length := 10; length < 70; length += 4 { // where it is too long is the system's to say
+		long := filepath.Join(dir, strings.Repeat("d", length))
+		require.NoError(t, os.Mkdir(long, 0o700))
+		t.Setenv("TMPDIR", long)
+		require.Equal(t, "success", b.Job("fn(s => s)").Reason, length)
+	}
+}

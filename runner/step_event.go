@@ -40,6 +40,23 @@ func newStepComplete(step *Step, result StepResult, at time.Time) *stepComplete 
 	return e
 }
 
+// CompleteWithheld is Complete for an engine that has left the state out of the
+// result because it is over the limit of a payload.
+func (s *Step) CompleteWithheld(result StepResult) {
+	if result.Reason == "" {
+		result.Reason = Success
+	}
+	if !s.run.completed(s, result) {
+		return
+	}
+	complete := newStepComplete(s, result, time.Now())
+	complete.withhold()
+	s.run.report(complete, 0)
+}
+
+// withhold has the event go without the output, and say so.
+func (e *stepComplete) withhold() { e.tooLarge, e.dataclipID, e.output = true, "", "" }
+
 func (e *stepComplete) name() string { return "step:complete" }
 
 // lessen leaves the output out. It may be over the limit of a frame though it is
@@ -49,7 +66,7 @@ func (e *stepComplete) lessen() bool {
 	if e.tooLarge && e.result.WebhookResponse == nil {
 		return false
 	}
-	e.tooLarge, e.dataclipID, e.output = true, "", ""
+	e.withhold()
 	e.result.WebhookResponse = nil
 	e.step.run.webhook = webhook{}
 	return true

@@ -64,6 +64,7 @@ type message struct {
 	ErrorType       string          `json:"error_type"`
 	ErrorMessage    string          `json:"error_message"`
 	State           json.RawMessage `json:"state"`
+	StateTooLarge   bool            `json:"state_too_large"` // and so left out
 	Leaf            *bool           `json:"leaf"`
 	WebhookResponse json.RawMessage `json:"webhook_response"`
 	Duration        float64         `json:"duration"` // ms

@@ -77,6 +77,19 @@ func TestTheProcessSaysHowTheRunEnded(t *testing.T) {
 	}
 }
 
+// A state that the engine leaves out for its size is one over the limit, not none.
+func TestAStateThatIsLeftOutIsReportedAsTooLarge(t *testing.T) {
+	record := newWire(t, "ready", Config{}).job(
+		`say {"type":"step-start","step":"s","job":"a"}`,
+		`say {"type":"step-complete","step":"s","reason":"success","state_too_large":true,"leaf":true}`,
+		`say {"type":"end"}`,
+	)
+	requireEnd(t, record, "success", "", "")
+	complete := string(eventsOf(record, "step:complete")[0])
+	require.Contains(t, complete, `"output_dataclip_error":"DATACLIP_TOO_LARGE"`)
+	require.NotContains(t, complete, "output_dataclip_id")
+}
+
 func TestTheRunMessage(t *testing.T) {
 	w := newWire(t, "ready", Config{})
 	w.Server.AddCredential("c", json.RawMessage(`{"password":"hush"}`))

@@ -168,7 +168,7 @@ func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, e
 			Plan: plan, Input: run.Input,
 			Options: hostOptions{
 				JobLogLevel:        run.Limits.JobLogLevel,
-				StatePropsToRemove: e.cfg.StatePropsToRemove, StateLimitMB: stateShare * run.Limits.MemoryMB,
+				StatePropsToRemove: e.cfg.StatePropsToRemove, StateLimitMB: stateShare * run.Limits.MemoryMB, PayloadMB: run.Limits.PayloadMB,
 			},
 		},
 		Modules:  l.packages.entries(),

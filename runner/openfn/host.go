@@ -45,7 +45,8 @@ type hostRun struct {
 type hostOptions struct {
 	JobLogLevel        string   `json:"job_log_level,omitempty"`
 	StatePropsToRemove []string `json:"state_props_to_remove"`
-	StateLimitMB       float64  `json:"state_limit_mb"`
+	StateLimitMB       float64  `json:"state_limit_mb"` // beyond, the run fails
+	PayloadMB          float64  `json:"payload_mb"`     // beyond, a state is not sent
 }
 
 func newHost(ctx context.Context, cfg Config, repo *adaptors.Repo, runtime, logger adaptors.Package) (*host, error) {

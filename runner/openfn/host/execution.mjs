@@ -2,9 +2,10 @@
 
 import { loggers } from './logs.mjs';
 import { Steps } from './steps.mjs';
-import { send, stringify } from './wire.mjs';
+import { room, send, size, stringify } from './wire.mjs';
 
-// execute returns how the run ended, as the fields of an end message.
+// execute returns how the run ended, as the fields of an end message. Its state,
+// if there is any, is JSON.
 export async function execute(run, runtime, createLogger) {
   const steps = new Steps(run.plan.workflow.steps, run.plan.options.start);
   const logs = loggers(createLogger, run.options, () => steps.current);
@@ -30,15 +31,15 @@ async function followed(run, runtime, logs, steps, leafs) {
       linker: { whitelist: ['/^@openfn/'] },
       statePropsToRemove: run.options.state_props_to_remove,
       stateLimitMb: run.options.state_limit_mb,
-      callbacks: { notify: (event, details) => notify(event, details, steps, leafs) },
+      callbacks: { notify: (event, details) => notify(event, details, steps, leafs, limitOf(run)) },
     });
-    return { state: finalState(state, leafs) };
+    return { state: smaller(finalState(state, leafs), limitOf(run)) };
   } catch (error) {
     return ended(error);
   }
 }
 
-function notify(event, { jobId, next, state, error, duration, mem }, steps, leafs) {
+function notify(event, { jobId, next, state, error, duration, mem }, steps, leafs, limit) {
   switch (event) {
     case 'job-start':
       send({ type: 'step-start', job: jobId, ...steps.begin(jobId) });
@@ -48,12 +49,30 @@ function notify(event, { jobId, next, state, error, duration, mem }, steps, leaf
       const leaf = next.length === 0;
       if (leaf) leafs.completed++;
       if (leaf && state) leafs.withState++;
+      const json = stringify(state);
+      const over = size(json) > limit;
+      const response = stringify(state?.webhookResponse);
+      const left = room - (over ? 0 : size(json));
       send({
-        type: 'step-complete', step: steps.complete(next), leaf, duration, state, memory: mem,
-        thread_id: `${process.pid}`, webhook_response: state?.webhookResponse, ...verdict(jobId, state, error),
-      });
+        type: 'step-complete', step: steps.complete(next), leaf, duration, memory: mem, state_too_large: over,
+        thread_id: `${process.pid}`, ...verdict(jobId, state, error),
+      }, { state: over ? undefined : json, webhook_response: size(response) > left ? undefined : response });
     }
   }
+}
+
+// limitOf is how large a state may be to be sent, in bytes. One that is larger is
+// still there for the next step.
+function limitOf(run) {
+  return Math.min(run.options.payload_mb * 2 ** 20, room);
+}
+
+// smaller returns a final state as JSON. One over the limit loses its data, as it
+// would in the worker; nothing is left of one that is large beside them.
+function smaller(state, limit) {
+  let json = stringify(state);
+  if (size(json) > limit && json[0] === '{' && 'data' in state) json = stringify({ ...state, data: '[REDACTED]' });
+  return size(json) > room ? undefined : json;
 }
 
 // verdict is the reason of a step. An error that a job wrote into the state
@@ -76,10 +95,12 @@ function messageOf(error) {
   return text(error?.message ?? error);
 }
 
-// text makes a text of what a job, or an adaptor, put where one belongs.
+// text makes a text of what a job, or an adaptor, put where one belongs. The
+// worker sends less of it than this.
 function text(value) {
-  if (typeof value === 'string' || value === undefined) return value;
-  return value !== null && typeof value === 'object' ? stringify(value) : String(value);
+  if (value === undefined) return value;
+  const all = value !== null && typeof value === 'object' ? stringify(value) : String(value);
+  return all?.slice(0, 100_000);
 }
 
 // finalState leaves out the empty objects at the top of a state, as OpenFn's

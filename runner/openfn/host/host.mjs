@@ -25,7 +25,7 @@ for await (const line of createInterface({ input: process.stdin })) {
       await Promise.allSettled(message.modules.map(path => import(pathToFileURL(path).href)));
       break;
     case 'run': // not awaited: the end of stdin must be seen meanwhile
-      execute(message.run, runtime.default, logger.default).catch(broken).then(end => send({ type: 'end', ...end }));
+      execute(message.run, runtime.default, logger.default).catch(broken).then(({ state, ...end }) => send({ type: 'end', ...end }, { state }));
       break;
   }
 }

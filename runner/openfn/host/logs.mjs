@@ -1,7 +1,7 @@
 // logs makes the loggers of a run: what they are given is sent to the worker as
 // lines of the step that is under way.
 
-import { send } from './wire.mjs';
+import { room, send, size, stringify } from './wire.mjs';
 
 const levels = ['debug', 'info', 'log', 'warn', 'error', 'success', 'always'];
 
@@ -9,10 +9,9 @@ export function loggers(create, options, currentStep) {
   const emitter = {};
   for (const level of levels) {
     emitter[level] = line => {
-      send({
-        type: 'log', step: currentStep(), source: line.name, message: line.message, time: Date.now(),
-        level: line.level === 'log' ? 'info' : line.level,
-      });
+      let message = stringify(line.message);
+      if (size(message) > room) message = stringify([`(this line had ${size(message)} bytes; it was left out)`]);
+      send({ type: 'log', step: currentStep(), source: line.name, time: Date.now(), level: line.level === 'log' ? 'info' : line.level }, { message });
     };
   }
   const logger = (name, level) => withoutFunctions(create(name, { logger: emitter, json: true, level }));

@@ -5,10 +5,16 @@ import { writeSync } from 'node:fs';
 
 const clock = new Int32Array(new SharedArrayBuffer(4));
 
+// room is what one member of a message may take, in bytes. A message may have
+// 64 MiB.
+export const room = 60 << 20;
+
 // send returns when the message is written: a job that floods the log has to
-// wait for the worker, and what it logs before it hangs or dies arrives.
-export function send(message) {
-  const bytes = Buffer.from(stringify(message) + '\n');
+// wait for the worker, and what it logs before it hangs or dies arrives. The
+// further members are JSON texts; those that are undefined are left out.
+export function send(message, members = {}) {
+  const texts = Object.entries(members).filter(([, text]) => text !== undefined).map(([name, text]) => `,"${name}":${text}`);
+  const bytes = Buffer.from(`${stringify(message).slice(0, -1)}${texts.join('')}}\n`);
   for (let at = 0; at < bytes.length; ) {
     try {
       at += writeSync(1, bytes, at);
@@ -17,6 +23,11 @@ export function send(message) {
       Atomics.wait(clock, 0, 0, 2); // ms; nobody wakes it
     }
   }
+}
+
+// size returns how many bytes a JSON text has; undefined has none.
+export function size(json) {
+  return json === undefined ? 0 : Buffer.byteLength(json);
 }
 
 process.stdout.write = (chunk, encoding, done) => {

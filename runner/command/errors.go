@@ -32,8 +32,9 @@ type Exit struct {
 	Code int
 	// Signal is 0 when the process ended by itself.
 	Signal syscall.Signal
-	// Stderr is the last of what the process wrote there, at most 16 KiB; nil if
-	// it may be of an earlier run, as in a process that is reused.
+	// Stderr is the last of what the process wrote there during its run, at most
+	// 16 KiB. In a process that is reused it may begin with what an earlier run
+	// wrote late.
 	Stderr []byte
 }
 

@@ -1,8 +1,6 @@
 package command
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -50,6 +48,7 @@ type process struct {
 	stage  stage
 	used   bool   // has had a run
 	reused bool   // has had another before
+	said   int    // how much it had written to stderr when its run began
 	fault  string // what it did while it had no run
 	dead   bool   // no signal may be sent any more
 }
@@ -131,7 +130,7 @@ func (p *process) live() {
 	_ = p.stderr.SetReadDeadline(past)
 	_ = p.stdin.Close()
 	errReading.Wait()
-	p.exit = exitOf(p.cmd.ProcessState, p.tail.bytes())
+	p.exit = exitOf(p.cmd.ProcessState, p.tail.since(p.begun()))
 	close(p.exited)
 	removeFolder(p.tmp)
 	reading.Wait()
@@ -187,7 +186,14 @@ func (p *process) misspoke() string {
 func (p *process) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stage, p.reused, p.used = busy, p.used, true
+	p.stage, p.reused, p.used, p.said = busy, p.used, true, p.tail.written()
+}
+
+// begun returns how much the process had written to stderr when its run began.
+func (p *process) begun() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.said
 }
 
 // mayQuote reports whether all that the process wrote to stderr is of the run
@@ -204,48 +210,4 @@ func (p *process) unused() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.used
-}
-
-// load tells the process to load modules that it has not loaded.
-func (p *process) load(modules []string, timeout time.Duration) error {
-	missing := slices.DeleteFunc(slices.Clone(modules), func(m string) bool { return slices.Contains(p.loaded, m) })
-	if len(missing) == 0 {
-		return nil
-	}
-	p.loaded = append(p.loaded, missing...)
-	line, err := encode(struct {
-		Type    string   `json:"type"`
-		Modules []string `json:"modules"`
-	}{"warm", missing})
-	if err != nil {
-		return err
-	}
-	_ = p.stdin.SetWriteDeadline(time.Now().Add(timeout))
-	if err := p.write(line); err != nil {
-		return err
-	}
-	return p.stdin.SetWriteDeadline(time.Time{})
-}
-
-// write writes a line to the process.
-func (p *process) write(line []byte) error {
-	_, err := p.stdin.Write(line)
-	return err
-}
-
-// encode returns a message for a process: a line of JSON, also for readers that
-// end a line at U+2028 and U+2029, as Node's does from 24 on. In JSON these stand
-// in strings only, and the encoder leaves them in those that were JSON before.
-func encode(message any) ([]byte, error) {
-	var line bytes.Buffer
-	encoder := json.NewEncoder(&line)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(message)
-	text := line.Bytes()
-	for raw, escaped := range map[string]string{"\u2028": `\u2028`, "\u2029": `\u2029`} {
-		if bytes.Contains(text, []byte(raw)) {
-			text = bytes.ReplaceAll(text, []byte(raw), []byte(escaped))
-		}
-	}
-	return text, err
 }

@@ -3,8 +3,11 @@ package command
 import (
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/runner"
 )
 
 func TestAProcessIsReused(t *testing.T) {
@@ -23,6 +26,21 @@ func TestAReusedProcessKeepsNothingOfARun(t *testing.T) {
 	require.Equal(t, "success", w.job("stderr secret of the first", "ok {}").Reason)
 	record := w.job("stderr of the second", "exit 1")
 	require.Empty(t, logLines(t, record, "ERR"), "nobody can tell the two runs' lines apart")
+}
+
+// Guards against a heap that is full and not known for it, because whoever says
+// what a death means is not told what the process said.
+func TestADeathIsJudgedByWhatItsOwnRunSaid(t *testing.T) {
+	var said string
+	w := newWire(t, "ready", Config{Runs: 3, Died: func(exit Exit) *runner.Failure {
+		said = string(exit.Stderr)
+		return nil
+	}})
+	require.Equal(t, "success", w.job("stderr of the first", "ok {}").Reason)
+	awaitIdle(t, w.engine.pool, 1)
+	require.Eventually(t, func() bool { return w.engine.pool.idle[0].tail.written() > 0 }, patient, time.Millisecond)
+	require.Equal(t, "crash", w.job("stderr of the second", "exit 1").Reason)
+	require.Equal(t, "of the second\n", said)
 }
 
 func TestAProcessThatSpeaksOutOfTurnIsNotReused(t *testing.T) {

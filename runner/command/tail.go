@@ -14,23 +14,32 @@ const maxTail = 16 << 10
 type tail struct {
 	mu   sync.Mutex
 	last []byte // may be twice as long as is kept
+	all  int    // bytes that were written so far
 }
 
 func (t *tail) add(b []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.last = append(t.last, b...)
+	t.all += len(b)
 	if len(t.last) > 2*maxTail {
 		t.last = append(t.last[:0], t.last[len(t.last)-maxTail:]...)
 	}
 }
 
-// bytes returns a copy of what is kept, from the beginning of a line if
-// something went before.
-func (t *tail) bytes() []byte {
+// written returns how many bytes were written so far.
+func (t *tail) written() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	last := t.last
+	return t.all
+}
+
+// since returns a copy of what is kept of all but the first bytes, from the
+// beginning of a line if something went before that is not kept.
+func (t *tail) since(first int) []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last := t.last[max(len(t.last)-(t.all-first), 0):]
 	if len(last) > maxTail {
 		last = last[len(last)-maxTail:]
 		if _, after, found := bytes.Cut(last, []byte("\n")); found {

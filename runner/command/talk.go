@@ -141,15 +141,12 @@ func (t *talk) autopsy(ctx context.Context, watch *memoryWatch) error {
 		return protocolFailure("it closed its output before the end of the run")
 	}
 	exit := t.proc.exit
-	if !t.proc.mayQuote() {
-		exit.Stderr = nil
-	}
 	if t.cfg.Died != nil {
 		if failure := t.cfg.Died(exit); failure != nil {
 			return failure
 		}
 	}
-	if text := strings.TrimSpace(strings.ToValidUTF8(string(exit.Stderr), "\uFFFD")); text != "" {
+	if text := strings.TrimSpace(strings.ToValidUTF8(string(exit.Stderr), "\uFFFD")); text != "" && t.proc.mayQuote() {
 		t.run.Log(runner.TextLine("error", "ERR", text))
 	}
 	return exitFailure(exit)

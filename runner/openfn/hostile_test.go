@@ -108,6 +108,14 @@ func TestMemoryThatRunsOutEndsTheRun(t *testing.T) {
 	}
 }
 
+// The same in a process that has had a run before.
+func TestMemoryThatRunsOutInAReusedProcessEndsTheRun(t *testing.T) {
+	b := newBench(t, Config{MemoryMB: 200, Reuse: 5})
+	require.Equal(t, "success", b.Job("fn(s => s)").Reason)
+	record := b.Run(t.Context(), runner.Limits{MemoryMB: 200}, runtest.OneJob("fn(() => { const all = []; while (true) all.push(new Array(1e5).fill({})); })"))
+	require.Equal(t, "OOMError", record.ErrorType)
+}
+
 // A flood of lines is held back by what the server takes, and the run can be
 // stopped meanwhile.
 func TestAFloodOfLinesIsHeldBack(t *testing.T) {

@@ -11,6 +11,7 @@ export async function execute(run, runtime, createLogger) {
   const logs = loggers(createLogger, run.options, () => steps.current);
   captureConsole(logs.adaptor);
   const leafs = { completed: 0, withState: 0 };
+  const before = active();
   const uncaught = new Promise(resolve => {
     process.removeAllListeners('uncaughtException');
     process.on('uncaughtException', error => {
@@ -19,8 +20,15 @@ export async function execute(run, runtime, createLogger) {
       resolve({ reason: 'crash', error_type: 'ExecutionError', error_message: messageOf(error), last: true }); // the run may still be going on
     });
   });
-  return Promise.race([followed(run, runtime, logs, steps, leafs), uncaught]);
+  const end = await Promise.race([followed(run, runtime, logs, steps, leafs), uncaught]);
+  logs.close();
+  await new Promise(setImmediate); // what is only about to end is not left behind
+  return active() > before ? { ...end, last: true } : end;
 }
+
+// active is how much there is that can have code run later: timers, sockets, files.
+// What a run leaves of it would be taken for the next one's.
+const active = () => process.getActiveResourcesInfo().length;
 
 async function followed(run, runtime, logs, steps, leafs) {
   try {

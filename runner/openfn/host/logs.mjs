@@ -7,8 +7,10 @@ const levels = ['debug', 'info', 'log', 'warn', 'error', 'success', 'always'];
 
 export function loggers(create, options, currentStep) {
   const emitter = {};
+  let closed = false;
   for (const level of levels) {
     emitter[level] = line => {
+      if (closed) return;
       let message = stringify(line.message);
       if (size(message) > room) message = stringify([`(this line had ${size(message)} bytes; it was left out)`]);
       send({ type: 'log', step: currentStep(), source: line.name, time: Date.now(), level: line.level === 'log' ? 'info' : line.level }, { message });
@@ -19,6 +21,7 @@ export function loggers(create, options, currentStep) {
     runtime: logger('R/T', 'debug'),
     job: logger('JOB', options.job_log_level || 'debug'),
     adaptor: logger('ADA', 'debug'),
+    close: () => { closed = true; }, // what a run left running is heard no more
   };
 }
 

@@ -5,10 +5,10 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,7 +27,6 @@ type host struct {
 	runtime adaptors.Package
 	repo    *adaptors.Repo
 	flags   []string
-	dir     string // a temporary folder with the files
 	pool    *command.Pool
 	log     *slog.Logger
 
@@ -54,45 +53,32 @@ func newHost(ctx context.Context, cfg Config, repo *adaptors.Repo, runtime, logg
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "phxworker-host-")
-	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir) // Node's permissions are for real paths
-	}
-	if err != nil {
-		return nil, err
-	}
-	h := &host{node: node, runtime: runtime, repo: repo, dir: dir, log: cfg.Logger}
-	if err := os.CopyFS(dir, hostFiles); err != nil {
-		_ = os.RemoveAll(dir)
-		return nil, fmt.Errorf("the files of the host cannot be written: %w", err)
-	}
-	h.flags = node.flags(cfg.MemoryMB)
-	files := filepath.Join(dir, "host")
+	h := &host{node: node, runtime: runtime, repo: repo, flags: node.flags(cfg.MemoryMB), log: cfg.Logger}
 	h.pool, err = command.NewPool(command.Config{
-		Args: []string{node.Path, filepath.Join(files, "host.mjs"), runtime.Entry, logger.Entry},
-		Grant: func(tmp string) []string {
-			grants := append([]string{}, h.flags...)
-			for _, dir := range []string{files, repo.Dir(), cfg.MonorepoDir, tmp} {
-				if dir != "" {
-					grants = append(grants, "--allow-fs-read="+filepath.Join(dir, "*"))
-				}
-			}
-			return append(grants, "--allow-fs-write="+filepath.Join(tmp, "*"))
-		},
-		Env: environment(), Spares: cfg.Spares, Runs: cfg.Reuse, CancelGrace: -1, Died: died, Logger: cfg.Logger,
+		Args:  []string{node.Path, runtime.Entry, logger.Entry},
+		Grant: func(tmp string) []string { return h.arguments(tmp, cfg.MonorepoDir) },
+		Env:   environment(), Spares: cfg.Spares, Runs: cfg.Reuse, CancelGrace: -1, Died: died, Logger: cfg.Logger,
 	})
-	if err != nil {
-		_ = os.RemoveAll(dir)
-		return nil, err
-	}
-	return h, nil
+	return h, err
 }
 
-func (h *host) close() error {
-	err := h.pool.Close()
-	_ = os.RemoveAll(h.dir)
-	return err
+// arguments are those of Node for a process with this temporary folder. The files
+// of the host lie there as well, not in one folder for all: in its time somebody
+// may clean up what is old and temporary.
+func (h *host) arguments(tmp, monorepo string) []string {
+	if err := os.CopyFS(tmp, hostFiles); err != nil { // so it does not start, and Node says which file is missing
+		h.log.Error("the files of the engine cannot be written", "error", err)
+	}
+	arguments := slices.Clone(h.flags)
+	for _, dir := range []string{h.repo.Dir(), monorepo, tmp} {
+		if dir != "" {
+			arguments = append(arguments, "--allow-fs-read="+filepath.Join(dir, "*"))
+		}
+	}
+	return append(arguments, "--allow-fs-write="+filepath.Join(tmp, "*"), filepath.Join(tmp, "host", "host.mjs"))
 }
+
+func (h *host) close() error { return h.pool.Close() }
 
 // warm makes the code caches that are missing; without them runs are slower, and
 // nothing else. So nobody waits for another who makes them, and where they cannot

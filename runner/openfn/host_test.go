@@ -21,3 +21,18 @@ func TestTheTemporaryFolderMayHaveALongName(t *testing.T) {
 		require.Equal(t, "success", b.Job("fn(s => s)").Reason, length)
 	}
 }
+
+// Guards against runs that all fail, once the system has removed what was old in
+// the temporary folder.
+func TestTheTemporaryFolderMayBeCleanedUp(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	b := newBench(t, Config{})
+	require.Equal(t, "success", b.Job("fn(s => s)").Reason)
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	require.NoError(t, err)
+	for _, path := range left {
+		require.NoError(t, os.RemoveAll(path))
+	}
+	require.Equal(t, "success", b.Job("fn(s => s)").Reason)
+}

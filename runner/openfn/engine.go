@@ -28,7 +28,8 @@ type Config struct {
 	// Defaults to 5 min.
 	LatestFor time.Duration
 	// MemoryMB is the heap limit of the processes: the limit of runs whose plan
-	// has none. Defaults to 500.
+	// has none. Defaults to 500. A run whose plan has a larger one gets a process
+	// of its own with that, which is not kept ready.
 	MemoryMB float64
 	// Spares is how many processes are kept ready once there was a run.
 	// Defaults to none.
@@ -121,7 +122,7 @@ func (e *Engine) Close() error {
 // them. It never waits.
 func (e *Engine) Processes() int {
 	if host := e.host.Load(); host != nil {
-		return host.pool.Processes()
+		return host.processes()
 	}
 	return 0
 }
@@ -163,7 +164,7 @@ func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, e
 		plan.Workflow.Credentials = map[string]string{"collections_token": run.Token(), "collections_endpoint": e.cfg.CollectionsURL}
 	}
 	say("success", "Workflow compilation complete in "+time.Since(begin).Round(time.Millisecond).String())
-	return l.host.pool.Execute(ctx, run, command.Request{
+	return l.host.execute(ctx, run, command.Request{
 		Run: hostRun{
 			Plan: plan, Input: run.Input,
 			Options: hostOptions{

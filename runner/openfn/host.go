@@ -5,10 +5,8 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -23,12 +21,14 @@ var hostFiles embed.FS
 // host is what executes the runs: processes of Node that run the files of the
 // folder host with OpenFn's runtime.
 type host struct {
-	node    node
-	runtime adaptors.Package
-	repo    *adaptors.Repo
-	flags   []string
-	pool    *command.Pool
-	log     *slog.Logger
+	cfg             Config
+	node            node
+	runtime, logger adaptors.Package
+	repo            *adaptors.Repo
+	pool            *command.Pool
+
+	mu    sync.Mutex
+	large map[*command.Pool]bool // those of runs with a larger heap; guarded by mu
 
 	warming      sync.Mutex
 	couldNotWarm time.Time // guarded by warming
@@ -53,24 +53,67 @@ func newHost(ctx context.Context, cfg Config, repo *adaptors.Repo, runtime, logg
 	if err != nil {
 		return nil, err
 	}
-	h := &host{node: node, runtime: runtime, repo: repo, flags: node.flags(cfg.MemoryMB), log: cfg.Logger}
-	h.pool, err = command.NewPool(command.Config{
-		Args:  []string{node.Path, runtime.Entry, logger.Entry},
-		Grant: func(tmp string) []string { return h.arguments(tmp, cfg.MonorepoDir) },
-		Env:   environment(), Spares: cfg.Spares, Runs: cfg.Reuse, CancelGrace: -1, Died: died, Logger: cfg.Logger,
-	})
+	h := &host{cfg: cfg, node: node, runtime: runtime, logger: logger, repo: repo, large: make(map[*command.Pool]bool)}
+	h.pool, err = h.newPool(cfg.MemoryMB, cfg.Spares, cfg.Reuse)
 	return h, err
+}
+
+// newPool returns a pool of processes with this heap.
+func (h *host) newPool(memoryMB float64, spares, reuse int) (*command.Pool, error) {
+	return command.NewPool(command.Config{
+		Args:  []string{h.node.Path, h.runtime.Entry, h.logger.Entry},
+		Grant: func(tmp string) []string { return h.arguments(tmp, memoryMB) },
+		Env:   environment(), Spares: spares, Runs: reuse, CancelGrace: -1, Died: died, Logger: h.cfg.Logger,
+	})
+}
+
+// execute executes a run. V8 is told the limit of its heap as it starts, so a run
+// that may have more than the others gets a pool of its own, for one process.
+func (h *host) execute(ctx context.Context, run *runner.Run, req command.Request) (runner.Result, error) {
+	if run.Limits.MemoryMB <= h.cfg.MemoryMB {
+		return h.pool.Execute(ctx, run, req)
+	}
+	pool, err := h.newPool(run.Limits.MemoryMB, 0, 1)
+	if err != nil {
+		return runner.Result{}, err
+	}
+	h.keep(pool, true)
+	defer func() {
+		_ = pool.Close()
+		h.keep(pool, false)
+	}()
+	return pool.Execute(ctx, run, req)
+}
+
+func (h *host) keep(pool *command.Pool, there bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if there {
+		h.large[pool] = true
+	} else {
+		delete(h.large, pool)
+	}
+}
+
+func (h *host) processes() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := h.pool.Processes()
+	for pool := range h.large {
+		n += pool.Processes()
+	}
+	return n
 }
 
 // arguments are those of Node for a process with this temporary folder. The files
 // of the host lie there as well, not in one folder for all: in its time somebody
 // may clean up what is old and temporary.
-func (h *host) arguments(tmp, monorepo string) []string {
+func (h *host) arguments(tmp string, memoryMB float64) []string {
 	if err := os.CopyFS(tmp, hostFiles); err != nil { // so it does not start, and Node says which file is missing
-		h.log.Error("the files of the engine cannot be written", "error", err)
+		h.cfg.Logger.Error("the files of the engine cannot be written", "error", err)
 	}
-	arguments := slices.Clone(h.flags)
-	for _, dir := range []string{h.repo.Dir(), monorepo, tmp} {
+	arguments := h.node.flags(memoryMB)
+	for _, dir := range []string{h.repo.Dir(), h.cfg.MonorepoDir, tmp} {
 		if dir != "" {
 			arguments = append(arguments, "--allow-fs-read="+filepath.Join(dir, "*"))
 		}
@@ -91,9 +134,9 @@ func (h *host) warm(ctx context.Context, packages packagesByJob) {
 	if time.Since(h.couldNotWarm) < warmAgain {
 		return
 	}
-	if err := h.repo.WarmCache(ctx, h.node.Path, h.flags, append(packages.all(), h.runtime)...); err != nil && ctx.Err() == nil {
+	if err := h.repo.WarmCache(ctx, h.node.Path, h.node.flags(h.cfg.MemoryMB), append(packages.all(), h.runtime)...); err != nil && ctx.Err() == nil {
 		h.couldNotWarm = time.Now()
-		h.log.Warn("packages load more slowly than they could", "error", err)
+		h.cfg.Logger.Warn("packages load more slowly than they could", "error", err)
 	}
 }
 

@@ -116,6 +116,18 @@ func TestMemoryThatRunsOutInAReusedProcessEndsTheRun(t *testing.T) {
 	require.Equal(t, "OOMError", record.ErrorType)
 }
 
+// Guards against a plan's limit above the worker's that has no effect on the heap.
+func TestAPlanMayHaveMoreMemoryThanTheWorkersLimit(t *testing.T) {
+	b := newBench(t, Config{MemoryMB: 100, Spares: 1, Reuse: 5})
+	const body = "fn(() => { const all = []; for (let i = 0; i < 200; i++) all.push(new Array(131072).fill(i + 0.5)); return { data: all.length }; })" // a MB each
+	for range 2 {
+		record := b.Run(t.Context(), runner.Limits{MemoryMB: 100}, runtest.OneJob(body, `"options":{"run_memory_limit_mb":600}`))
+		require.JSONEq(t, `{"data":200}`, string(record.FinalState), record.ErrorMessage)
+	}
+	require.Equal(t, "OOMError", b.Run(t.Context(), runner.Limits{MemoryMB: 100}, runtest.OneJob(body)).ErrorType)
+	awaitProcesses(t, b.Engine.(*Engine), 1)
+}
+
 // A flood of lines is held back by what the server takes, and the run can be
 // stopped meanwhile.
 func TestAFloodOfLinesIsHeldBack(t *testing.T) {

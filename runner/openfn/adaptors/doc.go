@@ -32,7 +32,9 @@
 // # Concurrency
 //
 // An install is shared by all who ask for the package while it runs, and goes on
-// while one of them waits; npm and all its children are killed when none does.
+// though none of them waits any more, for ten minutes at most; [Repo.Close] ends
+// it, with npm and all its children. No more than two of npm and esbuild run at a
+// time: a plan may need many packages.
 // Folders get their names when they are complete, so several processes may share
 // a repo and a death leaves nothing half done: of two that were made at the same
 // time, the first stays. What the dead have left is removed after an hour.
@@ -44,7 +46,8 @@
 // esbuild have the environment of the worker, where proxies and registries are
 // set, without its WORKER_ variables. Code of packages runs when they are looked
 // into and when caches are made, as it does in jobs: with PATH, the language and
-// the time zone for an environment, and in Node's permission model.
+// the time zone for an environment, and in Node's permission model. When they are
+// looked into, they may load addons and start threads, as jobs may not.
 //
 // Not promised: that packages are ever removed, and that a package is what its
 // name says, which is npm's to check.

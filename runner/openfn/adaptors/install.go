@@ -61,7 +61,7 @@ func (r *Repo) fetch(ctx context.Context, s specifier) error {
 		if err := write(filepath.Join(dir, "package.json"), []byte("{\"private\":true}\n")); err != nil {
 			return err
 		}
-		if err := npmInstall(ctx, dir, s); err != nil {
+		if err := r.inTurn(ctx, func() error { return npmInstall(ctx, dir, s) }); err != nil {
 			return err
 		}
 		got, err := readPackage(npmFolder(dir, s.name))

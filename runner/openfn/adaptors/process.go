@@ -22,6 +22,18 @@ func process(ctx context.Context, path string, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// inTurn does work when fewer than [atATime] others are at it. The error is the
+// work's, or why ctx ended before.
+func (r *Repo) inTurn(ctx context.Context, work func() error) error {
+	select {
+	case r.turns <- struct{}{}:
+		defer func() { <-r.turns }()
+		return work()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // toolEnv is the environment of npm and esbuild: the worker's, where proxies and
 // registries are set, but nothing of the worker itself.
 func toolEnv() []string {

@@ -21,6 +21,9 @@ const (
 
 const (
 	defaultLatestFor = 5 * time.Minute
+	// atATime is how many of npm and esbuild run at the same time, each of which can
+	// keep a processor busy and takes 100 MB and more.
+	atATime = 2
 	// retryAfter is when a package that could not be bundled is tried again.
 	retryAfter = 5 * time.Minute
 )
@@ -53,6 +56,8 @@ type Repo struct {
 	installs flights[Package] // by exact specifier
 	lookUps  flights[string]  // of versions, by specifier with a tag
 
+	turns chan struct{} // holds one for each npm or esbuild that runs
+
 	tags       expiring[string]  // versions, by specifier with a tag
 	unprepared expiring[Package] // those that could not be bundled just now, by exact specifier
 	warmed     warmed
@@ -68,7 +73,7 @@ func Open(cfg Config) (*Repo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the folder for adaptors (--repo-dir) cannot be used: %w", err)
 	}
-	r := &Repo{dir: dir, bundleFolder: bundleFolder(), log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))}
+	r := &Repo{dir: dir, bundleFolder: bundleFolder(), log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), turns: make(chan struct{}, atATime)}
 	r.tags.goodFor = cmp.Or(cfg.LatestFor, defaultLatestFor)
 	r.unprepared.goodFor = retryAfter
 	if cfg.Monorepo != "" {

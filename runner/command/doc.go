@@ -35,5 +35,5 @@
 // group, the environment and the working folder behind; on other systems than
 // Linux, the group is enough, and memory is not watched. If the worker itself is
 // killed, on Linux its processes are killed as well, elsewhere they see the end
-// of their input; their folders stay behind.
+// of their input; their folders stay until another pool is made in the same place.
 package command

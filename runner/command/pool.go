@@ -19,7 +19,7 @@ type Pool struct {
 	program string
 	args    []string
 	keeper  *keeper
-	// work counts runs, starts and processes: all that Close waits for.
+	// work counts runs, starts and processes, and the sweep: all that Close waits for.
 	work sync.WaitGroup
 	once sync.Once
 
@@ -55,6 +55,7 @@ func NewPool(cfg Config) (*Pool, error) {
 		),
 	}
 	go p.keeper.run(p.endIdle, p.retry)
+	p.work.Go(sweepFolders)
 	return p, nil
 }
 

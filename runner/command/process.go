@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -28,6 +27,7 @@ type process struct {
 	log     *slog.Logger
 	cmd     *exec.Cmd
 	tmp     string
+	lock    *os.File // on tmp
 	maxLine int
 
 	stdin, stdout, stderr *os.File
@@ -56,17 +56,14 @@ type process struct {
 // spawn makes a process around a command that has not been started, with a
 // folder of its own. start starts the command.
 func spawn(cfg *Config, program string, args []string, start func(*exec.Cmd) error) (_ *process, err error) {
-	tmp, err := os.MkdirTemp("", "phxworker-engine-")
-	if err == nil {
-		tmp, err = filepath.EvalSymlinks(tmp) // the process may only be allowed its real path
-	}
+	tmp, lock, err := makeFolder()
 	if err != nil {
 		return nil, fmt.Errorf("no folder can be made for it: %w", err)
 	}
 	var in, out, errs pipe
 	defer func() {
 		if err != nil {
-			closeAll(in.r, in.w, out.r, out.w, errs.r, errs.w)
+			closeAll(in.r, in.w, out.r, out.w, errs.r, errs.w, lock)
 			removeFolder(tmp)
 		}
 	}()
@@ -80,7 +77,7 @@ func spawn(cfg *Config, program string, args []string, start func(*exec.Cmd) err
 		argv = append(argv, cfg.Grant(tmp)...)
 	}
 	p := &process{
-		log: cfg.Logger, tmp: tmp, maxLine: cfg.MaxLine,
+		log: cfg.Logger, tmp: tmp, lock: lock, maxLine: cfg.MaxLine,
 		cmd: &exec.Cmd{
 			Path: program, Args: append(argv, args[1:]...), Dir: tmp,
 			Env:   append(slices.Clone(cfg.Env), "TMPDIR="+tmp, "HOME="+tmp),
@@ -133,6 +130,7 @@ func (p *process) live() {
 	p.exit = exitOf(p.cmd.ProcessState, p.tail.since(p.begun()))
 	close(p.exited)
 	removeFolder(p.tmp)
+	closeAll(p.lock)
 	reading.Wait()
 }
 

@@ -1,0 +1,55 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// What the names of the folders of processes begin with.
+const folderName = "phxworker-engine-"
+
+// youngest is how old a folder has to be to be left over: one that is being made
+// has no lock for a moment.
+const youngest = time.Minute
+
+// makeFolder makes the folder of a process. The worker has it locked for as long as
+// it lives, so that others can tell, in other containers too, whose ids of
+// processes say nothing.
+func makeFolder() (dir string, lock *os.File, err error) {
+	dir, err = os.MkdirTemp("", folderName)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir) // the process may only be allowed its real path
+	}
+	if err == nil {
+		lock, err = os.Open(dir) //nolint:gosec // it has just been made
+	}
+	if err == nil {
+		_ = flock(lock) // a file system that has no locks has none for who sweeps, either
+	}
+	return dir, lock, err
+}
+
+func flock(dir *os.File) error { return syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
+
+// sweepFolders removes what workers that were killed have left behind.
+func sweepFolders() {
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), folderName+"*"))
+	for _, path := range left {
+		if info, err := os.Lstat(path); err == nil && info.IsDir() && time.Since(info.ModTime()) > youngest {
+			sweepFolder(path)
+		}
+	}
+}
+
+func sweepFolder(path string) {
+	dir, err := os.Open(path) //nolint:gosec // a folder of the worker's
+	if err != nil {
+		return
+	}
+	defer func() { _ = dir.Close() }()
+	if flock(dir) == nil {
+		removeFolder(path)
+	}
+}

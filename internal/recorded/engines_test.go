@@ -17,7 +17,8 @@ type engine struct {
 	make func(t *testing.T) runner.Engine
 	// applies says which recordings are for it.
 	applies func(recordedRun) bool
-	// minimum is the share of them that must come to the same.
+	// minimum is the share of them that must come to the same, not counting those
+	// in which OpenFn's engine hangs.
 	minimum float64
 }
 

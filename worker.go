@@ -181,8 +181,7 @@ func (w *Worker) limitGrace(work context.Context, stopWork context.CancelCauseFu
 	case <-grace.C:
 	case <-w.abort:
 	}
-	// With their ids: should the process end before it has told the server,
-	// this is what is known of them.
+	// With their ids: should the process end now, this is what is known of them.
 	w.log.Warn("stopping the runs under way", "running", w.running(), "run_ids", w.status().Runs)
 	w.moveTo(PhaseStopping)
 	stopWork(errStopped)

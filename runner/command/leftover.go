@@ -23,7 +23,7 @@ func makeFolder() (dir string, lock *os.File, err error) {
 		dir, err = filepath.EvalSymlinks(dir) // the process may only be allowed its real path
 	}
 	if err == nil {
-		lock, err = os.Open(dir) //nolint:gosec // it has just been made
+		lock, err = os.Open(dir)
 	}
 	if err == nil {
 		_ = flock(lock) // a file system that has no locks has none for who sweeps, either

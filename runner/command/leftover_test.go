@@ -12,9 +12,10 @@ import (
 // Guards against a disk that fills up with the folders of workers that were killed,
 // and against removing one of a worker that lives.
 func TestTheFoldersOfDeadWorkersAreRemoved(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
 	made := func(name string, age time.Duration) string {
-		dir := filepath.Join(os.TempDir(), name)
+		dir := filepath.Join(temp, name)
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, "locked"), 0o700))
 		require.NoError(t, os.Chmod(filepath.Join(dir, "locked"), 0))
 		old := time.Now().Add(-age)

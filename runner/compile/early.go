@@ -143,13 +143,15 @@ func (w *walker) checkConst(s *ast.LexicalDeclaration) {
 	}
 }
 
+const regexpFlags = "dgimsuvy"
+
 // checkRegexp refuses a regular expression whose groups are not closed, that repeats nothing, or whose flags are
 // wrong. All else is left to the engine: each knows another set of patterns.
 func (w *walker) checkRegexp(e *ast.RegExpLiteral) {
 	at := offset(e.Idx) + 1
 	for i := range len(e.Flags) {
 		switch {
-		case !strings.Contains("dgimsuvy", e.Flags[i:i+1]):
+		case strings.IndexByte(regexpFlags, e.Flags[i]) < 0:
 			w.fail(at, "Invalid regular expression flag")
 		case strings.Contains(e.Flags[:i], e.Flags[i:i+1]):
 			w.fail(at, "Duplicate regular expression flag")

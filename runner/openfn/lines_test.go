@@ -28,7 +28,7 @@ func TestLineSeparatorsArriveInBothDirections(t *testing.T) {
 func TestAFunctionIsLoggedAsNull(t *testing.T) {
 	b := newBench(t, Config{})
 	record := b.Run(t.Context(), runner.Limits{RunTimeout: 10 * time.Second},
-		runtest.OneJob(`fn(s => { class A {} console.log(A); console.warn('f', function f() {}, () => 1, { A, x: 1 }); console.log(fn); console.log(null); return s; })`))
+		runtest.OneJob(`fn(s => { class A {} console.log(A); console.warn('f', function f() {}, 'g', () => 1, { A, x: 1 }); console.log(fn); console.log(null); return s; })`))
 	require.Equal(t, "success", record.Reason, record.ErrorMessage)
-	require.Equal(t, []string{"null", `"f" null null {"x":1}`, "null"}, runtest.Lines(t, record, "JOB"))
+	require.Equal(t, []string{"null", `"f" null "g" null {"x":1}`, "null"}, runtest.Lines(t, record, "JOB"))
 }

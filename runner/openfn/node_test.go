@@ -14,8 +14,20 @@ func TestWhichNodesExecuteJobs(t *testing.T) {
 		version string
 		good    bool
 	}{
-		{"18.20.8", false}, {"20.16.0", false}, {"20.19.6", false}, {"20.20.2", true}, {"21.7.3", false}, {"22.21.1", false},
-		{"22.22.0", true}, {"23.11.0", false}, {"24.9.0", false}, {"24.13.0", true}, {"25.2.1", false}, {"25.3.0", true}, {"26.0.0", true}, {"odd", false},
+		{"18.20.8", false},
+		{"20.16.0", false},
+		{"20.19.6", false},
+		{"20.20.2", true},
+		{"21.7.3", false},
+		{"22.21.1", false},
+		{"22.22.0", true},
+		{"23.11.0", false},
+		{"24.9.0", false},
+		{"24.13.0", true},
+		{"25.2.1", false},
+		{"25.3.0", true},
+		{"26.0.0", true},
+		{"odd", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.version, func(t *testing.T) {

@@ -64,3 +64,31 @@ func TestARunAheadOutlivesAnOutage(t *testing.T) {
 		require.EqualValues(t, 1, most.Load(), "no group is ever over its slots")
 	})
 }
+
+func TestReturnedCountsWhatWasGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{})
+		h.enqueue("manual", "a", "b")
+		worker, _ := h.hire(Config{Extensions: []string{"release"}, Groups: "manual:1", Prefetch: true})
+		settle(time.Second)
+		require.NoError(t, worker.Cancel("b"))
+		settle(20 * time.Second)
+		require.Empty(t, h.sent("run:release"))
+		require.Zero(t, worker.Stats().Groups[0].Claims.Returned)
+	})
+}
+
+func TestADrainOffersARunAheadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{})
+		h.enqueue("manual", "a", "b")
+		h.fail(fault.Rule{Action: fault.Refuse, Event: "run:release", Count: 1, Response: []byte(`{"reason":"busy"}`)})
+		worker, stop := h.hire(Config{Extensions: []string{"release"}, Groups: "manual:1", Prefetch: true})
+		settle(time.Second)
+		worker.Drain()
+		settle(time.Minute)
+		require.Equal(t, "available", h.state("b"), "it is offered again every 10 s")
+		h.gate.release("a")
+		_ = stop()
+	})
+}

@@ -160,6 +160,20 @@ func (q *queue) giveBack(ctx context.Context, run claim.Run) bool {
 	return true
 }
 
+// giveBack is [queue.giveBack], which leaves time to report the run when the worker is
+// aborted meanwhile.
+func (s *starter) giveBack(ctx context.Context, run claim.Run) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	soon, stop := lingering(s.work, giveBackStopped)
+	defer stop()
+	defer context.AfterFunc(soon, cancel)()
+	return s.queue.giveBack(ctx, run)
+}
+
+// giveBackStopped is how long a run may still be given back when work has ended.
+const giveBackStopped = 5 * time.Second
+
 // handBackTimeout bounds the release of a run that is not begun, reconnects
 // included.
 const handBackTimeout = 30 * time.Second

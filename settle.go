@@ -38,7 +38,7 @@ func (s *starter) settle(this *underway, outcome runner.Outcome) {
 // cutShort tells a run that was stopped from one whose end was only being reported
 // when work ended.
 func cutShort(outcome runner.Outcome) bool {
-	return outcome.Err != nil || outcome.Settled.GivenBack() || outcome.Reason == runner.Cancel
+	return outcome.Err != nil || outcome.Stopped
 }
 
 // after calls the hook of the configuration. A slot does not fall with it.

@@ -192,15 +192,15 @@ func (s *starter) end(this *underway) (started time.Time) {
 
 // cancel stops a run, and returns its group.
 func (s *starter) cancel(id string, cause error) (group string, err error) {
+	reported := func(p runner.Progress) bool { return p.RunID == id && p.Phase == runner.Reporting }
+	if slices.ContainsFunc(s.runner.Active(), reported) {
+		return "", ErrReporting
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	this := s.active[id]
 	if this == nil {
 		return "", ErrNoRun
-	}
-	reported := func(p runner.Progress) bool { return p.RunID == id && p.Phase == runner.Reporting }
-	if slices.ContainsFunc(s.runner.Active(), reported) {
-		return "", ErrReporting
 	}
 	this.cancel(cause)
 	return this.group, nil

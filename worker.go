@@ -240,7 +240,7 @@ func (w *Worker) loops(queue *queue, starter *starter) []*claim.Loop {
 			gate = func(ctx context.Context) error { return w.cfg.Gate(ctx, pool.Group().Name) }
 		}
 		loops[i] = claim.NewLoop(claim.Config{
-			Pool: pool, Claimer: queue, Starter: starter, GiveBack: queue.giveBack, Prefetcher: prefetcher,
+			Pool: pool, Claimer: queue, Starter: starter, GiveBack: starter.giveBack, Prefetcher: prefetcher,
 			WorkerName: w.cfg.Name, Verifier: w.verifier, DemandAll: w.cfg.DemandAll,
 			MinBackoff: w.cfg.MinBackoff, MaxBackoff: w.cfg.MaxBackoff,
 			Gate: gate, Paused: w.cfg.Manual, Logger: w.log,

@@ -89,3 +89,33 @@ func TestAConnectionThatEndsHasNoJoinToOffer(t *testing.T) {
 		require.Nil(t, none)
 	})
 }
+
+// A broadcast can come after a join was asked for and before it was answered: nothing is
+// agreed on by then.
+func TestABroadcastBeforeTheOkHasNoJoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		_, topic, p, first := joined(t, s, s.config())
+		p.send(`[%s,%s,"room:1","phx_error",{}]`, first.Ref, first.Ref)
+		again := p.expect("room:1", "phx_join")
+		p.send(`[null,null,"room:1","broadcast",{}]`)
+		require.Nil(t, (<-topic.Messages()).Join)
+		p.ok(again, `{}`)
+		p.send(`[null,null,"room:1","broadcast",{}]`)
+		require.Equal(t, 2, (<-topic.Messages()).Join.Epoch)
+	})
+}
+
+// A topic that is being left sends nothing any more, under whatever join.
+func TestNothingIsPushedUnderTheJoinOfATopicThatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		_, topic, p, _ := joined(t, s, s.config())
+		join, _ := topic.Current()
+		go func() { _ = topic.Leave(t.Context()) }()
+		leave := p.expect("room:1", "phx_leave")
+		_, err := join.Push(t.Context(), "late", nil)
+		require.ErrorIs(t, err, ErrNotSent)
+		p.ok(leave, `{}`)
+	})
+}

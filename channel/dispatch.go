@@ -13,7 +13,7 @@ func (c *conn) dispatch(f *frame.Frame) {
 		}
 		a := answer{joinRef: f.JoinRef, status: f.Status, payload: c.inbox.own(f.Payload), binary: f.Binary}
 		if w.join != nil && w.join.ref == f.Ref { // before any message that comes under it
-			w.join.Response = a.payload
+			w.join.Response, w.join.answered = a.payload, true
 		}
 		w.answer <- a
 		return
@@ -28,7 +28,11 @@ func (c *conn) dispatch(f *frame.Frame) {
 	case frame.Close:
 		c.lose(j, ErrEnded)
 	default:
-		j.topic.deliver(Message{Join: j, Event: f.Event, Payload: c.inbox.own(f.Payload), Binary: f.Binary})
+		m := Message{Event: f.Event, Payload: c.inbox.own(f.Payload), Binary: f.Binary}
+		if j.answered { // else nothing was agreed on with it yet
+			m.Join = j
+		}
+		j.topic.deliver(m)
 	}
 }
 

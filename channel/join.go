@@ -20,6 +20,8 @@ type Join struct {
 	topic *Topic
 	conn  *conn
 	ref   frame.Ref
+	// answered is whether the server's ok has come; the reader's own.
+	answered bool
 	// lost is closed when the join counts no more; cause and ended, set before, are
 	// why and when.
 	lost  chan struct{}
@@ -35,8 +37,9 @@ func (j *Join) Push(ctx context.Context, event string, payload any) (Reply, erro
 // Lost returns a channel that is closed when the join counts no more.
 func (j *Join) Lost() <-chan struct{} { return j.lost }
 
-// End returns when the join was lost and why: [ErrCrashed], [ErrEnded], or what
-// became of the connection. The error is nil while the join counts.
+// End returns when the join was lost and why: [ErrCrashed], [ErrEnded], [ErrLeft], that
+// the server has it no more, or what became of the connection. The error is nil while the
+// join counts.
 func (j *Join) End() (time.Time, error) {
 	select {
 	case <-j.lost:

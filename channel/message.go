@@ -28,7 +28,8 @@ func (r Reply) Decode(v any) error {
 // Message is something the server pushed on a topic by itself.
 type Message struct {
 	// Join is the one that it came under. It need not count any more; and of a
-	// message that came right behind the server's ok, it may not count yet.
+	// message that came right behind the server's ok, it may not count yet. It is nil
+	// for a broadcast that came before the ok.
 	Join  *Join
 	Event string
 	// Payload is JSON text, or opaque bytes when Binary is set. It belongs to

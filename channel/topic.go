@@ -146,7 +146,7 @@ func (t *Topic) pushing(event string, err error) error {
 }
 
 func (t *Topic) push(ctx context.Context, j *Join, event string, payload any) (Reply, error) {
-	if j == nil {
+	if j == nil || t.ctx.Err() != nil {
 		return Reply{}, notSent(errNotJoined)
 	}
 	a, err := j.conn.roundTrip(ctx, j, j.conn.nextRef(), event, payload)

@@ -156,3 +156,20 @@ func TestARunAheadThatCameTooOftenIsReleasedInTime(t *testing.T) {
 		require.LessOrEqual(t, f.released()[0], 5*time.Minute+11*time.Second)
 	})
 }
+
+func TestARunAheadIsOfferedAgainWhileTheGroupRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutside()
+		o.set(func(o *outside) {
+			o.answer = func(claim.Request) ([]claim.Run, error) { return []claim.Run{{ID: "again"}}, nil }
+		})
+		f := &fetcher{outside: o, stubborn: true}
+		runLoop(t, "manual:6", o, claim.Config{Prefetcher: f, MaxBackoff: 5 * time.Minute})
+		time.Sleep(20 * time.Minute)
+		at := f.released()
+		require.NotEmpty(t, at)
+		for _, gap := range gaps(at) {
+			require.LessOrEqual(t, gap, 11*time.Second, "%v", at[:5])
+		}
+	})
+}

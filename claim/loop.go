@@ -177,30 +177,35 @@ func (l *Loop) await(intake, work context.Context) {
 func (l *Loop) recover(intake, work context.Context) {
 	timer := time.NewTimer(l.cfg.MaxBackoff)
 	defer timer.Stop()
+	finished := l.cfg.Pool.Finished()
+	for l.rest(timer.C, finished, intake, work) {
+	}
+	l.pace.reset()
+}
+
+// rest waits for one thing to happen, and reports whether the loop is to rest on.
+func (l *Loop) rest(enough <-chan time.Time, finished uint64, intake, work context.Context) bool {
+	l.forgetAhead()
 	tooLong, stop := l.tooLong()
 	defer stop()
-	finished := l.cfg.Pool.Finished()
-	for {
-		select {
-		case <-l.cfg.Pool.Freed():
-			if l.cfg.Pool.Finished() == finished && len(l.held) == 0 && l.ahead.run == nil {
-				continue
-			}
-		case <-tooLong:
-			l.letGo()
-			continue
-		case <-timer.C:
-		case at := <-l.wakeups:
-			l.woken = at
-		case a := <-l.asks:
-			l.answer(a, intake, work)
-		case <-l.resumed:
-		case <-intake.Done():
-		case <-work.Done():
-		}
-		l.pace.reset()
-		return
+	select {
+	case <-l.cfg.Pool.Freed():
+		return l.cfg.Pool.Finished() == finished && len(l.held) == 0 && l.ahead.run == nil
+	case <-tooLong:
+		l.letGo()
+		return true
+	case <-l.over():
+		return true
+	case <-enough:
+	case at := <-l.wakeups:
+		l.woken = at
+	case a := <-l.asks:
+		l.answer(a, intake, work)
+	case <-l.resumed:
+	case <-intake.Done():
+	case <-work.Done():
 	}
+	return false
 }
 
 // startRest starts the runs that are held after the last claim, as slots are
@@ -209,11 +214,15 @@ func (l *Loop) recover(intake, work context.Context) {
 func (l *Loop) startRest(work context.Context) {
 	l.giveBackHeld(work)
 	for l.startHeld(); (len(l.held) > 0 || l.ahead.run != nil) && work.Err() == nil; l.startHeld() {
+		tooLong, stop := l.tooLong()
 		select {
 		case <-l.cfg.Pool.Freed():
+		case <-tooLong:
+			l.letGo()
 		case <-l.over():
 		case <-work.Done():
 		}
+		stop()
 	}
 	for _, run := range l.held {
 		l.log.Error("claimed run given up: the worker stopped before a slot was free", "run_id", run.ID)

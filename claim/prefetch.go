@@ -22,6 +22,7 @@ type ahead struct {
 	run      Ahead
 	id       string
 	since    time.Time // that it was claimed, or asked to be given back
+	asked    bool      // to be given back
 	inVain   int       // runs given back since a run finished
 	finished uint64    // runs, when that was looked at last
 }
@@ -47,7 +48,8 @@ func (l *Loop) prefetch() {
 		return
 	}
 	run := l.held[0]
-	l.ahead.run, l.ahead.id, l.ahead.since = l.cfg.Prefetcher.Prefetch(run, l.cfg.Pool.Group()), run.ID, time.Now()
+	l.ahead.run = l.cfg.Prefetcher.Prefetch(run, l.cfg.Pool.Group())
+	l.ahead.id, l.ahead.since, l.ahead.asked = run.ID, time.Now(), false
 	l.held = l.held[1:]
 	l.tally.prefetched.Add(1)
 }
@@ -81,7 +83,7 @@ func (l *Loop) tooLong() (<-chan time.Time, func() bool) {
 // succeed, it goes on waiting for its slot, and is asked for again.
 func (l *Loop) letGo() {
 	if l.forgetAhead(); l.ahead.run != nil {
-		l.ahead.since = time.Now()
+		l.ahead.since, l.ahead.asked = time.Now(), true
 		l.ahead.run.Release()
 	}
 }
@@ -95,13 +97,16 @@ func (l *Loop) over() <-chan struct{} {
 	return l.ahead.run.Over()
 }
 
-// forgetAhead forgets a run that has ended without a slot, most likely given back.
+// forgetAhead forgets a run that has ended without a slot: it was given back, if that
+// was asked for, or else was cancelled or could not be begun.
 func (l *Loop) forgetAhead() {
 	select {
 	case <-l.over():
 		l.ahead.run = nil
-		l.ahead.inVain++
-		l.tally.returned.Add(1)
+		if l.ahead.asked {
+			l.ahead.inVain++
+			l.tally.returned.Add(1)
+		}
 	default:
 	}
 }

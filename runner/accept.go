@@ -48,7 +48,7 @@ func (r *Runner) accept(ctx, report context.Context, run *Run) error {
 		back.settled, back.release, back.delay = Returned, ReleasePostpone, requeueDelay
 	}
 	switch {
-	case r.release(report, run, &Failure{wants: &back}):
+	case r.release(ctx, report, run, &Failure{wants: &back}):
 		return err
 	case r.cfg.RefuseUnsuitable:
 		return d.failure()

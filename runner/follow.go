@@ -55,7 +55,7 @@ func (r *Runner) follow(working, report context.Context, abandon context.CancelC
 		result, failure = r.carryOut(working, run)
 	}
 	run.enter(Reporting)
-	if run.settled != Unsettled || r.release(report, run, failure) {
+	if run.settled != Unsettled || r.release(working, report, run, failure) {
 		run.outbox.close()
 		<-sent //nolint:errcheck // whatever came of it: the run is not ours any more
 		return failure, nil
@@ -103,7 +103,7 @@ func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Ru
 	run.Limits = r.cfg.Limits.override(plan.Options)
 	for err := await(ctx, c.Begin); err != nil; err = await(ctx, c.Begin) {
 		failure := failureOf(ctx, err)
-		if failure.wants == nil || !failure.wants.gives() || r.release(report, run, failure) {
+		if ctx.Err() != nil || failure.wants == nil || !failure.wants.gives() || r.release(ctx, report, run, failure) {
 			return err
 		}
 		run.log.Warn("a run that was claimed ahead could not be given back; it goes on waiting for a slot")

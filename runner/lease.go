@@ -128,7 +128,7 @@ func (k *keeper) renew(ctx context.Context, join *channel.Join, left time.Durati
 	case errors.As(err, new(*channel.RefusedError)):
 		return ErrLeaseLost
 	case err != nil:
-		k.run.log.Warn("the lease could not be renewed yet", "left", left.Round(time.Second), "error", err)
+		k.run.log.Warn("the lease could not be renewed yet", "left", max(left, 0).Round(time.Second), "error", err)
 		return err
 	}
 	var granted struct {

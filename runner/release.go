@@ -50,19 +50,17 @@ const releaseStopped = 5 * time.Second
 // release gives the run back, if that is what the failure wants and the server
 // takes it, and reports whether it is no longer this worker's. What was reported up to then
 // is delivered first.
-func (r *Runner) release(ctx context.Context, run *Run, failure *Failure) bool {
+func (r *Runner) release(work, report context.Context, run *Run, failure *Failure) bool {
 	if failure == nil || failure.wants == nil || !failure.wants.gives() || r.cfg.Releaser == nil {
 		return false
 	}
 	d := failure.wants
+	ctx, cancel := releasing(work, report, run)
+	defer cancel()
 	if !r.canRelease(ctx, d) {
 		return false
 	}
-	within := releaseWithin
-	if d.stopped {
-		within = releaseStopped
-	}
-	ctx, cancel := context.WithTimeout(ctx, within)
+	ctx, cancel = context.WithTimeout(ctx, releaseWithin)
 	defer cancel()
 	if run.outbox.flush(ctx) != nil {
 		return false
@@ -73,13 +71,35 @@ func (r *Runner) release(ctx context.Context, run *Run, failure *Failure) bool {
 	}
 	err := r.cfg.Releaser.Release(ctx, Release{ID: run.ID, Token: run.token, Reason: d.release, DelayMS: delay.Milliseconds()})
 	// A server that takes a run back closes its topic as well. That may be heard and
-	// the reply be lost.
-	if err != nil && !errors.Is(run.outbox.topic.Err(), channel.ErrEnded) {
+	// the answer be lost.
+	refused := errors.As(err, new(*channel.RefusedError))
+	if refused || err != nil && !errors.Is(run.outbox.topic.Err(), channel.ErrEnded) {
 		run.log.Debug("the run could not be given back", "error", err)
 		return false
 	}
 	run.settled, run.why = d.settled, d.reason
 	return true
+}
+
+// releasing returns the context of a release: report, but not for long once the work
+// has ended, and no longer at all once the run was cancelled, which is stronger.
+func releasing(work, report context.Context, run *Run) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(report)
+	stop := context.AfterFunc(work, func() {
+		if run.outbox.topic.Err() != nil { // most likely for the release, whose answer is on its way
+			return
+		}
+		if !errors.As(context.Cause(work), new(*Failure)) {
+			timer := time.NewTimer(releaseStopped)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+		}
+		cancel()
+	})
+	return ctx, func() { stop(); cancel() }
 }
 
 // canRelease reports whether the server takes runs back, which is worth a wait; but

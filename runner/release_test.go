@@ -5,11 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/channel/extension"
+	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
 )
 
@@ -102,5 +107,37 @@ func TestARunIsGivenBackByWhoCannotPrepareIt(t *testing.T) {
 		require.Equal(t, Postponed, outcome.Settled)
 		require.Len(t, queue.released, 1)
 		require.Equal(t, []any{ReleasePostpone, time.Hour.Milliseconds()}, []any{queue.released[0].Reason, queue.released[0].DelayMS})
+	})
+}
+
+// refusing is a queue that takes its time to say that it does not take a run back.
+type refusing struct{ after time.Duration }
+
+func (q refusing) CanRelease(context.Context) bool { return true }
+func (q refusing) Release(context.Context, Release) error {
+	time.Sleep(q.after)
+	return &channel.RefusedError{Topic: "worker:queue", Event: "run:release", Response: json.RawMessage(`{"reason":"not_claimed"}`)}
+}
+
+// The server's own word, that it has not taken the run back, counts more
+// than the end of the topic.
+func TestARefusedReleaseIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t, mockserver.Config{Mode: mockserver.Extended, Lease: time.Minute})
+		require.NoError(t, w.queue.Leave(t.Context()))
+		var err error
+		w.queue, err = w.socket.Join(t.Context(), "worker:queue", json.RawMessage(`{"capacity":1,"extensions":{"lease":1}}`))
+		require.NoError(t, err)
+		id, token := w.claim(planOf(""))
+		outcome := New(Config{
+			Releaser: refusing{after: 20 * time.Second}, Extensions: extension.NewSet(slog.New(slog.DiscardHandler), extLease),
+			Engine: Func(func(context.Context, *Run) (any, error) {
+				time.Sleep(50 * time.Second)
+				return nil, ErrRequeue
+			}),
+		}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		record, _ := w.server.Inspect(id)
+		require.Equal(t, "lease_expired", string(record.Owners[0].End))
+		require.NotEqual(t, Requeued, outcome.Settled)
 	})
 }

@@ -111,6 +111,8 @@ type Outcome struct {
 	Err error
 	// Settled is what became of the run in the server's queue.
 	Settled Settlement
+	// Stopped is set when the run was ended, or given back, because work had ended.
+	Stopped bool
 	// Took is the time from the join of the topic to the end.
 	Took time.Duration
 }
@@ -170,6 +172,7 @@ func (r *Runner) notJoined(run *Run, err error, begin time.Time) Outcome {
 // conclude says how a run went.
 func (r *Runner) conclude(run *Run, failure *Failure, err error, begin time.Time) Outcome {
 	out := Outcome{RunID: run.ID, Reason: Success, Err: err, Took: time.Since(begin), Settled: run.settlement(failure, err)}
+	out.Stopped = failure != nil && failure.wants != nil && failure.wants.stopped
 	switch {
 	case run.settled != Unsettled:
 		out.Reason, out.Message = "", run.why

@@ -25,7 +25,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -48,7 +47,7 @@ type Set struct {
 	mu    sync.Mutex
 	names []string
 	off   []crash
-	out   map[*push]bool // those that were sent and not answered
+	out   map[*push]bool // those under way
 }
 
 // crash is an extension that was switched off, and when its topic crashed.
@@ -75,11 +74,11 @@ func (s *Set) Offer(names ...string) map[string]int {
 	if s == nil {
 		return nil
 	}
-	s.settle()
+	suspects := s.suspects()
 	now := time.Now()
 	var offer map[string]int
 	for _, name := range names {
-		if !s.offered(name, now) {
+		if !s.offered(name, now) || slices.Contains(suspects, name) {
 			continue
 		}
 		if offer == nil {
@@ -90,17 +89,17 @@ func (s *Set) Offer(names ...string) map[string]int {
 	return offer
 }
 
-// settle switches off what a topic has crashed over. Such a topic is joined again
-// before those who wait for its answers have run.
-func (s *Set) settle() {
+// suspects returns what a topic may have crashed over: it is joined again before those
+// who wait for its answers have run, and say whether they had been sent.
+func (s *Set) suspects() (names []string) {
 	s.mu.Lock()
-	out := slices.Collect(maps.Keys(s.out))
-	s.mu.Unlock()
-	for _, p := range out {
+	defer s.mu.Unlock()
+	for p := range s.out {
 		if _, lost := p.join.End(); errors.Is(lost, channel.ErrCrashed) {
-			s.switchOff(p)
+			names = append(names, p.name)
 		}
 	}
+	return names
 }
 
 // offered reports whether a join that was asked for at that time has offered the

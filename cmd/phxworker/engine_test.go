@@ -68,8 +68,7 @@ func TestWithoutNode(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	server := startServer(t, "")
 	stderr, stop := start(t, nil, "-l", server.URL(), "-s", secret, "--repo-dir", t.TempDir())
-	stderr.await(t, "and there is none in PATH")
-	stderr.await(t, "joined the queue")
+	stderr.await(t, "and there is none in PATH") // looked for while the worker joins
 	plan := `{"id":"http","jobs":[{"id":"a","adaptor":"@openfn/language-http@7.2.10","body":"get('/')"}]}`
 	require.NoError(t, server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)}))
 	result := wait(t, server, "http")

@@ -107,7 +107,7 @@ func memory(b *testing.B, pid int) (pss, anonymous int) {
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, task := range tasks {
 		children, _ := os.ReadFile(task) // else it has just ended
-		for _, child := range bytes.Fields(children) {
+		for child := range bytes.FieldsSeq(children) {
 			n, _ := strconv.Atoi(string(child))
 			more, anon := memory(b, n)
 			pss, anonymous = pss+more, anonymous+anon

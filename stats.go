@@ -137,10 +137,17 @@ func (w *Worker) Stats() Stats {
 }
 
 // running returns how many runs are under way.
-func (w *Worker) running() int {
-	n := 0
+func (w *Worker) running() (n int) {
 	for _, pool := range w.pools {
 		n += pool.Counts().Running
+	}
+	return n
+}
+
+// claimed is how many slots are kept for claims that the server has not answered.
+func (w *Worker) claimed() (n int) {
+	for _, pool := range w.pools {
+		n += pool.Counts().Claimed
 	}
 	return n
 }

@@ -172,7 +172,7 @@ func (w *Worker) Run(ctx context.Context) error {
 // limitGrace ends work a while after the intake ended, or when the worker is
 // aborted.
 func (w *Worker) limitGrace(work context.Context, stopWork context.CancelCauseFunc) {
-	w.log.Info("stopping: no more claims, waiting for the runs to finish", "running", w.running(), "grace", w.cfg.Grace)
+	w.log.Info("stopping: no more claims, waiting for the runs to finish", "running", w.running(), "unanswered_claims", w.claimed(), "grace", w.cfg.Grace)
 	grace := time.NewTimer(w.cfg.Grace)
 	defer grace.Stop()
 	select {

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
+	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/openfn"
 	"github.com/phxworker/phxworker/runner/openfn/adaptors"
 )
@@ -104,7 +105,7 @@ func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
 		}
 	}
 	if err := openfn.Warm(ctx, openfn.Config{MemoryMB: memory}, repo, ready...); err != nil {
-		progress(err.Error() + "; the first run makes them")
+		progress(noCache(err))
 	}
 	for _, pkg := range ready {
 		fmt.Fprintf(p.stdout, "%s@%s is ready\n", pkg.Name, pkg.Version)
@@ -124,7 +125,15 @@ func forInstall(err error) error {
 	if _, missing := exec.LookPath("npm"); !ok || missing == nil {
 		return err
 	}
-	return &adaptors.InstallError{Specifier: failure.Specifier, Reason: "npm is not in the PATH: install Node.js 20 or later, with npm"}
+	return &adaptors.InstallError{Specifier: failure.Specifier, Reason: "npm is not in the PATH: install Node " + openfn.GoodNodes + ", with npm"}
+}
+
+// noCache says why the code of packages is not compiled beforehand.
+func noCache(err error) string {
+	if failure, ok := errors.AsType[*runner.Failure](err); ok {
+		err = errors.New(failure.Message)
+	}
+	return "the code is not compiled beforehand, but by the first run: " + err.Error()
 }
 
 func (p *program) listAdaptors(_ context.Context, cmd *cli.Command) error {

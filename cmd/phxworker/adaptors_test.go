@@ -44,7 +44,7 @@ func TestWithoutNPMNothingIsInstalled(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	code, _, stderr := execute(t.Context(), nil, "adaptors", "install", "--repo-dir", t.TempDir(), "@openfn/language-one@1.0.0")
 	require.Equal(t, exitFailure, code)
-	require.Regexp(t, `^phxworker: Error installing @openfn/runtime@\S+: npm is not in the PATH: install Node.js 20 or later, with npm\n$`, stderr)
+	require.Regexp(t, `^phxworker: Error installing @openfn/runtime@\S+: npm is not in the PATH: install Node 20.20, 22.22, 24.13 or later, with npm\n$`, stderr)
 }
 
 // pretendNPM is an npm that installs empty packages, but for those called

@@ -37,7 +37,8 @@ const allowNet = "--allow-net"
 // starts itself lead past it. All from 26 on are good.
 var firstGood = map[int]int{20: 20, 22: 22, 24: 13, 25: 3}
 
-const goodNodes = "20.20, 22.22, 24.13 or later"
+// GoodNodes is the same for people.
+const GoodNodes = "20.20, 22.22, 24.13 or later"
 
 // good reports whether Node keeps jobs where they belong.
 func (n node) good() bool {
@@ -62,7 +63,7 @@ func CheckNode(ctx context.Context) error {
 func findNode(ctx context.Context) (node, error) {
 	path, err := exec.LookPath("node")
 	if err != nil {
-		return node{}, noEngine("the OpenFn engine needs Node, and there is none in PATH: install Node %s", goodNodes)
+		return node{}, noEngine("the OpenFn engine needs Node, and there is none in PATH: install Node %s", GoodNodes)
 	}
 	const ask = `console.log(JSON.stringify({version: process.versions.node,
 		flags: ['--permission', '--experimental-permission', '--allow-net', '--experimental-sqlite'].filter(f => process.allowedNodeEnvironmentFlags.has(f))}))`
@@ -79,7 +80,7 @@ func findNode(ctx context.Context) (node, error) {
 	case err != nil:
 		return node{}, noEngine("%s does not say what version it is: %v", path, err)
 	case !n.good():
-		return node{}, noEngine("the OpenFn engine needs Node %s; %s is %s, which does not keep jobs from the files of the worker", goodNodes, path, n.Version)
+		return node{}, noEngine("the OpenFn engine needs Node %s; %s is %s, which does not keep jobs from the files of the worker", GoodNodes, path, n.Version)
 	}
 	n.permission = []string{n.Flags[0]}
 	if slices.Contains(n.Flags, allowNet) {

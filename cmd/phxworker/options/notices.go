@@ -1,6 +1,11 @@
 package options
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/phxworker/phxworker"
+)
 
 // Notice tells of an option that was set and does not do what it did once, or
 // does elsewhere, or perhaps not what was meant.
@@ -21,6 +26,8 @@ const (
 // Whose effect depends on other options: why they have none.
 const (
 	notBatched = "it has no effect without --batch-logs"
+	notGiven   = "it has no effect without --extensions release: no run is given back"
+	notCounted = "it has no effect without --extensions attempt: the server does not tell how often a run was tried"
 	notServed  = "nothing is served, for --port is off"
 	notChecked = "only an engine that is a command is checked when the worker starts; others start with the first run, and a failure is that run's"
 )
@@ -32,6 +39,18 @@ func (r *reader) notices(s *Settings) []Notice {
 	why := map[string]string{}
 	if r.byKey["batch-logs"].text != "true" {
 		why["batch-interval"], why["batch-limit"] = notBatched, notBatched
+	}
+	offers := func(name string) bool {
+		return slices.Contains(s.Worker.Extensions, name) || slices.Contains(s.Worker.Extensions, phxworker.AllExtensions)
+	}
+	if !offers("release") {
+		why["prefetch"] = notGiven
+		if !s.Worker.RefuseUnsuitable {
+			why["accept-adaptors"] = notGiven
+		}
+	}
+	if !offers("attempt") {
+		why["max-attempts"] = notCounted
 	}
 	if s.HTTP.Port == portOff {
 		why["host"], why["http-token"] = notServed, notServed

@@ -184,6 +184,7 @@ func TestSummaries(t *testing.T) {
 		{"new", Status{Phase: "new"}, Attention, "Starting."},
 		{"draining", Status{Phase: "draining", Runs: make([]Run, 1)}, Attention, "Draining: claims no more, waits for 1 run to finish."},
 		{"draining, with nothing left", Status{Phase: "draining"}, Attention, "Draining: claims no more, and no run is under way."},
+		{"draining, with a claim unanswered", Status{Phase: "draining", Groups: []Group{{Name: "a", Slots: 1, Claimed: 1}}}, Attention, "Draining: waits for the server to answer a claim, of which a run may come."},
 		{"stopping", Status{Phase: "stopping", Runs: make([]Run, 2)}, Attention, "Stopping: cancels 2 runs, and reports that."},
 		{"without slots", Status{Queue: joined, Groups: []Group{full, none}}, Good, "Up, on the queue for 1 min 0 s, and busy: all slots have runs."},
 		{"on request", Status{Queue: joined, Groups: []Group{request, none}}, Good, "Up, on the queue for 1 min 0 s, claims when it is asked to (--no-loop)."},

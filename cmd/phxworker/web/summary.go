@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -11,6 +12,8 @@ func (s *Status) verdict() (health Health, sentence string) {
 	switch {
 	case s.Phase == "new":
 		return Attention, "Starting."
+	case s.Phase == "draining" && len(s.Runs) == 0 && s.asking():
+		return Attention, "Draining: waits for the server to answer a claim, of which a run may come."
 	case (s.Phase == "draining" || s.Phase == "stopping") && len(s.Runs) == 0:
 		return Attention, "Draining: claims no more, and no run is under way."
 	case s.Phase == "draining":
@@ -27,6 +30,11 @@ func (s *Status) verdict() (health Health, sentence string) {
 		health, sentence = Attention, fmt.Sprintf("%s But it refused %s because of a bad token.", sentence, count(refused, "run"))
 	}
 	return health, sentence
+}
+
+// asking reports whether a claim is not answered yet.
+func (s *Status) asking() bool {
+	return slices.ContainsFunc(s.Groups, func(g Group) bool { return g.Claimed > 0 })
 }
 
 func (s *Status) refused() (n int) {

@@ -34,6 +34,9 @@ type StepResult struct {
 	// State is the JSON that the step left behind, its output dataclip. Nil
 	// stands for nothing at all, which the server gets as {}.
 	State json.RawMessage
+	// StateTooLarge says that the engine has left State out, for it is over the
+	// limit of a payload.
+	StateTooLarge bool
 	// Leaf tells that no step comes after this one. The leaf steps decide
 	// the reason of the run.
 	Leaf bool

@@ -29,7 +29,7 @@ func newStepComplete(step *Step, result StepResult, at time.Time) *stepComplete 
 	}
 	result.State = nil // it is large, and not needed any more
 	e := &stepComplete{step: step, result: result, at: at}
-	if len(state) > step.run.Limits.payloadBytes() {
+	if result.StateTooLarge || len(state) > step.run.Limits.payloadBytes() {
 		e.tooLarge = true
 		return e
 	}
@@ -38,20 +38,6 @@ func newStepComplete(step *Step, result StepResult, at time.Time) *stepComplete 
 		e.output = string(state)
 	}
 	return e
-}
-
-// CompleteWithheld is Complete for an engine that has left the state out of the
-// result because it is over the limit of a payload.
-func (s *Step) CompleteWithheld(result StepResult) {
-	if result.Reason == "" {
-		result.Reason = Success
-	}
-	if !s.run.completed(s, result) {
-		return
-	}
-	complete := newStepComplete(s, result, time.Now())
-	complete.withhold()
-	s.run.report(complete, 0)
 }
 
 // withhold has the event go without the output, and say so.

@@ -25,7 +25,7 @@ func listen(ctx context.Context, http options.HTTP) (net.Listener, error) {
 
 // serve answers HTTP requests about the worker until stop is called, which waits
 // for the end of those under way. Without a listener it does nothing.
-func (p *program) serve(listener net.Listener, worker *phxworker.Worker, executor engine, settings *options.Settings, log *slog.Logger) (stop func()) {
+func serve(listener net.Listener, worker *phxworker.Worker, executor engine, settings *options.Settings, log *slog.Logger) (stop func()) {
 	if listener == nil {
 		return func() {}
 	}

@@ -59,7 +59,7 @@ func (p *program) start(ctx context.Context, cmd *cli.Command) (err error) {
 		defer listener.Close()
 	}
 	log.Info("starting", "version", build.Read().Version, "server", loggable(settings.Worker.URL), "groups", worker.Groups(), "engine", settings.Engine.String())
-	defer p.serve(listener, worker, executor, &settings, log)()
+	defer serve(listener, worker, executor, &settings, log)()
 	defer context.AfterFunc(ctx, func() {
 		if running, _ := activity(worker.Stats()); running == 0 {
 			return

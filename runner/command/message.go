@@ -175,7 +175,7 @@ func (m *message) line() runner.Line {
 func (m *message) result() runner.StepResult {
 	return runner.StepResult{
 		Reason: runner.Reason(m.Reason), ErrorType: m.ErrorType, ErrorMessage: m.ErrorMessage,
-		State: m.State, Leaf: *m.Leaf, WebhookResponse: m.WebhookResponse,
+		State: m.State, StateTooLarge: m.StateTooLarge, Leaf: *m.Leaf, WebhookResponse: m.WebhookResponse,
 		Duration: time.Duration(min(max(m.Duration, 0), 1e12) * float64(time.Millisecond)),
 		Memory:   runner.Memory{Job: count(m.Memory.Job), System: count(m.Memory.System)},
 		ThreadID: m.ThreadID,

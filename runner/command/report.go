@@ -106,11 +106,7 @@ func (t *talk) completeStep(m *message) *runner.Failure {
 		return protocolFailure(`the step-complete of the step %q does not say whether it is a leaf`, m.Step)
 	}
 	delete(t.open, m.Step)
-	if m.StateTooLarge {
-		t.steps[m.Step].CompleteWithheld(m.result())
-	} else {
-		t.steps[m.Step].Complete(m.result())
-	}
+	t.steps[m.Step].Complete(m.result())
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"html/template"
-	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -155,9 +154,6 @@ func lost(counts map[string]uint64) string {
 
 // causeDial is the cause of connections that were never made.
 const causeDial = "dial"
-
-// toInt takes counters to where numbers of things are put into words.
-func toInt(n uint64) int { return int(min(n, math.MaxInt32)) }
 
 func clock(t time.Time) string { return t.UTC().Format(time.TimeOnly) }
 

@@ -1,8 +1,6 @@
 package web
 
-import (
-	"time"
-)
+import "time"
 
 // Run is a run under way.
 type Run struct {

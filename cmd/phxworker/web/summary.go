@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -132,3 +133,6 @@ func count(n int, noun string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
+
+// toInt takes counters to where numbers of things are put into words.
+func toInt(n uint64) int { return int(min(n, math.MaxInt32)) }

@@ -32,6 +32,15 @@ type Preparer interface {
 	Prepare(ctx context.Context, run *Run) (Versions, error)
 }
 
+// Checker is an [Engine] that can tell whether it could execute runs just now, without
+// a run. A worker asks before it claims the first one, and again and again after a
+// run that the engine was not able to execute (see [Unable]), until the error is nil.
+// The error is one line for the operator: what is missing, where, what to do.
+type Checker interface {
+	Engine
+	Check(ctx context.Context) error
+}
+
 // Versions names what executes a run, for run:start: "worker", "engine", and
 // for each adaptor the list of its versions.
 type Versions map[string]any

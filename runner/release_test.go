@@ -141,3 +141,24 @@ func TestARefusedReleaseIsNone(t *testing.T) {
 		require.NotEqual(t, Requeued, outcome.Settled)
 	})
 }
+
+// An engine that is ill is no fault of the run: the run goes back where that can be, and
+// the worker is told either way.
+func TestARunThatTheEngineWasNotAbleToExecute(t *testing.T) {
+	unable := Func(func(context.Context, *Run) (any, error) {
+		return nil, Unable(&Failure{Reason: Exception, Type: "EngineError", Message: "the disk is full"})
+	})
+	onWire(t, func(t *testing.T, w *wire) {
+		outcome := w.run(Config{Engine: unable}, planOf(""))
+		require.True(t, outcome.Unable)
+		require.Equal(t, Processed, outcome.Settled)
+		require.Equal(t, []string{"exception", "EngineError", "the disk is full"}, []string{w.result("r1").Reason, w.result("r1").ErrorType, w.result("r1").ErrorMessage})
+	})
+	onWire(t, func(t *testing.T, w *wire) {
+		queue := &takesBack{}
+		outcome := w.run(Config{Engine: unable, Releaser: queue}, planOf(""))
+		require.True(t, outcome.Unable)
+		require.Equal(t, Requeued, outcome.Settled)
+		require.Len(t, queue.released, 1)
+	})
+}

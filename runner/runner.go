@@ -113,6 +113,8 @@ type Outcome struct {
 	Settled Settlement
 	// Stopped is set when the run was ended, or given back, because work had ended.
 	Stopped bool
+	// Unable is set when it was this worker that could not execute the run; see [Unable].
+	Unable bool
 	// Took is the time from the join of the topic to the end.
 	Took time.Duration
 }
@@ -172,7 +174,9 @@ func (r *Runner) notJoined(run *Run, err error, begin time.Time) Outcome {
 // conclude says how a run went.
 func (r *Runner) conclude(run *Run, failure *Failure, err error, begin time.Time) Outcome {
 	out := Outcome{RunID: run.ID, Reason: Success, Err: err, Took: time.Since(begin), Settled: run.settlement(failure, err)}
-	out.Stopped = failure != nil && failure.wants != nil && failure.wants.stopped
+	if failure != nil && failure.wants != nil {
+		out.Stopped, out.Unable = failure.wants.stopped, failure.wants.unable != nil
+	}
 	switch {
 	case run.settled != Unsettled:
 		out.Reason, out.Message = "", run.why

@@ -42,6 +42,9 @@ type disposition struct {
 	reason  string // for people
 	release string // what the server is told; empty for one that does not give back
 	stopped bool   // because the worker stops
+	// unable is what the run ends with where the server takes none back, when it was
+	// this worker that could not execute it; else nil.
+	unable *Failure
 }
 
 func (d *disposition) Error() string {
@@ -56,6 +59,14 @@ func (d *disposition) Error() string {
 // again, by this worker or another. Wrap it to say why. A server that takes no runs
 // back (see docs/extensions/release.md) gets it as an exception of type Requeued.
 var ErrRequeue error = &disposition{settled: Requeued, release: ReleaseRequeue}
+
+// Unable says that an engine could not execute a run for a reason that lies in this
+// worker and not in the run: no disk, no memory, a program that does not start. The run
+// goes back as with [ErrRequeue]; a server that takes none back gets the failure.
+// [Outcome.Unable] tells the worker, which had better take no more runs for now.
+func Unable(failure *Failure) error {
+	return &disposition{settled: Requeued, release: ReleaseRequeue, reason: failure.Message, unable: failure}
+}
 
 // Postpone says that a run is for later, at the earliest after the delay, and that
 // nothing has failed. It falls back as [ErrRequeue] does, with the type
@@ -94,6 +105,10 @@ func dispositionOf(err error) *disposition {
 // failure is how the run is reported to a server that cannot do what is wanted, or
 // when to be reported is what is wanted.
 func (d *disposition) failure() *Failure {
+	if d.unable != nil {
+		failure := *d.unable
+		return &failure
+	}
 	kinds := map[Settlement]string{Requeued: "Requeued", Postponed: "Postponed", Returned: "Returned", Discarded: "Discarded", Poisonous: "Poisonous"}
 	message := d.reason
 	switch {

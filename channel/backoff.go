@@ -41,8 +41,9 @@ func (r *retries) reset() {
 // server that says it restarts has said so to all its clients at once.
 func (r *retries) spread() { r.first = false }
 
-// wait returns when the next attempt is due, or when ctx ends.
-func (r *retries) wait(ctx context.Context) {
+// wait returns when the next attempt is due, when somebody wants it now, or when ctx
+// ends.
+func (r *retries) wait(ctx context.Context, now <-chan struct{}) {
 	if r.first {
 		r.first = false
 		return
@@ -51,6 +52,7 @@ func (r *retries) wait(ctx context.Context) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-now:
 	case <-ctx.Done():
 	}
 }

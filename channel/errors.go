@@ -38,6 +38,7 @@ var (
 var (
 	errUnmatched   = errors.New("the server does not hold the topic as joined any more")
 	errJoinTimeout = errors.New("the server did not answer the join in time")
+	errAbandoned   = errors.New("the server did not answer any more; the topic is joined anew")
 	errNotJoined   = errors.New("the topic is not joined just now")
 	errHeartbeat   = errors.New("the server did not answer a heartbeat")
 	errUnreadable  = errors.New("the server sent a message that cannot be read")

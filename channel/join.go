@@ -37,6 +37,11 @@ func (j *Join) Push(ctx context.Context, event string, payload any) (Reply, erro
 // Lost returns a channel that is closed when the join counts no more.
 func (j *Join) Lost() <-chan struct{} { return j.lost }
 
+// Abandon gives the join up, for one under which the server does not answer any more: the
+// pushes in flight end as [ErrOutcomeUnknown], and the topic is joined anew. That tells a
+// Phoenix server to end the channel it had. Nothing happens to a join that is lost already.
+func (j *Join) Abandon() { j.conn.lose(j, errAbandoned) }
+
 // End returns when the join was lost and why: [ErrCrashed], [ErrEnded], [ErrLeft], that
 // the server has it no more, or what became of the connection. The error is nil while the
 // join counts.

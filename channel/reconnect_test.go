@@ -125,7 +125,7 @@ func TestBackoffGrowsWithFullJitterAndResets(t *testing.T) {
 		cfg := Config{MinBackoff: time.Second, MaxBackoff: 10 * time.Second}.withDefaults()
 		measure := func(r *retries) time.Duration {
 			began := time.Now()
-			r.wait(t.Context())
+			r.wait(t.Context(), nil)
 			return time.Since(began)
 		}
 		limits := []time.Duration{0, 1, 2, 4, 8, 10, 10, 10}

@@ -51,7 +51,7 @@ func (t *Topic) keepJoined() error {
 		c.lose(j, err)
 		t.moveTo(nil, err, nil)
 		log.Warn("topic not joined, trying again", "error", err)
-		pace.wait(t.ctx)
+		pace.wait(t.ctx, t.hurry)
 	}
 }
 

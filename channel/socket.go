@@ -134,7 +134,7 @@ func (s *Socket) run() {
 		if closed, ok := errors.AsType[*websocket.CloseError](err); ok && closed.Code == websocket.CloseServiceRestart {
 			pace.spread()
 		}
-		pace.wait(s.ctx)
+		pace.wait(s.ctx, nil)
 	}
 }
 

@@ -23,8 +23,10 @@ type Topic struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	messages chan Message
-	missed   int // since the last message delivered; used by the reader only
-	done     chan struct{}
+	// hurry ends the wait before the next join; whoever sends does not wait for that.
+	hurry  chan struct{}
+	missed int // since the last message delivered; used by the reader only
+	done   chan struct{}
 
 	mu    sync.Mutex // a leaf; guards what follows
 	state membership
@@ -104,6 +106,7 @@ func (s *Socket) tryOpen(name string, payload any) (t, previous *Topic, err erro
 	t = &Topic{
 		socket: s, name: name, payload: payload,
 		messages: make(chan Message, s.cfg.PushBuffer),
+		hurry:    make(chan struct{}),
 		done:     make(chan struct{}),
 		state:    membership{changed: make(chan struct{})},
 	}
@@ -185,6 +188,15 @@ func (t *Topic) Ready(ctx context.Context) (*Join, error) {
 		case <-ctx.Done():
 			return nil, t.socket.explain(doing, context.Cause(ctx), now.trouble)
 		}
+	}
+}
+
+// JoinNow ends the wait before the next join, if there is one: for who has reason to think
+// that what kept the topic from being joined, or made it crash, has passed. It never blocks.
+func (t *Topic) JoinNow() {
+	select {
+	case t.hurry <- struct{}{}:
+	default:
 	}
 }
 

@@ -127,6 +127,18 @@ func TestRunTopic(t *testing.T) {
 		{name: "unknown event", push: `run:cancel {}`, want: crash},
 		{name: "payload is no object", push: `step:start []`, want: crash},
 		{name: "batch without logs", push: `run:batch_logs {}`, want: crash},
+		// PostgreSQL stores no U+0000.
+		{name: "U+0000 in a line", push: `run:log {"message":[{"k":"a\u0000"}],"timestamp":"1"}`, want: crash},
+		{name: "U+0000 in a key", push: `run:log {"message":[{"\u0000":1}],"timestamp":"1"}`, want: crash},
+		{name: "U+0000 in an error", push: `run:complete {"reason":"fail","error_message":"\u0000"}`, want: crash},
+		{
+			name: "U+0000 in an output", before: []string{began}, push: `step:complete {"step_id":"` + step1 + `","reason":"success","output_dataclip":"{\"a\":\"\\u0000\"}","output_dataclip_id":"` + clip1 + `"}`,
+			want: crash,
+		},
+		{
+			name: "a backslash before u0000", before: []string{began}, push: `step:complete {"step_id":"` + step1 + `","reason":"success","output_dataclip":"{\"a\":\"\\\\u0000\"}","output_dataclip_id":"` + clip1 + `"}`,
+			want: `ok {"step_id":"` + step1 + `"}`,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -55,14 +55,3 @@ func TestLostConnectionsTakeNothingFromTheEndOfARun(t *testing.T) {
 		})
 	}
 }
-
-func TestAnEndThatIsThereAlreadyIsReported(t *testing.T) {
-	onWire(t, func(t *testing.T, w *wire) {
-		id, token := w.claim(planOf(""))
-		w.fail(fault.Rule{Event: "run:complete", Action: fault.Refuse, Response: json.RawMessage(`{"errors":{"state":["already in completed state"]}}`), Count: -1})
-		outcome := New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
-		require.NoError(t, outcome.Err)
-		require.Equal(t, Processed, outcome.Settled)
-		require.Len(t, w.server.Faults(), 1, "there is nothing left to tell")
-	})
-}

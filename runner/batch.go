@@ -44,20 +44,28 @@ func (o *outbox) sendBatch(ctx context.Context) error {
 	if len(lines) == 1 {
 		return o.send(ctx, lines[0])
 	}
+	before := o.epoch
 	refusal, err := o.deliver(ctx, &logBatch{runID: o.batches.runID, lines: lines})
 	if err != nil {
 		return err
 	}
-	if errors.Is(refusal, channel.ErrCrashed) && o.batches.off.CompareAndSwap(false, true) {
-		o.log.Warn("the server does not seem to know run:batch_logs; lines go one by one from now on", "error", refusal)
-	}
 	if refusal == nil || errors.Is(refusal, channel.ErrOutcomeUnknown) && !lines[0].repeatable() {
 		for _, line := range lines {
-			line.settled(refusal)
+			o.settle(line, refusal)
 		}
 		o.pop(len(lines))
-		return nil
+	} else if err := o.sendEach(ctx, lines); err != nil {
+		return err
 	}
+	// A server that takes nothing at all just now says nothing about batches: then the
+	// lines crash as well, and their topic was joined more than once.
+	if errors.Is(refusal, channel.ErrCrashed) && o.epoch <= before+1 && o.batches.off.CompareAndSwap(false, true) {
+		o.log.Warn("the server crashed over run:batch_logs, and not over run:log; lines go one by one from now on", "error", refusal)
+	}
+	return nil
+}
+
+func (o *outbox) sendEach(ctx context.Context, lines []*runLog) error {
 	for _, line := range lines {
 		if err := o.send(ctx, line); err != nil {
 			return err

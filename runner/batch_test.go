@@ -116,7 +116,7 @@ func TestARefusedBatchIsSentLineByLine(t *testing.T) {
 		messages, batches := w.messages("r1")
 		require.Equal(t, numbers(0, 21), messages[:21])
 		require.Equal(t, []int{5, 2, 5, 3, 2}, batches, "the others go on in batches")
-		require.Zero(t, r.Stats().LogsDropped)
+		require.Zero(t, r.Stats().Undelivered["run:log"])
 	})
 }
 
@@ -138,7 +138,7 @@ func TestAServerThatDoesNotKnowBatchesGetsLines(t *testing.T) {
 			require.Equal(t, numbers(0, 21), messages[:21])
 			require.Empty(t, batches, "the rule strikes once; no other batch may have come")
 		}
-		require.Equal(t, 1, strings.Count(log.String(), "does not seem to know run:batch_logs"))
+		require.Equal(t, 1, strings.Count(log.String(), "lines go one by one from now on"))
 	})
 }
 
@@ -153,7 +153,7 @@ func TestABatchIsSentAgainAfterALostConnectionUnlessAtMostOnce(t *testing.T) {
 				messages, _ := w.messages("r1")
 				if atMostOnce {
 					require.Equal(t, numbers(5, 21), messages[:16])
-					require.Equal(t, uint64(5), r.Stats().LogsDropped)
+					require.Equal(t, uint64(5), r.Stats().Undelivered["run:log"])
 					return
 				}
 				require.Equal(t, numbers(0, 21), messages[:21])

@@ -2,16 +2,14 @@ package runner
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/phxworker/phxworker/channel"
 )
 
 // runComplete is the last event of a run. A run whose run:complete is not taken
 // is lost, so it can be offered with less and less in it: without the final
-// state, then without the final dataclip, with nothing but the reason.
+// state, then without the final dataclip, with nothing but the reason. If the dataclip
+// is what a refusal names, it goes first: the state may be the last copy of the output.
 type runComplete struct {
 	plain
 
@@ -26,11 +24,8 @@ type runComplete struct {
 	refusal error // set when the server took it in no form
 }
 
-func newRunComplete(run *Run, result Result, failure *Failure) *runComplete {
-	return &runComplete{
-		run: run, failure: failure, at: time.Now(),
-		state: finalState(result.State, run.Limits), withDataclip: true,
-	}
+func newRunComplete(run *Run, state json.RawMessage, failure *Failure) *runComplete {
+	return &runComplete{run: run, failure: failure, at: time.Now(), state: state, withDataclip: true}
 }
 
 func (e *runComplete) name() string { return "run:complete" }
@@ -51,33 +46,36 @@ func (e *runComplete) payload() any {
 	if p.Reason.aborted() {
 		return p
 	}
-	p.Timestamp, p.FinalState = stamp(e.at), e.state
-	if leafs := e.run.leafSteps(); e.withDataclip && len(leafs) == 1 {
-		p.FinalDataclipID = leafs[0].dataclipID
-	}
+	p.Timestamp, p.FinalState, p.FinalDataclipID = stamp(e.at), e.state, e.dataclipID()
 	return p
 }
 
-func (e *runComplete) lessen() bool {
-	switch {
-	case e.state != nil:
-		e.state = nil
-	case e.withDataclip:
-		e.withDataclip = false
-	default:
-		return false
+// dataclipID is that of the output of the only leaf step, if there is one.
+func (e *runComplete) dataclipID() string {
+	if leafs := e.run.leafSteps(); e.withDataclip && len(leafs) == 1 {
+		return leafs[0].dataclipID
 	}
-	return true
+	return ""
 }
 
-// settled takes a run that the server has as ended already for reported: there
-// is nothing left to tell.
-func (e *runComplete) settled(refusal error) {
-	var refused *channel.RefusedError
-	if errors.As(refusal, &refused) && thereAlready(refused) {
-		return
+func (e *runComplete) lessen(why error) (bool, event) {
+	switch {
+	case e.dataclipID() != "" && (e.state == nil || names(why, "final_dataclip_id")):
+		e.withDataclip = false
+		return true, nil
+	case e.state != nil:
+		e.state = nil
+		return true, newRunLog(e.run, warning("The final state was not sent: the server does not take it"), nil)
 	}
-	if refusal != nil {
+	return false, nil
+}
+
+func (e *runComplete) settled(refusal error) {
+	switch {
+	case refusal == nil:
+	case isDuplicate(e.name(), refusalOf(refusal)):
+		e.refusal = fmt.Errorf("the server has another end of the run already: %w", refusal)
+	default:
 		e.refusal = fmt.Errorf("the server takes run:complete in no form: %w", refusal)
 	}
 }

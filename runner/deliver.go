@@ -11,99 +11,158 @@ import (
 	"github.com/phxworker/phxworker/channel"
 )
 
-// deliver pushes one event until the server has answered it. A refusal is an
-// answer; err is for what ends the outbox. The rules are those of
-// docs/delivery.md:
+// deliver pushes one event until it is known what became of it. A refusal is an
+// answer; err is for what ends the outbox. The rules are those of docs/delivery.md:
 //
-// The event is pushed again only when the join was lost. On a live join a reply
-// that is late must be waited for, as [patience] has it: the first copy may have
-// been applied, and a second one would crash the topic.
+// The event is pushed again only when the join was lost: on a live one the first copy
+// may have been applied, and a second would throw the worker off the topic. A join
+// under which no answer comes is given up.
 //
-// After such a second push, a refusal that says the event is there already means
-// that the first copy had arrived. So does a crash of the topic, but one may be
-// chance, and the event lost with it; so it takes two of them.
+// The server has the event once it says ok, or refuses a second copy in the words
+// that mean that it is there. A crash proves nothing: the event is pushed again, as
+// slowly as the topic is joined again, for as long as the run's token lives.
 //
 // An event that is too large, or refused for another reason, is offered with
 // less in it, as long as there is less to offer.
 func (o *outbox) deliver(ctx context.Context, e event) (refusal, err error) {
-	pushedBefore := false
-	crashes := 0 // over the event when it was pushed again
-	losses := 0  // of the join, while the event was under way
+	var tries tries
 	for {
-		join, err := o.ready(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if pushedBefore {
-			o.tally.resent.Add(1)
-		}
-		pushed := time.Now()
-		_, err = o.patience.push(ctx, join, e.name(), e.payload())
-		refused := refusalOf(err)
-		var tooLarge *channel.TooLargeError
-		switch {
-		case err == nil:
-			o.tally.acknowledged.Observe(time.Since(pushed))
-			return nil, nil
-		case isBatch(e) && errors.Is(err, channel.ErrCrashed) && e.repeatable():
-			return err, nil // most likely the server does not know such events
-		case errors.Is(err, errTokenOver):
-			return nil, err
-		case isLeaseLost(err):
-			return nil, ErrLeaseLost
-		case refused != nil && thereAlready(refused):
-			if pushedBefore {
-				o.log.Info("an event had arrived before the connection was lost", "event", e.name())
-				return nil, nil
+		err := o.pushOnce(ctx, e, &tries)
+		switch tries.fate(e, err) {
+		case acknowledged:
+			if err != nil {
+				o.log.Info("an event had arrived, though its answer was lost", "event", e.name())
 			}
-			o.log.Warn("the server has an event already that was not sent before", "event", e.name(), "error", err)
-			return err, nil
-		case refused != nil, errors.As(err, &tooLarge), errors.Is(err, channel.ErrPayload):
-			if e.lessen() {
-				o.log.Warn("the server does not take an event; it is offered with less", "event", e.name(), "error", err)
-				pushedBefore = false
-				continue
+			if tries.crashed {
+				o.patience.recovered()
 			}
-			o.log.Warn("the server does not take an event of the run", "event", e.name(), "error", err)
-			return err, nil
-		case errors.Is(err, channel.ErrCrashed) && pushedBefore && crashes == 0:
-			crashes++
-		case errors.Is(err, channel.ErrCrashed) && pushedBefore && isLast(e) && e.lessen():
-			// The last event must not be taken for delivered lightly. Less of it
-			// does no harm if it was: the server then says so.
-			o.log.Warn("the topic crashes over the end of the run; it is offered with less", "event", e.name())
-		case errors.Is(err, channel.ErrCrashed) && pushedBefore:
-			o.log.Warn("the topic crashed over an event that was sent again; the first copy had arrived", "event", e.name())
 			return nil, nil
-		case errors.Is(err, channel.ErrOutcomeUnknown):
-			if !e.repeatable() {
-				o.log.Warn("an event may be lost with the connection, and is not to be sent twice", "event", e.name())
+		case undelivered:
+			return err, nil
+		case tooMuch:
+			less, ended := o.offerLess(ctx, e, err)
+			switch {
+			case ended != nil:
+				return nil, ended
+			case less && refusalOf(err) != nil:
+				tries.unknown = 0 // it is another event now
+			case !less && !errors.Is(err, channel.ErrOutcomeUnknown):
 				return err, nil
 			}
-			pushedBefore = true
-			if losses++; losses%manyLosses == 0 && carriesJSON(e) && e.lessen() {
-				o.log.Warn("the connection was lost over an event again and again; it is offered with less", "event", e.name(), "times", losses)
+		case over:
+			if isLeaseLost(err) {
+				err = ErrLeaseLost
 			}
-		case !errors.Is(err, channel.ErrNotSent):
 			return nil, err
+		case pending:
 		}
 	}
 }
 
-// manyLosses of a join over one event are no chance: the event is what the server
-// cannot bear, and all that shares its connection suffers with it.
-const manyLosses = 12
-
-// carriesJSON reports whether there is JSON of a job's in the event that the
-// server decodes with the message; an output goes as a text.
-func carriesJSON(e event) bool {
-	_, line := e.(*runLog)
-	return line || isLast(e)
+// pushOnce pushes an event under the next join, and counts what came of it.
+func (o *outbox) pushOnce(ctx context.Context, e event, t *tries) error {
+	join, err := o.ready(ctx)
+	if err != nil {
+		return err
+	}
+	if t.unknown > 0 {
+		if o.patience.over() {
+			return errTokenOver
+		}
+		o.tally.resent.Add(1)
+	}
+	pushed := time.Now()
+	_, err = o.patience.push(ctx, join, e.name(), e.payload(), t.unanswered)
+	switch {
+	case err == nil:
+		o.tally.acknowledged.Observe(time.Since(pushed))
+	case errors.Is(err, channel.ErrOutcomeUnknown):
+		t.unknown++
+	}
+	t.crashed = t.crashed || errors.Is(err, channel.ErrCrashed)
+	if errors.Is(err, errUnanswered) {
+		t.unanswered++
+		o.log.Warn("the server has not answered an event; its topic is joined anew", "event", e.name(), "after", time.Since(pushed).Round(time.Millisecond))
+		join.Abandon()
+	}
+	return err
 }
 
-func isLast(e event) bool {
+// tries is what is known of the copies of one event.
+type tries struct {
+	unknown    int // those that may have arrived
+	unanswered int // those of them that were waited for
+	crashed    bool
+}
+
+// fate is what is to become of an event after a push.
+type fate int
+
+const (
+	acknowledged fate = iota // the server has it
+	pending                  // it is to be pushed again
+	tooMuch                  // it is to be offered with less in it
+	undelivered              // the server does not have it, and will not
+	over                     // nothing can be delivered any more
+)
+
+func (t *tries) fate(e event, err error) fate {
+	refused := refusalOf(err)
+	var tooLarge *channel.TooLargeError
+	switch {
+	case err == nil:
+		return acknowledged
+	case errors.Is(err, errTokenOver), isLeaseLost(err):
+		return over
+	case isDuplicate(e.name(), refused):
+		if t.unknown > 0 {
+			return acknowledged
+		}
+		return undelivered // what the server has is not this worker's
+	case refused != nil, errors.As(err, &tooLarge), errors.Is(err, channel.ErrPayload):
+		return tooMuch
+	case errors.Is(err, channel.ErrNotSent):
+		return pending
+	case !errors.Is(err, channel.ErrOutcomeUnknown):
+		return over
+	case !e.repeatable(), isBatch(e) && errors.Is(err, channel.ErrCrashed): // the server may not know batches
+		return undelivered
+	case t.unknown%manyLosses == 0 && mayBeTheCause(e, err):
+		return tooMuch
+	}
+	return pending
+}
+
+// manyLosses of a join over one event are no chance: the event is what the server
+// cannot bear, and if it takes the connection with it, all that shares that suffers too.
+const manyLosses = 12
+
+// mayBeTheCause reports whether it may be the content of an event that the server does
+// not bear, and can be done without: of a line there is a note. An output goes as a text,
+// which breaks no connection, and is not given up for a crash; nor is a final state,
+// which may be the last copy of it.
+func mayBeTheCause(e event, err error) bool {
+	_, line := e.(*runLog)
 	_, last := e.(*runComplete)
-	return last
+	return line || last && !errors.Is(err, channel.ErrCrashed)
+}
+
+// offerLess takes something out of an event, and reports whether there was anything. The
+// run's log is told first, under the same rules.
+func (o *outbox) offerLess(ctx context.Context, e event, why error) (less bool, ended error) {
+	less, told := e.lessen(why)
+	if !less {
+		return false, nil
+	}
+	o.log.Warn("the server does not take an event; it is offered with less", "event", e.name(), "error", why)
+	if told == nil {
+		return true, nil
+	}
+	refusal, ended := o.deliver(ctx, told)
+	if ended == nil {
+		o.settle(told, refusal)
+	}
+	return true, ended
 }
 
 // ready waits until the topic is joined, and does what a new join needs before
@@ -124,7 +183,7 @@ func (o *outbox) ready(ctx context.Context) (*channel.Join, error) {
 		o.mu.Lock()
 		rejoined := o.rejoined
 		o.mu.Unlock()
-		rejoined(ctx) // this join may be lost meanwhile
+		rejoined(ctx, join) // it may be lost meanwhile
 	}
 }
 
@@ -148,27 +207,54 @@ func refusalOf(err error) *channel.RefusedError {
 	return nil
 }
 
-// thereAlready reports whether the server refused an event because it has it:
-// {"state":["already in completed state"]}, {"id":["has already been taken"]},
-// the same under "errors", or such a sentence alone. Lightning has no code for
-// it, so the sentences are all there is.
-func thereAlready(refused *channel.RefusedError) bool {
-	var response any
-	return refused != nil && json.Unmarshal(refused.Response, &response) == nil && saysAlready(response)
+// duplicate is how Lightning says, for each event, that it has it already. It has no
+// code for that, so the words are all there is. A second run:start is taken again, and
+// a second line is another line.
+var duplicate = map[string]string{
+	"step:start":    "has already been taken",
+	"step:complete": "has already been taken",
+	"run:complete":  "already in completed state",
 }
 
-func saysAlready(v any) bool {
-	switch v := v.(type) {
+// isDuplicate reports whether the server refused an event because it has it:
+// {"state":["already in completed state"]}, the same under "errors", or the sentence
+// alone.
+func isDuplicate(event string, refused *channel.RefusedError) bool {
+	words, found := duplicate[event]
+	var response any
+	return found && refused != nil && json.Unmarshal(refused.Response, &response) == nil && says(response, words)
+}
+
+func says(response any, words string) bool {
+	switch r := response.(type) {
 	case string:
-		return strings.Contains(v, "already")
+		return strings.Contains(r, words)
 	case []any:
-		return slices.ContainsFunc(v, saysAlready)
+		return slices.ContainsFunc(r, func(item any) bool { return says(item, words) })
 	case map[string]any:
-		for _, item := range v {
-			if saysAlready(item) {
+		for _, item := range r {
+			if says(item, words) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// names reports whether a refusal is about the field: {"field":["is invalid"]}, or the same
+// under "errors".
+func names(why error, field string) bool {
+	refused := refusalOf(why)
+	var response map[string]json.RawMessage
+	if refused == nil || json.Unmarshal(refused.Response, &response) != nil {
+		return false
+	}
+	if nested, found := response["errors"]; found {
+		response = nil
+		if json.Unmarshal(nested, &response) != nil {
+			return false
+		}
+	}
+	_, found := response[field]
+	return found
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/channel"
 )
 
 func TestEventsSurviveLostConnectionsInOrder(t *testing.T) {
@@ -159,9 +161,9 @@ func TestAnEventGoesOutUnderTheJoinThatWasMadeReadyForIt(t *testing.T) {
 		topic, err := w.socket.Join(t.Context(), "run:"+id, joinPayload{token: token})
 		require.NoError(t, err)
 		log := slog.New(slog.DiscardHandler)
-		box := newOutbox(topic, log, 0, newPatience(token, time.Now(), time.Minute, log), new(tally))
+		box := newOutbox(topic, log, 0, newPatience(token, time.Now(), time.Minute, func() {}), new(tally))
 		readied := 0
-		box.afterRejoin(func(context.Context) { readied++ })
+		box.afterRejoin(func(context.Context, *channel.Join) { readied++ })
 		once := sync.OnceFunc(func() {
 			w.cut()
 			time.Sleep(time.Minute)

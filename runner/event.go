@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"bytes"
+	"encoding/json"
 	"strconv"
 	"strings"
 	"time"
@@ -12,9 +14,10 @@ import (
 type event interface {
 	name() string
 	payload() any
-	// lessen takes away what the server may not want of the event, and reports
-	// whether there was anything.
-	lessen() bool
+	// lessen takes away what the server may not want of the event, for the reason given,
+	// and reports whether there was anything. What the run's log should be told of that is
+	// told, unless it is nil.
+	lessen(why error) (less bool, told event)
 	// repeatable reports whether the event may be sent again when nobody knows
 	// if it arrived.
 	repeatable() bool
@@ -25,9 +28,9 @@ type event interface {
 // plain is what most events have in common.
 type plain struct{}
 
-func (plain) lessen() bool     { return false }
-func (plain) repeatable() bool { return true }
-func (plain) settled(error)    {}
+func (plain) lessen(error) (bool, event) { return false, nil }
+func (plain) repeatable() bool           { return true }
+func (plain) settled(error)              {}
 
 // timestamp is microseconds since 1970, as a decimal string.
 type timestamp time.Time
@@ -53,6 +56,7 @@ const (
 )
 
 func errorMessage(message string) *string {
+	message = storableText(message)
 	if len(message) > maxMessage {
 		message = cut(message, maxMessage) + "… (cut)"
 	}
@@ -64,8 +68,35 @@ func errorType(name string) *string {
 	if name == "" {
 		return nil
 	}
-	name = cut(name, maxName)
+	name = cut(storableText(name), maxName)
 	return &name
+}
+
+// replacement stands for what the server's database cannot store.
+const replacement = "\uFFFD"
+
+// storableText returns a text as PostgreSQL can store it: without U+0000, over which
+// Lightning's channel crashes each time that it comes.
+func storableText(text string) string { return strings.ReplaceAll(text, "\x00", replacement) }
+
+// storable does the same for JSON, where U+0000 is always written as an escape.
+func storable(data json.RawMessage) json.RawMessage {
+	const nul = `\u0000`
+	if !bytes.Contains(data, []byte(nul)) {
+		return data
+	}
+	out := make(json.RawMessage, 0, len(data))
+	for len(data) > 0 {
+		switch {
+		case bytes.HasPrefix(data, []byte(nul)):
+			out, data = append(out, replacement...), data[len(nul):]
+		case data[0] == '\\' && len(data) > 1: // what follows is no backslash of an escape
+			out, data = append(out, data[:2]...), data[2:]
+		default:
+			out, data = append(out, data[0]), data[1:]
+		}
+	}
+	return out
 }
 
 // cut returns the beginning of a text, without half a rune at the end.
@@ -100,18 +131,18 @@ type stepStart struct {
 }
 
 // lessen leaves out the input of a step that the server does not take.
-func (e *stepStart) lessen() bool {
+func (e *stepStart) lessen(error) (bool, event) {
 	if e.bare || e.step.inputDataclipID() == "" {
-		return false
+		return false, nil
 	}
 	e.bare = true
-	return true
+	return true, nil
 }
 
 // settled remembers a step that the server did not take, so that the lines of
 // the step can do without it.
 func (e *stepStart) settled(refusal error) {
-	e.step.unknown = refusal != nil && !thereAlready(refusalOf(refusal))
+	e.step.unknown = refusal != nil && !isDuplicate(e.name(), refusalOf(refusal))
 }
 
 func (e *stepStart) name() string { return "step:start" }

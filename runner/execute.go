@@ -39,6 +39,9 @@ func (r *Runner) prepare(ctx context.Context, run *Run) (Versions, *Failure) {
 		return Result{}, err
 	})
 	if failure != nil {
+		if ctx.Err() != nil { // whatever the engine made of it
+			failure = failureOf(ctx, context.Cause(ctx))
+		}
 		return nil, failure
 	}
 	maps.Copy(versions, more)
@@ -129,7 +132,13 @@ func topicLost(cause error) *Failure {
 }
 
 func unreadyFailure(limit time.Duration) *Failure {
-	return &Failure{Reason: Exception, Type: "PrepareError", Message: "The engine was not ready for the run within " + limit.String() + "; what it waited for may be there the next time"}
+	return &Failure{Reason: Kill, Type: "TimeoutError", Message: "The engine was not ready for the run within " + limit.String() + "; what it waited for may be there the next time"}
+}
+
+// tokenFailure is for a run that had less time than its limit: it was begun late.
+func tokenFailure(limit, left time.Duration) *Failure {
+	return &Failure{Reason: Kill, Type: "TimeoutError", Message: fmt.Sprintf(
+		"The run had %v left of its %v when it began, and had to end before its token expires", left.Round(time.Millisecond), limit)}
 }
 
 func timeoutFailure(limit time.Duration) *Failure {

@@ -84,15 +84,19 @@ func TestEveryEventSurvivesEveryFault(t *testing.T) {
 }
 
 // Guards against a write that is sent again on a live join: the first copy had
-// been applied, and the second gets the worker thrown off the topic.
+// been applied, and the second gets the worker thrown off the topic. What is later than
+// the worker waits is asked for under a new join.
 func TestALateReplyOnALiveJoinIsWaitedFor(t *testing.T) {
-	onWire(t, func(t *testing.T, w *wire) {
-		id, token := w.claim(planOf(""))
-		w.fail(fault.Rule{Event: "step:complete", Action: fault.Delay, When: fault.After, Delay: 4 * time.Minute})
-		New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
-		require.Equal(t, 2, w.pushes("r1", "step:complete"), "one for each step")
-		require.Equal(t, "success", w.result("r1").Reason)
-	})
+	for late, joins := range map[time.Duration]int{29 * time.Second: 0, 4 * time.Minute: 1} {
+		onWire(t, func(t *testing.T, w *wire) {
+			id, token := w.claim(planOf(""))
+			w.fail(fault.Rule{Event: "step:complete", Action: fault.Delay, When: fault.After, Delay: late})
+			r := New(Config{Engine: Func(twoSteps)})
+			w.hasAll(r, r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}))
+			require.Equal(t, 2+joins, w.pushes("r1", "step:complete"))
+			require.Equal(t, uint64(joins), r.Stats().Resent)
+		})
+	}
 }
 
 // Guards against an event that is lost because a crash by chance, right after the

@@ -7,14 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/phxworker/phxworker/channel"
 )
 
 // fetcher reads from a run's topic what the run needs. Reading the plan or a
-// credential twice does no harm, so such a read is repeated until it has an
+// credential twice does no harm, so such a read is repeated while there is hope for an
 // answer; the input is another matter, see dataclip.
 type fetcher struct {
 	topic    *channel.Topic
@@ -31,7 +33,7 @@ type idPayload struct {
 const maxPlan = 11_000_000
 
 func (f *fetcher) plan(ctx context.Context) (*Plan, error) {
-	reply, err := f.get(ctx, "fetch:plan", struct{}{})
+	reply, _, err := f.read(ctx, "fetch:plan", struct{}{})
 	if err != nil {
 		return nil, fetchFailure(err, "PlanError", "Failed to load the plan: [fetch:plan] %s")
 	}
@@ -50,9 +52,9 @@ func (f *fetcher) plan(ctx context.Context) (*Plan, error) {
 
 // dataclip returns the JSON of the run's input, or nil.
 //
-// A server that erases what was read answers a second reading with nothing. So
-// the first one is waited for while the join lives, and what comes after a join
-// was lost is not taken when it is empty: a run must not go ahead on that.
+// A server that erases what was read answers a second reading with nothing. So what comes
+// after a first one, of which nobody knows whether it was answered, is not taken when it
+// is empty: a run must not go ahead on that.
 func (f *fetcher) dataclip(ctx context.Context, id string) (json.RawMessage, error) {
 	if id == "" {
 		return nil, nil
@@ -60,30 +62,18 @@ func (f *fetcher) dataclip(ctx context.Context, id string) (json.RawMessage, err
 	failed := func(why string) error {
 		return &Failure{Reason: Exception, Type: "DataClipError", Message: "Failed to load dataclip " + id + ": " + why}
 	}
-	again := false
-	for {
-		reply, err := f.patience.push(ctx, f.topic, "fetch:dataclip", idPayload{id})
-		switch {
-		case err == nil:
-			body, err := dataclipBody(reply)
-			if err != nil {
-				return nil, failed(err.Error())
-			}
-			if again && (body == nil || string(body) == "null") {
-				return nil, failed("the connection was lost while it was read, and it was empty afterwards")
-			}
-			return body, nil
-		case errors.Is(err, errTokenOver):
-			return nil, failed(errTokenOver.Error())
-		case errors.Is(err, channel.ErrOutcomeUnknown):
-			again = true
-		case !errors.Is(err, channel.ErrNotSent):
-			return nil, fetchFailure(err, "DataClipError", "Failed to load dataclip "+id+": [fetch:dataclip] %s")
-		}
-		if _, err := joined(ctx, f.topic); err != nil {
-			return nil, err
-		}
+	reply, again, err := f.read(ctx, "fetch:dataclip", idPayload{id})
+	if err != nil {
+		return nil, fetchFailure(err, "DataClipError", "Failed to load dataclip "+id+": [fetch:dataclip] %s")
 	}
+	body, err := dataclipBody(reply)
+	if err != nil {
+		return nil, failed(err.Error())
+	}
+	if again && (body == nil || string(body) == "null") {
+		return nil, failed("the connection was lost while it was read, and it was empty afterwards")
+	}
+	return body, nil
 }
 
 // dataclipBody returns the JSON text of a dataclip: the whole of a binary reply
@@ -116,26 +106,22 @@ type byteValue uint8
 // fetched side by side, one that several jobs share once.
 func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.RawMessage, error) {
 	answers := make(map[string]*answer)
-	var ids []string // in the order of the jobs
+	ids := credentialIDs(jobs)
 	var fetching sync.WaitGroup
-	for i := range jobs {
-		id, _ := jobs[i].CredentialRef()
-		if id == "" || answers[id] != nil {
-			continue
-		}
+	for _, id := range ids {
 		a := new(answer)
-		answers[id], ids = a, append(ids, id)
-		fetching.Go(func() { a.reply, a.err = f.get(ctx, "fetch:credential", idPayload{id}) })
+		answers[id] = a
+		fetching.Go(func() { a.reply, _, a.err = f.read(ctx, "fetch:credential", idPayload{id}) })
 	}
 	fetching.Wait()
 
 	var missing []string
 	for _, id := range ids {
-		err := answers[id].err
-		refused := refusalOf(err)
+		err := fetchFailure(answers[id].err, "CredentialLoadError", "Failed to load credential "+id+": [fetch:credential] %s")
+		var failure *Failure
 		switch {
-		case refused != nil:
-			missing = append(missing, fmt.Sprintf("Failed to load credential %s: [fetch:credential] %s", id, response(refused)))
+		case errors.As(err, &failure):
+			missing = append(missing, failure.Message)
 		case err != nil:
 			return nil, err
 		}
@@ -161,49 +147,107 @@ type answer struct {
 	err   error
 }
 
-// credentialsAgain fetches the credentials for the server's sake: it scrubs their
-// secrets from the log of a run, but forgets them with each join.
-func (f *fetcher) credentialsAgain(ctx context.Context, jobs []Job) {
-	if _, err := f.credentials(ctx, jobs); err != nil {
-		f.log.Warn("the credentials could not be fetched again after a rejoin; the server will not scrub them from the log", "error", err)
-	}
-}
+// againWithin bounds the second fetch of the credentials.
+const againWithin = 10 * time.Second
 
-// get pushes a read, as often as it takes; on a live join it is repeated once it
-// is overdue. A refusal is an answer.
-func (f *fetcher) get(ctx context.Context, event string, payload any) (channel.Reply, error) {
-	for {
-		reply, err := f.getOnce(ctx, event, payload)
-		switch {
-		case errors.Is(err, errOverdue) && f.patience.over():
-			return channel.Reply{}, &Failure{Reason: Exception, Type: "FetchError", Message: "[" + event + "] " + errTokenOver.Error()}
-		case errors.Is(err, errOverdue):
-			f.log.Warn("the server has not answered; reading again", "event", event, "after", f.patience.overdue)
-		case !errors.Is(err, channel.ErrOutcomeUnknown) && !errors.Is(err, channel.ErrNotSent):
-			return reply, err
-		}
-		if _, err := joined(ctx, f.topic); err != nil {
-			return channel.Reply{}, err
-		}
-	}
-}
-
-var errOverdue = errors.New("the server has not answered in time")
-
-func (f *fetcher) getOnce(ctx context.Context, event string, payload any) (channel.Reply, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, f.patience.overdue, errOverdue)
+// credentialsAgain fetches the credentials once more for the server's sake, under a new
+// join: it scrubs their secrets from the log of a run, but forgets them with each join. That is
+// worth one try, for the worker has scrubbed them itself; it reports whether there is
+// sense in another try after the next rejoin.
+func (f *fetcher) credentialsAgain(ctx context.Context, join *channel.Join, jobs []Job) bool {
+	ctx, cancel := context.WithTimeoutCause(ctx, againWithin, errUnanswered)
 	defer cancel()
-	return f.topic.Push(ctx, event, payload)
+	for _, id := range credentialIDs(jobs) {
+		_, err := join.Push(ctx, "fetch:credential", idPayload{id})
+		if err == nil {
+			continue
+		}
+		f.log.Warn("the credentials could not be fetched again after a rejoin; the worker alone scrubs them from the log", "error", err)
+		if errors.Is(err, errUnanswered) {
+			join.Abandon()
+			return false
+		}
+		return !errors.Is(err, channel.ErrCrashed)
+	}
+	return true
 }
 
-// fetchFailure makes a refusal an Exception with its response in the message;
-// any other error stays what it is.
+// credentialIDs returns the ids of the credentials that have to be fetched, each once.
+func credentialIDs(jobs []Job) (ids []string) {
+	for i := range jobs {
+		if id, _ := jobs[i].CredentialRef(); id != "" && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// A read that the server crashes over, or does not answer, is given up after so many
+// tries and so long: by then that is no passing fault.
+const (
+	fewestReads = 5
+	readFor     = 30 * time.Second
+)
+
+// read pushes a read until it is answered; a refusal is an answer. It reports whether an
+// earlier one may have been answered as well. Lost connections do not count as failures.
+func (f *fetcher) read(ctx context.Context, event string, payload any) (reply channel.Reply, again bool, err error) {
+	began := time.Now()
+	failures := 0
+	for {
+		join, err := joined(ctx, f.topic)
+		if err != nil {
+			return channel.Reply{}, again, err
+		}
+		reply, err = f.patience.push(ctx, join, event, payload, 0)
+		unanswered, crashed := errors.Is(err, errUnanswered), errors.Is(err, channel.ErrCrashed)
+		switch {
+		case err == nil:
+			if failures > 0 {
+				f.patience.recovered()
+			}
+			return reply, again, nil
+		case errors.Is(err, errTokenOver):
+			return channel.Reply{}, again, &readError{errTokenOver.Error()}
+		case !errors.Is(err, channel.ErrOutcomeUnknown) && !errors.Is(err, channel.ErrNotSent):
+			return channel.Reply{}, again, err
+		case unanswered:
+			f.log.Warn("the server has not answered; its topic is joined anew", "event", event, "after", f.patience.answer)
+			join.Abandon()
+		}
+		again = again || errors.Is(err, channel.ErrOutcomeUnknown)
+		if unanswered || crashed {
+			failures++
+		}
+		if took := time.Since(began); failures >= fewestReads && took >= readFor {
+			what := "the server has not answered it"
+			if crashed {
+				what = "the server's channel crashed over it"
+			}
+			return channel.Reply{}, again, &readError{fmt.Sprintf("%s, %d times in %v", what, failures, took.Round(time.Second))}
+		}
+	}
+}
+
+// readError is why a read was given up.
+type readError struct{ why string }
+
+func (e *readError) Error() string { return e.why }
+
+// fetchFailure makes an Exception of a read that was refused, with the response in its
+// message, or given up; any other error stays what it is.
 func fetchFailure(err error, errorType, format string) error {
-	refused := refusalOf(err)
-	if refused == nil {
+	why := ""
+	var gaveUp *readError
+	switch refused := refusalOf(err); {
+	case refused != nil:
+		why = response(refused)
+	case errors.As(err, &gaveUp):
+		why = gaveUp.why
+	default:
 		return err
 	}
-	return &Failure{Reason: Exception, Type: errorType, Message: fmt.Sprintf(format, response(refused))}
+	return &Failure{Reason: Exception, Type: errorType, Message: fmt.Sprintf(format, why)}
 }
 
 // response returns what the server answered: a bare string without its quotes,

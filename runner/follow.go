@@ -3,49 +3,72 @@ package runner
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/phxworker/phxworker/channel"
 )
 
-// attend takes a joined run to its end, with what goes on beside it: the server is
-// listened to, and the lease is kept.
-func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run *Run, c Claimed) (*Failure, error) {
+// attend takes a joined run to its end, with what goes on beside it: its events are sent,
+// the server is listened to, and the lease is kept. The failure is nil for a success; the
+// error is for what could not be reported.
+func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run *Run, c Claimed) (failure *Failure, err error) {
 	working, abandon := context.WithCancelCause(work)
 	telling, hush := context.WithCancelCause(report)
-	defer hush(nil)
 	r.equip(run, topic, c)
-
-	var beside sync.WaitGroup
-	defer beside.Wait()
-	defer abandon(nil)
-	beside.Go(func() {
-		(&listener{topic: topic, set: r.cfg.Extensions, engine: r.cfg.Engine, run: run, cancel: abandon}).listen(working)
-	})
-	beside.Go(func() {
-		// Under telling: what is reported after the work has ended is under the lease, too.
-		if err := (&keeper{lease: run.outbox.lease, topic: topic, set: r.cfg.Extensions, run: run}).keep(telling); err != nil {
-			hush(err) // the outbox ends with that, and with it the engine's work
-		}
-	})
-	failure, err := r.follow(working, telling, abandon, topic, run, c)
-	hush(nil)
-	return failure, err
-}
-
-// follow takes a joined run to its run:complete. The failure is nil for a
-// success; the error is for what could not be reported.
-func (r *Runner) follow(working, report context.Context, abandon context.CancelCauseFunc, topic *channel.Topic, run *Run, c Claimed) (*Failure, error) {
-	run.enter(Loading)
 	sent := make(chan error, 1)
-	go func() {
-		err := run.outbox.run(report)
+	var beside sync.WaitGroup
+	beside.Go(func() {
+		err := run.survive(func() error { return run.outbox.run(telling) })
 		if err != nil {
 			abandon(topicLost(err)) // an engine that nobody can hear may stop
 		}
 		sent <- err
+	})
+	listener := &listener{topic: topic, set: r.cfg.Extensions, engine: r.cfg.Engine, run: run, cancel: abandon}
+	// Under telling: what is reported after the work has ended is under the lease, too.
+	keeper := &keeper{lease: run.outbox.lease, topic: topic, set: r.cfg.Extensions, run: run}
+	for _, task := range []func() error{
+		func() error { listener.listen(working); return nil },
+		func() error { return keeper.keep(telling) },
+	} {
+		beside.Go(func() {
+			if err := run.survive(task); err != nil {
+				hush(err) // the outbox ends with that, and with it the engine's work
+			}
+		})
+	}
+	mistake := run.survive(func() error {
+		failure, err = r.follow(working, telling, sent, topic, run, c)
+		return nil
+	})
+	abandon(nil)
+	hush(nil)
+	beside.Wait()
+	if mistake != nil {
+		failure = &Failure{Reason: Exception, Type: "WorkerError", Message: mistake.Error()}
+		err = r.giveUp(run, mistake)
+	}
+	return failure, err
+}
+
+// survive calls do, and makes an error of a panic: a mistake of ours ends the run that it
+// was made in, and not all the others of the worker.
+func (r *Run) survive(do func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			r.tally.panics.Add(1)
+			r.log.Error("panic in the worker; the run ends", "panic", v, "stack", string(debug.Stack()))
+			err = fmt.Errorf("a mistake in the worker: panic: %v", v)
+		}
 	}()
+	return do()
+}
+
+// follow takes a joined run to its run:complete; sent tells when its events were.
+func (r *Runner) follow(working, report context.Context, sent <-chan error, topic *channel.Topic, run *Run, c Claimed) (*Failure, error) {
+	run.enter(Loading)
 	failure := failureOf(working, r.load(working, report, topic, run, c))
 	if err := topic.Err(); err != nil && run.settled == Unsettled {
 		failure = topicLost(err)
@@ -63,22 +86,21 @@ func (r *Runner) follow(working, report context.Context, abandon context.CancelC
 	if failure != nil && run.Versions != nil {
 		run.closeOpen(failure)
 	}
-	logEnd(run, failure)
-	complete := newRunComplete(run, result, failure)
+	complete := run.lastEvent(result, failure)
 	run.outbox.force(complete)
 	run.outbox.close()
 	if err := <-sent; err != nil {
-		return failure, r.giveUp(run, err)
+		return complete.failure, r.giveUp(run, err)
 	}
 	if complete.refusal != nil {
-		run.log.Error("the end of the run was refused; the server will call it lost", "error", complete.refusal)
+		run.log.Error("the end of the run was refused; the server does not have it from this worker", "error", complete.refusal)
 	}
-	return failure, complete.refusal
+	return complete.failure, complete.refusal
 }
 
 // equip gives the run the outbox through which the server hears of it.
 func (r *Runner) equip(run *Run, topic *channel.Topic, c Claimed) {
-	box := newOutbox(topic, run.log, r.cfg.OutboxBytes, newPatience(run.token, c.At, r.cfg.MessageTimeout, run.log), &r.tally)
+	box := newOutbox(topic, run.log, r.cfg.OutboxBytes, newPatience(run.token, c.At, r.cfg.MessageTimeout, r.hurry), &r.tally)
 	if batch := r.cfg.BatchLogs; batch.Limit > 1 {
 		box.batches = &batches{runID: run.ID, cfg: batch, off: &r.unbatched}
 	}
@@ -118,7 +140,11 @@ func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Ru
 		return err
 	}
 	run.scrub = newScrubber(run.token, run.credentials)
-	run.outbox.afterRejoin(func(ctx context.Context) { fetch.credentialsAgain(ctx, plan.Jobs) })
+	run.outbox.afterRejoin(func(ctx context.Context, join *channel.Join) {
+		if !fetch.credentialsAgain(ctx, join, plan.Jobs) {
+			run.outbox.afterRejoin(func(context.Context, *channel.Join) {})
+		}
+	})
 	return nil
 }
 
@@ -137,7 +163,8 @@ func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	}
 	run.Versions = versions
 
-	ctx, cancel = context.WithDeadlineCause(ctx, run.outbox.patience.deadline(limit), timeoutFailure(limit))
+	end, late := run.outbox.patience.deadline(limit)
+	ctx, cancel = context.WithDeadlineCause(ctx, end, late)
 	defer cancel()
 	run.done = ctx.Done()
 	run.enter(Executing)

@@ -56,7 +56,6 @@ func TestTheEndOfARunIsOfferedWithLess(t *testing.T) {
 		{name: "refused", rule: fault.Rule{Action: fault.Refuse, Response: json.RawMessage(`{"final_state":["is invalid"]}`), Count: 2}},
 		{name: "refused under errors", rule: fault.Rule{Action: fault.Refuse, Response: json.RawMessage(`{"errors":{"final_state":["is invalid"]}}`), Count: 2}},
 		{name: "refused in a word", rule: fault.Rule{Action: fault.Refuse, Response: json.RawMessage(`"no"`), Count: 2}},
-		{name: "crashed over", rule: fault.Rule{Action: fault.Crash, When: fault.Before, Count: 3}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package runner
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 type runLog struct {
@@ -18,6 +19,12 @@ type runLog struct {
 func newRunLog(run *Run, line Line, step *Step) *runLog {
 	line = line.withDefaults()
 	line.Message = run.scrub.messages(line.Message)
+	for i, m := range line.Message {
+		if clean := storable(m); len(clean) != len(m) {
+			line.Message = slices.Clone(line.Message) // it is the engine's
+			line.Message[i] = clean
+		}
+	}
 	e := &runLog{run: run, line: line, step: step}
 	if e.size() > run.Limits.logPayloadBytes() {
 		e.leaveOut("over the limit of " + FormatMB(run.Limits.LogPayloadMB))
@@ -33,27 +40,23 @@ func (e *runLog) leaveOut(why string) {
 	e.run.tally.shortened.Add(1)
 }
 
-// lessen takes the step off a line that the server does not take, then replaces
-// the line.
-func (e *runLog) lessen() bool {
+// lessen takes the step off a line if that is what the server does not take, else it
+// replaces the line.
+func (e *runLog) lessen(why error) (bool, event) {
 	switch {
 	case e.note:
-		return false
-	case e.step != nil && !e.step.unknown && !e.stepless:
+		return false, nil
+	case names(why, "step_id") && e.step != nil && !e.step.unknown && !e.stepless:
 		e.stepless = true
 	default:
 		e.leaveOut("which the server does not take")
-		e.stepless = false // it was not for the step
 	}
-	return true
+	return true, nil
 }
 
 // settled remembers that the step was what the server did not take.
 func (e *runLog) settled(refusal error) {
-	switch {
-	case refusal != nil:
-		e.run.tally.dropped.Add(1)
-	case e.stepless:
+	if refusal == nil && e.stepless {
 		e.step.unknown = true
 	}
 }

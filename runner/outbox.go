@@ -26,7 +26,7 @@ type outbox struct {
 	mu sync.Mutex
 	// rejoined is called by the sender before the first event of a join that
 	// is not the first.
-	rejoined  func(ctx context.Context)
+	rejoined  func(ctx context.Context, join *channel.Join)
 	queue     []queued
 	bytes     int
 	delivered int
@@ -48,7 +48,7 @@ const overhead = 256
 func newOutbox(topic *channel.Topic, log *slog.Logger, limit int, patience patience, tally *tally) *outbox {
 	return &outbox{
 		topic: topic, log: log, limit: limit, patience: patience, tally: tally,
-		rejoined: func(context.Context) {},
+		rejoined: func(context.Context, *channel.Join) {},
 		epoch:    1,
 		lease:    new(lease),
 		work:     make(chan struct{}, 1), room: make(chan struct{}),
@@ -56,50 +56,50 @@ func newOutbox(topic *channel.Topic, log *slog.Logger, limit int, patience patie
 }
 
 // afterRejoin says what a new join needs before its first event.
-func (o *outbox) afterRejoin(do func(ctx context.Context)) {
+func (o *outbox) afterRejoin(do func(ctx context.Context, join *channel.Join)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.rejoined = do
 }
 
-// put appends an event. While the outbox is full it blocks, until there is
-// room or done is closed; in the latter case the event is not taken.
-func (o *outbox) put(done <-chan struct{}, e event, size int) {
+// put appends an event, and reports whether it was taken. While the outbox is full it
+// blocks, until there is room; what finds none by the time that done is closed, or the
+// outbox is dead, is not taken.
+func (o *outbox) put(done <-chan struct{}, e event, size int) bool {
 	size += overhead
 	for {
 		o.mu.Lock()
-		fits := o.bytes == 0 || o.bytes+size <= o.limit
-		if fits || o.dead {
-			if fits { // what does not fit into a dead outbox is lost with it
-				o.appendLocked(e, size)
-			}
+		if fits := o.bytes == 0 || o.bytes+size <= o.limit; fits || o.dead {
+			taken := fits && o.appendLocked(e, size)
 			o.mu.Unlock()
-			return
+			return taken
 		}
 		room := o.room
 		o.mu.Unlock()
 		select {
 		case <-room:
 		case <-done:
-			return
+			return false
 		}
 	}
 }
 
-// force appends an event however full the outbox is.
-func (o *outbox) force(e event) {
+// force appends an event however full the outbox is, and reports whether it was taken: it
+// is not once the run is over.
+func (o *outbox) force(e event) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.appendLocked(e, overhead)
+	return o.appendLocked(e, overhead)
 }
 
-func (o *outbox) appendLocked(e event, size int) {
+func (o *outbox) appendLocked(e event, size int) bool {
 	if o.closed {
-		return
+		return false
 	}
 	o.queue = append(o.queue, queued{e, size})
 	o.bytes += size
 	o.signalLocked()
+	return true
 }
 
 // close tells that no more events will come; what an engine that outlived its
@@ -122,10 +122,13 @@ func (o *outbox) signalLocked() {
 // rest cannot be delivered: the topic has ended, or ctx. What was not
 // acknowledged then stays, for undelivered to tell.
 func (o *outbox) run(ctx context.Context) error {
-	err := o.sendAll(ctx)
-	if err != nil {
-		o.die()
-	}
+	err := errDead // what stands after a panic
+	defer func() {
+		if err != nil {
+			o.die()
+		}
+	}()
+	err = o.sendAll(ctx)
 	return err
 }
 
@@ -161,9 +164,23 @@ func (o *outbox) send(ctx context.Context, e event) error {
 	if err != nil {
 		return err
 	}
-	e.settled(refusal)
+	o.settle(e, refusal)
 	o.pop(1)
 	return nil
+}
+
+// settle tells everybody what became of an event.
+func (o *outbox) settle(e event, refusal error) {
+	e.settled(refusal)
+	if refusal == nil {
+		return
+	}
+	o.tally.undeliver(e.name(), 1)
+	if errors.Is(refusal, channel.ErrOutcomeUnknown) {
+		o.log.Warn("an event may be lost with the connection, and is not to be sent twice", "event", e.name(), "error", refusal)
+		return
+	}
+	o.log.Warn("the server does not take an event of the run", "event", e.name(), "error", refusal)
 }
 
 // head returns the event to send next; without one, it reports whether that is

@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -11,73 +10,69 @@ import (
 	"github.com/phxworker/phxworker/channel"
 )
 
-// patience is how long the server's answers are waited for: for as long as the
-// join lives, because a second copy on a live join would crash the topic; but
-// not once the run's token is over. The server has called the run lost by then,
-// and an answer that is so late will not come.
+// patience is how long the server's answers are waited for, and how long a run is worth
+// it: until its token is over, for the server has called the run lost by then.
 type patience struct {
-	// overdue is how long a push may go unanswered before the log says so. It is
-	// also what a push is given in any case, however late the run.
-	overdue time.Duration
-	// until is when the run's token is over; zero when it does not tell.
+	// answer is how long a push may go unanswered before its join is given up. It is also
+	// what a push is given in any case, however late the run.
+	answer time.Duration
+	// until is when the run's token is over.
 	until time.Time
-	log   *slog.Logger
+	// recovered tells all runs that the server answers again what it crashed over.
+	recovered func()
 }
 
-// pusher is a topic, or one join of it.
-type pusher interface {
-	Push(ctx context.Context, event string, payload any) (channel.Reply, error)
-}
+var (
+	// errTokenOver is why an answer is not waited for any longer.
+	errTokenOver = errors.New("the server did not answer, and the run's token has expired meanwhile")
+	// errUnanswered is why a join is given up.
+	errUnanswered = errors.New("the server has not answered in time")
+)
 
-// errTokenOver is why an answer is not waited for any longer.
-var errTokenOver = errors.New("the server did not answer, and the run's token has expired meanwhile")
+// untold is how long a token is taken to live that does not tell: longer than runs do,
+// and not for ever, which is how long a slot would be held by an event that no server
+// answers.
+const untold = 24 * time.Hour
 
 // newPatience is for a run that was claimed at that time, which is when its token was
 // made.
-func newPatience(token string, claimed time.Time, overdue time.Duration, log *slog.Logger) patience {
-	p := patience{overdue: overdue, log: log}
-	if life := lifetime(token); life > 0 {
-		p.until = claimed.Add(life)
+func newPatience(token string, claimed time.Time, answer time.Duration, recovered func()) patience {
+	life := lifetime(token)
+	if life <= 0 {
+		life = untold
 	}
-	return p
+	return patience{answer: answer, until: claimed.Add(life), recovered: recovered}
 }
 
-// push waits for the answer to one push. Its error wraps errTokenOver when
-// patience came to its end.
-func (p patience) push(ctx context.Context, under pusher, event string, payload any) (channel.Reply, error) {
-	overdue := time.AfterFunc(p.overdue, func() {
-		p.log.Warn("the server has not answered yet; still waiting", "event", event, "after", p.overdue)
-	})
-	defer overdue.Stop()
-	if !p.until.IsZero() {
-		atLeast := time.Now().Add(p.overdue)
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, later(p.until, atLeast), errTokenOver)
-		defer cancel()
+// push waits for the answer to one push under a join, twice as long for each time
+// that it went unanswered before: a slow server must not be asked the same for ever. The
+// error wraps errUnanswered, or errTokenOver.
+func (p patience) push(ctx context.Context, under *channel.Join, event string, payload any, before int) (channel.Reply, error) {
+	const mostDoublings = 10
+	answer, stop := context.WithTimeoutCause(ctx, p.answer<<min(before, mostDoublings), errUnanswered)
+	defer stop()
+	atLeast := time.Now().Add(p.answer)
+	if p.until.After(atLeast) {
+		atLeast = p.until
 	}
-	return under.Push(ctx, event, payload)
+	life, stop := context.WithDeadlineCause(answer, atLeast, errTokenOver)
+	defer stop()
+	return under.Push(life, event, payload)
 }
 
-// deadline returns when a run must end that may take so long from now on: in time
-// for its end to be told while the token is good.
-func (p patience) deadline(limit time.Duration) time.Time {
+// deadline returns when a run must end that may take so long from now on, and how it has
+// failed if it does not: in time for its end to be told while its token is good.
+func (p patience) deadline(limit time.Duration) (at time.Time, failure *Failure) {
 	const toTell = 5 * time.Second
-	at := time.Now().Add(limit)
-	if last := p.until.Add(-toTell); !p.until.IsZero() && last.Before(at) {
-		return last
+	at, last := time.Now().Add(limit), p.until.Add(-toTell)
+	if !last.Before(at) {
+		return at, timeoutFailure(limit)
 	}
-	return at
+	return last, tokenFailure(limit, max(time.Until(last), 0))
 }
 
-// over reports whether nothing need be waited for any longer.
-func (p patience) over() bool { return !p.until.IsZero() && time.Now().After(p.until) }
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
+// over reports whether nothing need be tried any more.
+func (p patience) over() bool { return time.Now().After(p.until) }
 
 // lifetime returns how long a run's token is good, zero when it does not tell.
 // Lightning makes the token when it gives the run away, with "nbf" for then and

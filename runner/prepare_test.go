@@ -35,11 +35,15 @@ func TestPrepare(t *testing.T) {
 		}, reason: "exception", kind: "AutoinstallError"},
 		{name: "an error", prepare: func(context.Context, *Run) (Versions, error) { return nil, errors.New("no") }, reason: "exception", kind: "PrepareError"},
 		{name: "a panic", prepare: func(context.Context, *Run) (Versions, error) { panic("no") }, reason: "crash", kind: "Panic"},
-		{name: "no end", prepare: nil, reason: "exception", kind: "PrepareError"},
+		{name: "no end", prepare: nil, reason: "kill", kind: "TimeoutError"},
 		{name: "an end with its context", prepare: func(ctx context.Context, _ *Run) (Versions, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}, reason: "exception", kind: "PrepareError"},
+		}, reason: "kill", kind: "TimeoutError"},
+		{name: "what its context broke", prepare: func(ctx context.Context, _ *Run) (Versions, error) {
+			<-ctx.Done()
+			return nil, &Failure{Reason: Exception, Type: "InstallError", Message: "npm was killed"}
+		}, reason: "kill", kind: "TimeoutError"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

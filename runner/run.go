@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -37,13 +38,15 @@ type Run struct {
 	webhook     webhook         // the sender's own
 	// logsAtMostOnce keeps lines from being sent again.
 	logsAtMostOnce bool
-	tally          *tally     // the runner's
-	settled        Settlement // set by the runner when the run was given back
-	why            string     // it was
+	tally          *tally       // the runner's
+	leftOut        atomic.Int64 // lines that found no room
+	settled        Settlement   // set by the runner when the run was given back
+	why            string       // it was
 	// noticing is held by who hands a notice over: one at a time.
 	noticing chan struct{}
 
 	mu    sync.Mutex
+	steps int     // that were started
 	open  []*Step // started and not completed, oldest first
 	leafs []*Step // completed, with nothing after them
 	phase Phase
@@ -71,6 +74,7 @@ func (r *Run) StartStep(jobID string, from *Step) *Step {
 	step := newStep(r, jobID, from)
 	r.mu.Lock()
 	r.open = append(r.open, step)
+	r.steps++
 	r.mu.Unlock()
 	r.report(&stepStart{step: step, at: time.Now()}, 0)
 	return step
@@ -93,6 +97,13 @@ func (r *Run) hasOpenSteps() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.open) > 0
+}
+
+// hasSteps reports whether a step was ever started.
+func (r *Run) hasSteps() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.steps > 0
 }
 
 // leafSteps returns the completed steps that nothing came after.
@@ -122,7 +133,19 @@ func (r *Run) completed(step *Step, result StepResult) bool {
 	return false
 }
 
-func (r *Run) report(e event, size int) { r.outbox.put(r.done, e, size) }
+// report hands an event to the outbox. A line that finds no room there by the end of the
+// run's time is left out, and counted; all else is taken in any case, for there is little
+// of it and the server counts on it.
+func (r *Run) report(e event, size int) {
+	_, line := e.(*runLog)
+	if r.outbox.put(r.done, e, size) || !line && r.outbox.force(e) {
+		return
+	}
+	r.tally.undeliver(e.name(), 1)
+	if line {
+		r.leftOut.Add(1)
+	}
+}
 
 func (r *Run) logLine(line Line, step *Step) {
 	entry := newRunLog(r, line, step)
@@ -148,6 +171,10 @@ func TextLine(level, source, text string) Line {
 	return Line{Level: level, Source: source, Message: []json.RawMessage{message}}
 }
 
+// warning is a line by which the worker tells the people who read the run's log of what it
+// had to do.
+func warning(text string) Line { return TextLine("warn", "R/T", text) }
+
 const maxSource = 8 // what Lightning's log lines have room for
 
 // withDefaults returns a copy of l that Lightning will accept.
@@ -160,6 +187,7 @@ func (l Line) withDefaults() Line {
 	default:
 		l.Level = "info"
 	}
+	l.Source = storableText(l.Source)
 	if len(l.Source) > maxSource {
 		l.Source = strings.ToValidUTF8(l.Source[:maxSource], "")
 	}

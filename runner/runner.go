@@ -22,8 +22,9 @@ type Config struct {
 	Limits Limits
 	// Version is the worker's, as run:start tells it. Defaults to "dev".
 	Version string
-	// MessageTimeout is how long an event may go unanswered before the log
-	// says so. Defaults to 30 s.
+	// MessageTimeout is how long an event may go unanswered before its topic is joined
+	// anew, which tells whether it had arrived. Each time that the same event goes
+	// unanswered again, it is given twice as long. Defaults to 30 s.
 	MessageTimeout time.Duration
 	// OutboxBytes bounds the events of one run that the server has not
 	// acknowledged yet. Defaults to 16 MiB.
@@ -184,6 +185,9 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error, begin time.Time
 		out.Reason, out.Type, out.Message = failure.Reason, failure.Type, failure.Message
 	}
 	r.tally.settled[out.Settled].Add(1)
+	if n := run.leftOut.Load(); n > 0 {
+		run.log.Warn("lines of the run's log were left out: its outbox was full when its time was over", "lines", n)
+	}
 	// The message of a job's error is not logged: it may quote the data of the
 	// run. It is with the run, at the server.
 	attrs := []any{"reason", out.Reason, "took", out.Took.Round(time.Microsecond)}

@@ -48,6 +48,7 @@ func (r *Runner) giveUp(run *Run, cause error) error {
 	names := make([]string, len(rest))
 	for i, e := range rest {
 		names[i] = e.name()
+		r.tally.undeliver(e.name(), 1)
 	}
 	slices.Sort(names)
 	run.log.Error("the run was given up: the server cannot be told how it ended",
@@ -75,8 +76,10 @@ func (r *Runner) spool(run *Run, rest []event, delivered int, cause error) (path
 	spooled := Spooled{RunID: run.ID, Token: run.token, Cause: cause.Error(), At: time.Now(), Delivered: delivered}
 	for _, e := range rest {
 		payload, err := json.Marshal(e.payload())
-		for err != nil && e.lessen() { // as it would have been offered to the server
-			payload, err = json.Marshal(e.payload())
+		for less := true; err != nil && less; { // as it would have been offered to the server
+			if less, _ = e.lessen(err); less {
+				payload, err = json.Marshal(e.payload())
+			}
 		}
 		if err != nil {
 			run.log.Warn("an event cannot be spooled", "event", e.name(), "error", err)
@@ -146,14 +149,14 @@ func (s *Spooled) Resend(ctx context.Context, socket *channel.Socket) error {
 	}
 	defer func() { _ = topic.Leave(ctx) }()
 	log := slog.New(slog.DiscardHandler)
-	box := newOutbox(topic, log, 0, newPatience(s.Token, time.Now(), time.Minute, log), new(tally))
+	box := newOutbox(topic, log, 0, newPatience(s.Token, time.Now(), time.Minute, func() {}), new(tally))
 	var refusal error
 	for _, e := range s.Events {
 		refused, err := box.deliver(ctx, &spooledEvent{of: e})
 		if err != nil {
 			return err
 		}
-		if refused != nil && !thereAlready(refusalOf(refused)) {
+		if refused != nil && !isDuplicate(e.Event, refusalOf(refused)) { // its first copy may have arrived
 			refusal = refused
 		}
 	}

@@ -2,7 +2,9 @@ package runner
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,10 +18,11 @@ type Stats struct {
 	// LogsShortened counts the lines that a note stands for now: they were over
 	// the limit, or not what the server takes.
 	LogsShortened uint64
-	// LogsDropped counts the lines that the server took in no form, and those that
-	// may be lost because they are sent at most once.
-	LogsDropped uint64
-	// Panics counts the engine's.
+	// Undelivered counts, by their names, the events that the server does not have, or is
+	// not known to have: refused in every form, given up with their run, sent at most once
+	// and lost, or never taken because the run ended while its outbox was full.
+	Undelivered map[string]uint64
+	// Panics counts the engine's, and the worker's own while it takes a run to its end.
 	Panics uint64
 	// Stuck counts the calls of the engine that did not end when their run did;
 	// StuckNow are those of them that still have not.
@@ -37,11 +40,24 @@ type Stats struct {
 
 // tally is Stats in the making.
 type tally struct {
-	resent, shortened, dropped, panics, stuck atomic.Uint64
-	renewed, leasesLost, unknown              atomic.Uint64
-	settled                                   [Undelivered + 1]atomic.Uint64
-	stuckNow                                  atomic.Int64
-	acknowledged                              histogram.Histogram
+	resent, shortened, panics, stuck atomic.Uint64
+	renewed, leasesLost, unknown     atomic.Uint64
+	settled                          [Undelivered + 1]atomic.Uint64
+	stuckNow                         atomic.Int64
+	acknowledged                     histogram.Histogram
+
+	mu          sync.Mutex
+	undelivered map[string]uint64 // by event
+}
+
+// undeliver counts events that the server does not have.
+func (t *tally) undeliver(event string, n uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.undelivered == nil {
+		t.undelivered = make(map[string]uint64)
+	}
+	t.undelivered[event] += n
 }
 
 // Stats returns the numbers so far. It may be called at any time.
@@ -51,8 +67,11 @@ func (r *Runner) Stats() Stats {
 	for i := range t.settled {
 		settled[Settlement(i)] = t.settled[i].Load()
 	}
+	t.mu.Lock()
+	undelivered := maps.Clone(t.undelivered)
+	t.mu.Unlock()
 	return Stats{
-		Resent: t.resent.Load(), LogsShortened: t.shortened.Load(), LogsDropped: t.dropped.Load(),
+		Resent: t.resent.Load(), LogsShortened: t.shortened.Load(), Undelivered: undelivered,
 		Panics: t.panics.Load(), Stuck: t.stuck.Load(), StuckNow: t.stuckNow.Load(),
 		Renewed: t.renewed.Load(), LeasesLost: t.leasesLost.Load(), Unknown: t.unknown.Load(),
 		Settled: settled, Acknowledged: t.acknowledged.Snapshot(),
@@ -123,10 +142,7 @@ func (r *Run) progress() Progress {
 // Active returns the runs under way, by id.
 func (r *Runner) Active() []Progress {
 	r.mu.Lock()
-	active := make([]*Run, 0, len(r.active))
-	for run := range r.active {
-		active = append(active, run)
-	}
+	active := slices.Collect(maps.Keys(r.active))
 	r.mu.Unlock()
 	list := make([]Progress, len(active))
 	for i, run := range active {
@@ -140,6 +156,22 @@ func (r *Runner) enlist(run *Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.active[run] = true
+}
+
+// hurry has the topics of all runs joined that back off: the server has just answered what
+// it crashed over before, so they need not wait.
+func (r *Runner) hurry() {
+	r.mu.Lock()
+	active := slices.Collect(maps.Keys(r.active))
+	r.mu.Unlock()
+	for _, run := range active {
+		run.mu.Lock()
+		box := run.outbox
+		run.mu.Unlock()
+		if box != nil {
+			box.topic.JoinNow()
+		}
+	}
 }
 
 func (r *Runner) dismiss(run *Run) {

@@ -75,6 +75,9 @@ func (s *Step) Complete(result StepResult) {
 		return
 	}
 	complete := newStepComplete(s, result, time.Now())
+	if complete.tooLarge {
+		s.Log(warning("The output of the step is over the payload limit of " + FormatMB(s.run.Limits.PayloadMB) + ": it was not sent"))
+	}
 	s.run.report(complete, len(complete.output))
 }
 

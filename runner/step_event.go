@@ -23,14 +23,15 @@ type stepComplete struct {
 }
 
 func newStepComplete(step *Step, result StepResult, at time.Time) *stepComplete {
-	state := frame.Portable(result.State) // it is sent as a string, which the server decodes as well
+	state := storable(frame.Portable(result.State)) // it is sent as a string, which the server decodes as well
 	if result.State == nil {
 		state = json.RawMessage("{}")
 	}
 	result.State = nil // it is large, and not needed any more
+	result.WebhookResponse = storable(result.WebhookResponse)
 	e := &stepComplete{step: step, result: result, at: at}
 	if result.StateTooLarge || len(state) > step.run.Limits.payloadBytes() {
-		e.tooLarge = true
+		e.withhold()
 		return e
 	}
 	e.dataclipID = uuid.NewString()
@@ -45,17 +46,25 @@ func (e *stepComplete) withhold() { e.tooLarge, e.dataclipID, e.output = true, "
 
 func (e *stepComplete) name() string { return "step:complete" }
 
-// lessen leaves the output out. It may be over the limit of a frame though it is
-// under that of a payload: escaping makes it longer. The webhook's response may
-// be anything, so it goes as well.
-func (e *stepComplete) lessen() bool {
-	if e.tooLarge && e.result.WebhookResponse == nil {
-		return false
+// lessen leaves the output out, or the webhook's response, which may be anything; the
+// latter first if it is what a refusal names. An output may be over the limit of a frame though
+// it is under that of a payload: escaping makes it longer.
+func (e *stepComplete) lessen(why error) (bool, event) {
+	run := e.step.run
+	switch webhook := e.webhookResponse(); {
+	case webhook != nil && (e.tooLarge || names(why, "webhook_response")):
+		e.result.WebhookResponse = nil
+		run.webhook.response = nil
+		return true, newRunLog(run, warning("The response to the webhook of the run was not sent: the server does not take it"), e.step)
+	case !e.tooLarge:
+		e.withhold()
+		return true, newRunLog(run, warning("The output of the step was not sent: the server does not take it"), e.step)
 	}
-	e.withhold()
-	e.result.WebhookResponse = nil
-	e.step.run.webhook = webhook{}
-	return true
+	return false, nil
+}
+
+func (e *stepComplete) webhookResponse() json.RawMessage {
+	return e.step.run.webhook.toSend(e.result.WebhookResponse, e.step.run.outbox.epoch)
 }
 
 func (e *stepComplete) payload() any {
@@ -75,8 +84,8 @@ func (e *stepComplete) payload() any {
 		ErrorMessage        *string         `json:"error_message"`
 	}{
 		StepID: e.step.id, JobID: e.step.jobID,
-		ThreadID: cut(e.result.ThreadID, maxName), Timestamp: stamp(e.at),
-		WebhookResponse:  e.step.run.webhook.toSend(e.result.WebhookResponse, e.step.run.outbox.epoch),
+		ThreadID: cut(storableText(e.result.ThreadID), maxName), Timestamp: stamp(e.at),
+		WebhookResponse:  e.webhookResponse(),
 		OutputDataclipID: e.dataclipID, OutputDataclip: e.output,
 		Reason: e.result.Reason,
 	}

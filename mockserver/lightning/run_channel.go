@@ -1,8 +1,11 @@
 package lightning
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/phxworker/phxworker/mockserver/phoenix"
@@ -115,6 +118,9 @@ func (c *runChannel) answerLocked(p phoenix.Push, cs *changeset) phoenix.Reply {
 	if cs == nil {
 		return phoenix.Crash("the payload must be an object")
 	}
+	if stored[p.Event] && hasNUL(cs) {
+		return phoenix.Crash("unsupported Unicode escape sequence: \\u0000 cannot be converted to text")
+	}
 	switch p.Event {
 	case "fetch:credential":
 		return c.service.credentialLocked(c.run, cs)
@@ -136,6 +142,46 @@ func (c *runChannel) answerLocked(p phoenix.Push, cs *changeset) phoenix.Reply {
 		}
 	}
 	return phoenix.Crash("unknown event")
+}
+
+// stored are the events whose payload goes into Lightning's database. PostgreSQL stores
+// no U+0000, neither in a text nor in JSON.
+var stored = map[string]bool{"step:start": true, "step:complete": true, "run:log": true, "run:batch_logs": true, "run:complete": true}
+
+// hasNUL reports whether there is a U+0000 in the payload: in a key or a string, or in the
+// JSON that an output is as a string.
+func hasNUL(c *changeset) bool {
+	const nul = "\x00"
+	for key, raw := range c.fields {
+		if strings.Contains(key, nul) || bytes.Contains(raw, []byte(`\u0000`)) && anyString(decoded(raw), nul) {
+			return true
+		}
+	}
+	output, _ := decoded(c.fields["output_dataclip"]).(string)
+	return strings.Contains(output, `\u0000`) && anyString(decoded([]byte(output)), nul)
+}
+
+func decoded(raw []byte) any {
+	var v any
+	_ = json.Unmarshal(raw, &v) // of what is no JSON there is nothing to say here
+	return v
+}
+
+// anyString reports whether a key or string in v contains the text.
+func anyString(v any, text string) bool {
+	switch v := v.(type) {
+	case string:
+		return strings.Contains(v, text)
+	case []any:
+		return slices.ContainsFunc(v, func(item any) bool { return anyString(item, text) })
+	case map[string]any:
+		for key, item := range v {
+			if strings.Contains(key, text) || anyString(item, text) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // recorded copies a payload for the run's record.

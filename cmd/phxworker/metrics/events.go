@@ -21,6 +21,6 @@ var events = []family{
 		return float64(now.Delivery.LogsShortened)
 	}),
 	counter("phxworker_log_lines_dropped_total", "Lines of runs' logs that the server took in no form, or may not have got.", func(now *snapshot) float64 {
-		return float64(now.Delivery.LogsDropped)
+		return float64(now.Delivery.Undelivered["run:log"])
 	}),
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -45,14 +44,13 @@ func (r *Runner) giveUp(run *Run, cause error) error {
 		return ErrLeaseLost
 	}
 	rest, delivered := run.outbox.undelivered()
-	names := make([]string, len(rest))
-	for i, e := range rest {
-		names[i] = e.name()
+	events := make(map[string]int)
+	for _, e := range rest {
+		events[e.name()]++
 		r.tally.undeliver(e.name(), 1)
 	}
-	slices.Sort(names)
 	run.log.Error("the run was given up: the server cannot be told how it ended",
-		"error", cause, "delivered", delivered, "undelivered", len(rest), "events", strings.Join(slices.Compact(names), " "))
+		"error", cause, "delivered", delivered, "undelivered", len(rest), "events", events)
 	if r.cfg.Spool == "" {
 		return cause
 	}

@@ -20,11 +20,11 @@ const (
 	tokenExpired cause = "its token expired before a (re)join"
 	endRefused   cause = "the server refused its end in every form"
 	fetchRefused cause = "the server refused its plan or a credential: exception"
+	fetchGivenUp cause = "the server crashed over its plan, input or a credential for half a minute, or did not answer: exception"
 	inputErased  cause = "the server erased its input with a reply that was lost: exception"
 	stopped      cause = "its worker was aborted: cancel"
 
 	eventRefused cause = "the server refused an event of it"
-	crashedTwice cause = "the topic crashed twice over an event that was sent again and had not arrived"
 	lineOnce     cause = "a line was lost with a connection: at most once"
 )
 

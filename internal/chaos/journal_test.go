@@ -23,6 +23,9 @@ type note struct {
 	message string
 	event   string
 	err     string
+	reason  string
+	events  map[string]int // that were given up, by name
+	lines   int            // that were left out
 }
 
 var _ slog.Handler = (*journal)(nil)
@@ -48,6 +51,12 @@ func (j *journal) Handle(_ context.Context, r slog.Record) error {
 			n.event = a.Value.String()
 		case "error":
 			n.err = a.Value.String()
+		case "reason":
+			n.reason = a.Value.String()
+		case "events":
+			n.events, _ = a.Value.Any().(map[string]int)
+		case "lines":
+			n.lines = int(a.Value.Int64())
 		}
 		return true
 	}
@@ -82,14 +91,32 @@ func (ns notes) count(message, event string) int {
 	return n
 }
 
+// undelivered adds up, by event, what the notes say that the server does not have.
+func (ns notes) undelivered() map[string]uint64 {
+	sum := make(map[string]uint64)
+	for _, n := range ns {
+		switch {
+		case strings.HasPrefix(n.message, saysRefused), strings.HasPrefix(n.message, saysOnceOnly):
+			sum[n.event]++
+		case strings.HasPrefix(n.message, saysLeftOut):
+			sum["run:log"] += uint64(n.lines) //nolint:gosec // a count
+		}
+		for event, count := range n.events {
+			sum[event] += uint64(count) //nolint:gosec // a count
+		}
+	}
+	return sum
+}
+
 // What the workers say when they cannot do what they should.
 const (
 	saysJoined    = "run joined"
 	saysNoJoin    = "cannot join the run"
 	saysGivenUp   = "the run was given up"
+	saysComplete  = "run complete"
+	saysLeftOut   = "lines of the run's log were left out"
 	saysRefused   = "the server does not take an event of the run"
 	saysLessened  = "the server does not take an event; it is offered with less"
-	saysCrashed   = "the topic crashed over an event that was sent again"
 	saysOnceOnly  = "an event may be lost with the connection"
 	saysEndNot    = "the end of the run was refused"
 	saysTwice     = "the server gave a run that this worker is executing already"

@@ -23,13 +23,16 @@ func canBeLate(label string) bool {
 	return label == "run:start" || strings.HasPrefix(label, "run:log ")
 }
 
+// isNote reports whether a line is the worker's own, about something that was left out.
+func isNote(label string) bool { return label == "run:log note" || label == "run:log told" }
+
 // checkRepeats holds the server's record to one of each event. A run:start may
 // come twice, and so may a line if lines are sent at least once, but only right
 // after itself.
 func (j *judge) checkRepeats() {
 	for i, l := range j.heard {
 		before := slices.Index(j.heard, l)
-		if before == i || l == "run:log note" {
+		if before == i || isNote(l) {
 			continue
 		}
 		line := strings.HasPrefix(l, "run:log ")
@@ -48,7 +51,7 @@ func (j *judge) checkRepeats() {
 func (j *judge) checkOrder(wanted []string) {
 	at := 0
 	for _, l := range j.heard {
-		if l == "run:log note" {
+		if isNote(l) {
 			continue
 		}
 		i := slices.Index(wanted, l)
@@ -61,6 +64,9 @@ func (j *judge) checkOrder(wanted []string) {
 		at = max(at, i)
 	}
 }
+
+// manyLosses are what the worker takes for the fault of a line; see package runner.
+const manyLosses = 12
 
 // checkMissing looks for what was not heard, and for why. It returns the cause, empty
 // if all was heard.
@@ -75,24 +81,19 @@ func (j *judge) checkMissing(wanted []string) cause {
 	var c cause
 	for event, n := range missing {
 		refused := max(j.count(saysRefused, event), j.count(saysLessened, event))
-		crashed, once := j.count(saysCrashed, event), j.count(saysOnceOnly, event)
+		once := j.count(saysOnceOnly, event)
 		if j.resendRefused() {
 			refused = max(refused, n) // the resending names the last one only
 		}
-		if n > refused+crashed+once {
-			j.fail("%d of %s are missing, and the workers say so of %d", n, event, refused+crashed+once)
+		if n > refused+once {
+			j.fail("%d of %s are missing, and the workers say so of %d", n, event, refused+once)
 		}
 		switch {
 		case refused > 0:
 			c = eventRefused
 			// What belongs to a step that was not taken is refused as well.
-			if !j.struckBy(event, fault.Refuse) && missing["step:start"] == 0 {
+			if !j.struckBy(event, fault.Refuse) && missing["step:start"] == 0 && j.strikes(event, fault.Crash, fault.Withhold, fault.Drop) < manyLosses {
 				j.fail("%s was refused by nobody", event)
-			}
-		case crashed > 0:
-			c = crashedTwice
-			if !j.struckBy(event, fault.Crash) {
-				j.fail("the topic did not crash over %s", event)
 			}
 		case once > 0:
 			c = lineOnce

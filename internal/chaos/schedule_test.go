@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,36 @@ type gust struct {
 	rule  fault.Rule
 	// swap stops a worker and hires another; it aborts it when abort is set.
 	swap, abort bool
+	// stretch are faults that strike each time, for as long as the gust lasts.
+	stretch []fault.Rule
+	lasts   time.Duration
+	// pause has the workers claim nothing, and each group have another size, while the
+	// gust lasts.
+	pause bool
+}
+
+var (
+	runEvents = []string{"run:start", "step:start", "run:log", "step:complete", "run:complete"}
+	fetches   = []string{"fetch:plan", "fetch:dataclip", "fetch:credential"}
+)
+
+// newStretch is a server that cannot do one thing, or most, for a while: a full database
+// pool crashes each channel that asks it for something.
+func newStretch(rng *rand.Rand) []fault.Rule {
+	when := []fault.When{fault.Before, fault.After}[rng.IntN(2)]
+	var rules []fault.Rule
+	if rng.IntN(2) == 0 {
+		for _, event := range append(slices.Clone(runEvents), fetches[:rng.IntN(len(fetches)+1)]...) {
+			rules = append(rules, fault.Rule{Event: event, Action: fault.Crash, When: when, Count: -1})
+		}
+		return rules
+	}
+	all := append(slices.Clone(runEvents), fetches...)
+	rule := fault.Rule{Event: all[rng.IntN(len(all))], Action: []fault.Action{fault.Crash, fault.Withhold, fault.Refuse, fault.Drop}[rng.IntN(4)], When: when, Count: -1}
+	if rule.Action == fault.Refuse {
+		rule.When, rule.Response = "", []byte(`"no"`)
+	}
+	return []fault.Rule{rule}
 }
 
 func newSchedule(seed uint64, runs int) *schedule {
@@ -124,7 +155,7 @@ func newGust(rng *rand.Rand, scripts []*script) gust {
 	g := gust{after: time.Duration(rng.IntN(90_000)) * time.Millisecond}
 	down := time.Duration(rng.IntN(90_000)) * time.Millisecond
 	code := []int{1000, 1002, 1011, 1012, 1006}[rng.IntN(5)]
-	switch rng.IntN(8) {
+	switch rng.IntN(12) {
 	case 0, 1:
 		g.rule = fault.Rule{Event: fault.Now, Action: fault.Restart, Code: code, Delay: down}
 	case 2:
@@ -133,6 +164,11 @@ func newGust(rng *rand.Rand, scripts []*script) gust {
 		g.rule = fault.Rule{Event: fault.Now, Action: fault.Expire, Run: scripts[rng.IntN(len(scripts))].id}
 	case 4:
 		g.swap, g.abort = true, rng.IntN(2) == 0
+	case 5, 6, 7:
+		g.stretch, g.lasts = newStretch(rng), time.Duration(rng.IntN(45_000))*time.Millisecond
+	case 8:
+		g.rule = fault.Rule{Event: fault.Now, Action: fault.Restart, Code: code, Delay: down}
+		g.pause, g.lasts = true, time.Duration(rng.IntN(90_000))*time.Millisecond
 	default:
 		g.rule = fault.Rule{Event: fault.Now, Action: fault.Drop}
 		if code != fault.Abnormal {

@@ -18,6 +18,7 @@ type script struct {
 	ending      ending
 	input       bool // it has an input dataclip
 	credentials int
+	nul         string // U+0000, which the server cannot store, or nothing
 }
 
 type stepScript struct {
@@ -39,6 +40,9 @@ const (
 
 func newScript(rng *rand.Rand, id, queue string) *script {
 	s := &script{id: id, queue: queue, input: rng.IntN(2) == 0, credentials: rng.IntN(3)}
+	if rng.IntN(4) == 0 {
+		s.nul = "\x00"
+	}
 	for range 1 + rng.IntN(3) {
 		step := stepScript{lines: rng.IntN(4), reason: runner.Success}
 		if rng.IntN(2) == 0 {
@@ -97,7 +101,7 @@ func (s *script) execute(ctx context.Context, run *runner.Run) (runner.Result, e
 		now := run.StartStep(job(i), last)
 		for range step.lines {
 			sleep(ctx, step.pause)
-			now.Log(runner.TextLine("info", "JOB", lineLabel(line)))
+			now.Log(runner.TextLine("info", "JOB", lineLabel(line)+s.nul))
 			line++
 		}
 		sleep(ctx, step.pause)
@@ -111,13 +115,18 @@ func (s *script) execute(ctx context.Context, run *runner.Run) (runner.Result, e
 			<-ctx.Done()
 			return runner.Result{}, context.Cause(ctx)
 		}
-		now.Complete(runner.StepResult{Reason: step.reason, State: json.RawMessage(fmt.Sprintf(`{"step":%d}`, i)), Leaf: leaf})
+		now.Complete(runner.StepResult{Reason: step.reason, State: s.state(fmt.Sprint(i)), Leaf: leaf})
 		last = now
 	}
 	if s.ending == refuses {
 		return runner.Result{}, &runner.Failure{Reason: runner.Exception, Type: "Refused", Message: "as the script says"}
 	}
-	return runner.Result{State: json.RawMessage(`{"ran":"` + s.id + `"}`)}, nil
+	return runner.Result{State: s.state(s.id)}, nil
+}
+
+func (s *script) state(of string) json.RawMessage {
+	state, _ := json.Marshal(map[string]string{"of" + s.nul: of + s.nul})
+	return state
 }
 
 func sleep(ctx context.Context, d time.Duration) {

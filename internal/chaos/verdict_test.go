@@ -19,6 +19,7 @@ func (w *world) verdict() tally {
 	require.Empty(w.t, w.wrong)
 	delivered := w.readTranscript()
 	ended, undelivered := 0, 0
+	said, counted := make(map[string]uint64), make(map[string]uint64) // events that the server does not have
 	for _, s := range w.schedule.scripts {
 		record, ok := w.server.Inspect(s.id)
 		require.True(w.t, ok)
@@ -27,6 +28,9 @@ func (w *world) verdict() tally {
 		if len(j.wrong) > 0 {
 			w.t.Errorf("%s: %s\nis %s, %s %s: %s\nwanted %v\nheard  %v\nstruck %v\nsaid   %v", s.id, strings.Join(j.wrong, "; "),
 				record.State, record.Reason, record.ErrorType, record.ErrorMessage, s.labels(), j.heard, j.struck(), j.notes)
+		}
+		for event, n := range j.notes.undelivered() {
+			said[event] += n
 		}
 		total.runs++
 		total.causes[c]++
@@ -40,10 +44,14 @@ func (w *world) verdict() tally {
 			ended -= n
 		}
 		undelivered -= stats.Undelivered
+		for event, n := range stats.Delivery.Undelivered {
+			counted[event] += n
+		}
 		for _, g := range stats.Groups {
 			require.Equal(w.t, g.Size, g.Open, "slots that did not come back: %+v", g)
 		}
 	}
+	require.Equal(w.t, said, counted, "events undelivered: what the logs say, and what the numbers do")
 	require.Zero(w.t, ended, "runs that the workers' numbers leave out")
 	require.Zero(w.t, undelivered, "runs given up that the workers' numbers leave out")
 	return total
@@ -68,6 +76,16 @@ func (j *judge) fail(format string, args ...any) {
 
 func (j *judge) count(message, event string) int { return j.notes.count(message, event) }
 
+// strikes returns how often one of these actions struck the event of the run.
+func (j *judge) strikes(event string, actions ...fault.Action) (n int) {
+	for _, f := range j.record.Faults {
+		if f.Event == event && slices.Contains(actions, f.Action) {
+			n++
+		}
+	}
+	return n
+}
+
 // struckBy reports whether one of these actions struck the event of the run; an empty
 // event is any.
 func (j *judge) struckBy(event string, actions ...fault.Action) bool {
@@ -89,6 +107,7 @@ func (j *judge) judge() cause {
 		j.fail("it was executed %d times", n)
 	}
 	j.checkRepeats()
+	j.checkSaid()
 	switch {
 	case j.count(saysJoined, "") == 0:
 		return j.neverJoined()
@@ -96,6 +115,19 @@ func (j *judge) judge() cause {
 		return j.neverEnded()
 	}
 	return j.ended()
+}
+
+// checkSaid holds what the workers say of the end to what the server has: a run is
+// complete for them only if the server took its run:complete, with the same reason.
+func (j *judge) checkSaid() {
+	for _, n := range j.notes {
+		if n.message == saysComplete && !slices.Contains(j.heard, "run:complete "+n.reason) {
+			j.fail("a worker says that it is complete with the reason %q", n.reason)
+		}
+	}
+	if slices.Contains(j.heard, "run:log told") && j.count(saysLessened, "") == 0 {
+		j.fail("its log tells of something that was left out, and no worker does")
+	}
 }
 
 // neverJoined is about a run that the server gave away and no worker had.
@@ -194,10 +226,12 @@ func (j *judge) notFetched() cause {
 	switch {
 	case j.record.ErrorType == "DataClipError" && j.schedule.server.WipeDataclips:
 		return inputErased
-	case !j.struckBy("fetch:plan", fault.Refuse) && !j.struckBy("fetch:credential", fault.Refuse):
-		j.fail("it could not be fetched, and nobody refused that")
+	case slices.ContainsFunc(fetches, func(fetch string) bool { return j.struckBy(fetch, fault.Refuse) }):
+		return fetchRefused
+	case !slices.ContainsFunc(fetches, func(fetch string) bool { return j.strikes(fetch, fault.Crash, fault.Withhold) >= 5 }):
+		j.fail("it could not be fetched, and nobody refused that, nor failed again and again")
 	}
-	return fetchRefused
+	return fetchGivenUp
 }
 
 // heard are the labels of the events that the server took, in order.
@@ -212,6 +246,7 @@ func heard(record mockserver.RunRecord) []string {
 }
 
 func label(event string, payload json.RawMessage) string {
+	const stored = "\uFFFD" // what stands for U+0000
 	var p struct {
 		JobID   string `json:"job_id"`
 		Reason  string
@@ -224,7 +259,7 @@ func label(event string, payload json.RawMessage) string {
 	case "run:complete":
 		return event + " " + p.Reason
 	case "run:log":
-		return event + " " + lineOf(strings.Join(p.Message, " "))
+		return event + " " + lineOf(strings.TrimSuffix(strings.Join(p.Message, " "), stored))
 	}
 	return event
 }
@@ -237,6 +272,8 @@ func lineOf(text string) string {
 		return "status"
 	case strings.HasPrefix(text, "(this line had"):
 		return "note"
+	case strings.HasSuffix(text, "the server does not take it"):
+		return "told"
 	}
 	return "why"
 }

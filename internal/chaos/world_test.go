@@ -119,16 +119,53 @@ func (w *world) pass() {
 	for _, g := range w.schedule.weather {
 		enqueue(rng.IntN(len(rest) + 1))
 		time.Sleep(g.after)
-		if g.swap {
-			w.dismiss(g.abort)
-			w.hire()
-			continue
-		}
-		_, err := w.server.AddFault(g.rule)
-		require.NoError(w.t, err)
+		w.strike(g, rng)
 	}
 	enqueue(len(rest))
 	time.Sleep(time.Minute)
+}
+
+// strike lets a gust happen.
+func (w *world) strike(g gust, rng *rand.Rand) {
+	if g.swap {
+		w.dismiss(g.abort)
+		w.hire()
+		return
+	}
+	if g.pause {
+		defer w.pause(rng)()
+	}
+	rules := g.stretch
+	if g.rule.Action != "" {
+		rules = append(rules, g.rule)
+	}
+	for _, rule := range rules {
+		id, err := w.server.AddFault(rule)
+		require.NoError(w.t, err)
+		if rule.Count < 0 {
+			defer w.server.RemoveFault(id)
+		}
+	}
+	time.Sleep(g.lasts)
+}
+
+// pause has the workers claim no more, and returns what ends that. Meanwhile their groups
+// may be smaller than before.
+func (w *world) pause(rng *rand.Rand) (resume func()) {
+	for _, h := range w.hired {
+		require.NoError(w.t, h.Pause(""))
+		for queue, slots := range w.schedule.slots {
+			require.NoError(w.t, h.Resize(queue, 1+rng.IntN(slots)))
+		}
+	}
+	return func() {
+		for _, h := range w.hired {
+			for queue, slots := range w.schedule.slots {
+				require.NoError(w.t, h.Resize(queue, slots))
+			}
+			require.NoError(w.t, h.Resume(""))
+		}
+	}
 }
 
 // clear ends the weather and waits until every run that the workers know of is

@@ -193,17 +193,16 @@ const (
 // earlier one may have been answered as well. Lost connections do not count as failures.
 func (f *fetcher) read(ctx context.Context, event string, payload any) (reply channel.Reply, again bool, err error) {
 	began := time.Now()
-	failures := 0
+	unanswered, crashed := 0, 0
 	for {
 		join, err := joined(ctx, f.topic)
 		if err != nil {
 			return channel.Reply{}, again, err
 		}
 		reply, err = f.patience.push(ctx, join, event, payload, 0)
-		unanswered, crashed := errors.Is(err, errUnanswered), errors.Is(err, channel.ErrCrashed)
 		switch {
 		case err == nil:
-			if failures > 0 {
+			if crashed > 0 {
 				f.patience.recovered()
 			}
 			return reply, again, nil
@@ -211,20 +210,16 @@ func (f *fetcher) read(ctx context.Context, event string, payload any) (reply ch
 			return channel.Reply{}, again, &readError{errTokenOver.Error()}
 		case !errors.Is(err, channel.ErrOutcomeUnknown) && !errors.Is(err, channel.ErrNotSent):
 			return channel.Reply{}, again, err
-		case unanswered:
+		case errors.Is(err, errUnanswered):
+			unanswered++
 			f.log.Warn("the server has not answered; its topic is joined anew", "event", event, "after", f.patience.answer)
 			join.Abandon()
+		case errors.Is(err, channel.ErrCrashed):
+			crashed++
 		}
 		again = again || errors.Is(err, channel.ErrOutcomeUnknown)
-		if unanswered || crashed {
-			failures++
-		}
-		if took := time.Since(began); failures >= fewestReads && took >= readFor {
-			what := "the server has not answered it"
-			if crashed {
-				what = "the server's channel crashed over it"
-			}
-			return channel.Reply{}, again, &readError{fmt.Sprintf("%s, %d times in %v", what, failures, took.Round(time.Second))}
+		if took := time.Since(began); unanswered+crashed >= fewestReads && took >= readFor {
+			return channel.Reply{}, again, &readError{fmt.Sprintf("given up after %v: the server's channel crashed %d times, and did not answer %d times", took.Round(time.Second), crashed, unanswered)}
 		}
 	}
 }

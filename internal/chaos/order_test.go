@@ -92,7 +92,7 @@ func (j *judge) checkMissing(wanted []string) cause {
 		case refused > 0:
 			c = eventRefused
 			// What belongs to a step that was not taken is refused as well.
-			if !j.struckBy(event, fault.Refuse) && missing["step:start"] == 0 && j.strikes(event, fault.Crash, fault.Withhold, fault.Drop) < manyLosses {
+			if !j.struckBy(event, fault.Refuse) && missing["step:start"] == 0 && !j.resendRefused() && j.strikes(event, fault.Crash, fault.Withhold, fault.Drop) < manyLosses {
 				j.fail("%s was refused by nobody", event)
 			}
 		case once > 0:

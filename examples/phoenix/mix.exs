@@ -16,10 +16,10 @@ defmodule WorkerServer.MixProject do
 
   defp deps do
     [
-      {:phoenix, "~> 1.7"},
+      {:phoenix, "~> 1.7.0"},
       {:jason, "~> 1.4"},
       # Phoenix brings no HTTP server of its own.
-      {:bandit, "~> 1.5"}
+      {:bandit, "~> 1.10.0"}
     ]
   end
 end

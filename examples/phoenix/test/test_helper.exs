@@ -3,6 +3,13 @@
 #     elixir -r test/test_helper.exs -r "test/*_test.exs" -e ""
 #
 # a stand-in takes its place, and the modules are compiled here.
-unless Code.ensure_loaded?(Phoenix.Channel), do: Code.require_file("fake/load.exs", __DIR__)
+if Code.ensure_loaded?(Phoenix.Channel) do
+  # Mix has started the application. Each test starts a queue of its own, under the same name.
+  :ok = Supervisor.terminate_child(WorkerServer.Supervisor, WorkerServer.RunQueue)
+  # What Phoenix tells is shown for a test that fails.
+  ExUnit.configure(capture_log: true)
+else
+  Code.require_file("fake/load.exs", __DIR__)
+end
 
 ExUnit.start()

@@ -126,9 +126,16 @@ end
 defmodule Phoenix.ChannelTest do
   alias Phoenix.Channel
 
-  defmacro __using__(_opts), do: quote(do: import(Phoenix.ChannelTest))
+  # As Phoenix has it, a macro that wants an endpoint.
+  defmacro socket(_module, _id, assigns) do
+    quote do
+      WorkerServer.Endpoint = @endpoint
+      %Phoenix.Socket{transport_pid: self(), assigns: unquote(assigns)}
+    end
+  end
 
-  def socket(_module, _id, assigns), do: %Phoenix.Socket{transport_pid: self(), assigns: assigns}
+  # Tests that have a join of their own must leave out this one.
+  def join(_socket, _channel, _topic), do: raise("the stand-in has no join")
 
   def subscribe_and_join(socket, module, topic, payload) do
     ref = make_ref()
@@ -154,6 +161,15 @@ defmodule Phoenix.ChannelTest do
     quote do
       ref = unquote(ref)
       assert_receive {:frame, _, ^ref, _, "phx_reply", {unquote(status), unquote(payload)}}
+    end
+  end
+
+  defmacro refute_reply(ref, status, payload, timeout) do
+    quote do
+      ref = unquote(ref)
+
+      refute_receive {:frame, _, ^ref, _, "phx_reply", {unquote(status), unquote(payload)}},
+                     unquote(timeout)
     end
   end
 

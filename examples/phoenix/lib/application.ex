@@ -9,7 +9,7 @@ defmodule WorkerServer.Application do
     # their workers join again by themselves.
     children = [
       {Phoenix.PubSub, name: WorkerServer.PubSub},
-      WorkerServer.RunQueue,
+      {WorkerServer.RunQueue, Application.get_env(:worker_server, :terms, [])},
       WorkerServer.Endpoint
     ]
 

@@ -236,6 +236,11 @@ defmodule WorkerServer.ChannelsTest do
     end
   end
 
+  test "the log shows no tokens" do
+    payload = %{"token" => "secret", "demand" => 1}
+    assert Phoenix.Logger.filter_values(payload) == %{"token" => "[FILTERED]", "demand" => 1}
+  end
+
   describe "the socket" do
     defp signed(claims, secret) do
       parts =

@@ -4,12 +4,14 @@
 #
 # a stand-in takes its place, and the modules are compiled here.
 if Code.ensure_loaded?(Phoenix.Channel) do
-  # Mix has started the application. Each test starts a queue of its own, under the same name.
-  :ok = Supervisor.terminate_child(WorkerServer.Supervisor, WorkerServer.RunQueue)
   # What Phoenix tells is shown for a test that fails.
   ExUnit.configure(capture_log: true)
 else
   Code.require_file("fake/load.exs", __DIR__)
+  {:ok, _} = WorkerServer.Application.start(:normal, [])
 end
+
+# Each test starts a queue of its own, under the name of the application's.
+:ok = Supervisor.terminate_child(WorkerServer.Supervisor, WorkerServer.RunQueue)
 
 ExUnit.start()

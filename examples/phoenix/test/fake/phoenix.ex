@@ -1,6 +1,41 @@
-# As much of Phoenix as the channels need, for tests where it cannot be installed: the
+# As much of Phoenix as the application needs, for tests where it cannot be installed: the
 # callbacks, and what becomes of their results. Each channel is a process; what it
 # would write goes to the transport as {:frame, join_ref, ref, topic, event, payload}.
+
+defmodule Phoenix.PubSub do
+  def child_spec(name: name) do
+    %{id: __MODULE__, start: {Agent, :start_link, [fn -> nil end, [name: name]]}}
+  end
+end
+
+defmodule Phoenix.Endpoint do
+  defmacro __using__(otp_app: app) do
+    quote do
+      import Phoenix.Endpoint, only: [socket: 3]
+
+      def config(key), do: Application.fetch_env!(unquote(app), __MODULE__)[key]
+
+      def child_spec(_opts) do
+        %{id: __MODULE__, start: {Fake.Server, :start_link, [__MODULE__]}}
+      end
+    end
+  end
+
+  # One is enough.
+  defmacro socket(path, handler, _opts) do
+    quote do: def(__socket__, do: {unquote(path), unquote(handler)})
+  end
+end
+
+defmodule Phoenix.Logger do
+  def filter_values(params) do
+    hidden = Application.get_env(:phoenix, :filter_parameters, [])
+
+    Map.new(params, fn {key, value} ->
+      {key, if(String.contains?(key, hidden), do: "[FILTERED]", else: value)}
+    end)
+  end
+end
 
 defmodule Phoenix.Socket do
   defstruct [:transport_pid, :channel_pid, :topic, :join_ref, :ref, assigns: %{}]

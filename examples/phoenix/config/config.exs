@@ -6,6 +6,9 @@ config :phoenix,
   # of its runs.
   filter_parameters: ["password", "token"]
 
+# At debug, Phoenix logs every event with its payload, and so what the runs come to.
+config :logger, level: :info
+
 config :worker_server,
   # What workers sign their tokens with; to be read from the environment elsewhere.
   worker_secret: "mock-worker-secret"

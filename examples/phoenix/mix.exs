@@ -16,10 +16,12 @@ defmodule WorkerServer.MixProject do
 
   defp deps do
     [
-      {:phoenix, "~> 1.7"},
+      {:phoenix, "~> 1.7.0"},
       {:jason, "~> 1.4"},
-      # Phoenix brings no HTTP server of its own.
-      {:bandit, "~> 1.5"}
+      # Phoenix brings no HTTP server of its own. What Bandit needs is named as well: from
+      # Bandit 1.12 and HPAX 1.0.4 on, these do not compile with Elixir 1.14.
+      {:bandit, "~> 1.10.0"},
+      {:hpax, "~> 1.0 and < 1.0.4"}
     ]
   end
 end

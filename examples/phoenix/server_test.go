@@ -23,7 +23,7 @@ import (
 // test knows that it must run again when that has changed.
 func needElixir(t *testing.T) {
 	t.Helper()
-	for _, pattern := range []string{"lib/*", "test/*.exs", "test/fake/*"} {
+	for _, pattern := range []string{"*.exs", "config/*", "lib/*", "test/*.exs", "test/fake/*"} {
 		paths, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		for _, path := range paths {
@@ -36,7 +36,7 @@ func needElixir(t *testing.T) {
 	}
 }
 
-// phoenix is the channels, served by test/server.exs.
+// phoenix is the application, served by test/server.exs.
 type phoenix struct {
 	t       *testing.T
 	stdin   io.WriteCloser

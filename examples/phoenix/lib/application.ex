@@ -4,9 +4,15 @@ defmodule WorkerServer.Application do
 
   @impl true
   def start(_type, _args) do
+    # PubSub comes first: a socket that has an id subscribes to it as it connects.
     # One for all: channels of a queue that has forgotten them are of no use, and
     # their workers join again by themselves.
-    children = [WorkerServer.RunQueue, WorkerServer.Endpoint]
+    children = [
+      {Phoenix.PubSub, name: WorkerServer.PubSub},
+      {WorkerServer.RunQueue, Application.get_env(:worker_server, :terms, [])},
+      WorkerServer.Endpoint
+    ]
+
     Supervisor.start_link(children, strategy: :one_for_all, name: WorkerServer.Supervisor)
   end
 end

@@ -7,6 +7,8 @@ defmodule WorkerServer.Run do
   last `{:over, reason}`.
   """
 
+  # A process that crashes has its state in the log: without what nobody else may have.
+  @derive {Inspect, except: [:token, :old_tokens, :credentials]}
   @enforce_keys [:id, :plan, :seq]
   defstruct [
     :id,
@@ -105,4 +107,7 @@ defmodule WorkerServer.Run do
   defp apply_event(run, event, _payload) when event in ~w(run:start run:log run:batch_logs) do
     {:ok, run}
   end
+
+  # A crash here would be the queue's, and the end of every other run.
+  defp apply_event(_run, _event, _payload), do: {:error, %{errors: %{payload: ["is incomplete"]}}}
 end

@@ -169,6 +169,33 @@ defmodule WorkerServer.RunQueueTest do
     end
   end
 
+  describe "an event that lacks what it must have" do
+    test "is refused, and ends neither the run nor the queue" do
+      pid = start()
+      enqueue("a")
+      RunQueue.join("a", claim_one().token)
+
+      for event <- ~w(step:start step:complete run:complete) do
+        assert {:error, %{errors: _}} = RunQueue.record("a", event, %{})
+        assert {:error, %{errors: _}} = RunQueue.record("a", event, nil)
+      end
+
+      assert Process.whereis(RunQueue) == pid
+      assert %{state: :joined, events: []} = RunQueue.info("a")
+    end
+  end
+
+  test "a run that is printed shows no tokens" do
+    start()
+    enqueue("a", %{credentials: %{"c" => %{"password" => "secret"}}})
+    %{token: token} = claim_one()
+    RunQueue.release("a", token, "drain", 0)
+    claim_one()
+    printed = inspect(:sys.get_state(RunQueue), limit: :infinity)
+    assert printed =~ ~s(id: "a")
+    for hidden <- [token, RunQueue.info("a").token, "secret"], do: refute(printed =~ hidden)
+  end
+
   describe "leases" do
     test "a renewal begins the lease anew" do
       start(lease_ms: 200)

@@ -1,6 +1,41 @@
-# As much of Phoenix as the channels need, for tests where it cannot be installed: the
+# As much of Phoenix as the application needs, for tests where it cannot be installed: the
 # callbacks, and what becomes of their results. Each channel is a process; what it
 # would write goes to the transport as {:frame, join_ref, ref, topic, event, payload}.
+
+defmodule Phoenix.PubSub do
+  def child_spec(name: name) do
+    %{id: __MODULE__, start: {Agent, :start_link, [fn -> nil end, [name: name]]}}
+  end
+end
+
+defmodule Phoenix.Endpoint do
+  defmacro __using__(otp_app: app) do
+    quote do
+      import Phoenix.Endpoint, only: [socket: 3]
+
+      def config(key), do: Application.fetch_env!(unquote(app), __MODULE__)[key]
+
+      def child_spec(_opts) do
+        %{id: __MODULE__, start: {Fake.Server, :start_link, [__MODULE__]}}
+      end
+    end
+  end
+
+  # One is enough.
+  defmacro socket(path, handler, _opts) do
+    quote do: def(__socket__, do: {unquote(path), unquote(handler)})
+  end
+end
+
+defmodule Phoenix.Logger do
+  def filter_values(params) do
+    hidden = Application.get_env(:phoenix, :filter_parameters, [])
+
+    Map.new(params, fn {key, value} ->
+      {key, if(String.contains?(key, hidden), do: "[FILTERED]", else: value)}
+    end)
+  end
+end
 
 defmodule Phoenix.Socket do
   defstruct [:transport_pid, :channel_pid, :topic, :join_ref, :ref, assigns: %{}]
@@ -126,9 +161,16 @@ end
 defmodule Phoenix.ChannelTest do
   alias Phoenix.Channel
 
-  defmacro __using__(_opts), do: quote(do: import(Phoenix.ChannelTest))
+  # As Phoenix has it, a macro that wants an endpoint.
+  defmacro socket(_module, _id, assigns) do
+    quote do
+      WorkerServer.Endpoint = @endpoint
+      %Phoenix.Socket{transport_pid: self(), assigns: unquote(assigns)}
+    end
+  end
 
-  def socket(_module, _id, assigns), do: %Phoenix.Socket{transport_pid: self(), assigns: assigns}
+  # Tests that have a join of their own must leave out this one.
+  def join(_socket, _channel, _topic), do: raise("the stand-in has no join")
 
   def subscribe_and_join(socket, module, topic, payload) do
     ref = make_ref()
@@ -154,6 +196,15 @@ defmodule Phoenix.ChannelTest do
     quote do
       ref = unquote(ref)
       assert_receive {:frame, _, ^ref, _, "phx_reply", {unquote(status), unquote(payload)}}
+    end
+  end
+
+  defmacro refute_reply(ref, status, payload, timeout) do
+    quote do
+      ref = unquote(ref)
+
+      refute_receive {:frame, _, ^ref, _, "phx_reply", {unquote(status), unquote(payload)}},
+                     unquote(timeout)
     end
   end
 

@@ -5,29 +5,34 @@ defmodule Fake.Server do
   @guid "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
   @doc """
-  Listens on a free port of the loopback address, and returns it. The function gets every
-  message: "->" or "<-", and its text.
+  Listens on the loopback address, if the endpoint is to be served, and prints on which
+  port, and every message: "->" or "<-", and its text.
   """
-  def start(handler, print) do
-    opts = [:binary, active: false, ip: {127, 0, 0, 1}, reuseaddr: true]
-    {:ok, listener} = :gen_tcp.listen(0, opts)
-    {:ok, port} = :inet.port(listener)
-    spawn_link(fn -> accept(listener, handler, print) end)
-    port
+  def start_link(endpoint) do
+    if endpoint.config(:server), do: Task.start_link(fn -> listen(endpoint) end), else: :ignore
   end
 
-  defp accept(listener, handler, print) do
+  defp listen(endpoint) do
+    opts = [:binary, active: false, ip: {127, 0, 0, 1}, reuseaddr: true]
+    {:ok, listener} = :gen_tcp.listen(endpoint.config(:http)[:port], opts)
+    {:ok, port} = :inet.port(listener)
+    IO.puts("port #{port}")
+    accept(listener, endpoint)
+  end
+
+  defp accept(listener, endpoint) do
     {:ok, tcp} = :gen_tcp.accept(listener)
-    pid = spawn(fn -> serve(tcp, handler, print) end)
+    pid = spawn(fn -> serve(tcp, endpoint) end)
     :ok = :gen_tcp.controlling_process(tcp, pid)
     send(pid, :go)
-    accept(listener, handler, print)
+    accept(listener, endpoint)
   end
 
-  defp serve(tcp, handler, print) do
+  defp serve(tcp, endpoint) do
     receive do: (:go -> :ok)
     {head, rest} = read_head(tcp, "")
-    [_, query] = Regex.run(~r{^GET /worker/websocket\?(\S+) }, head)
+    {path, handler} = endpoint.__socket__()
+    [_, ^path, query] = Regex.run(~r{^GET (\S+)/websocket\?(\S+) }, head)
     [_, key] = Regex.run(~r{^sec-websocket-key: (\S+)\r$}im, head)
 
     case handler.connect(URI.decode_query(query), %Phoenix.Socket{transport_pid: self()}, %{}) do
@@ -41,11 +46,22 @@ defmodule Fake.Server do
           ])
 
         :ok = :inet.setopts(tcp, active: true)
-        loop(%{tcp: tcp, handler: handler, socket: socket, print: print, topics: %{}}, rest)
+        subscribe(handler.id(socket), endpoint)
+        loop(%{tcp: tcp, handler: handler, socket: socket, topics: %{}}, rest)
 
       :error ->
         :gen_tcp.send(tcp, "HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n")
     end
+  end
+
+  # A socket that has an id can be told to disconnect, by way of the endpoint's PubSub: there
+  # must be one.
+  defp subscribe(nil, _endpoint), do: :ok
+
+  defp subscribe(_id, endpoint) do
+    pid = Process.whereis(endpoint.config(:pubsub_server))
+    unless pid, do: raise("no :pubsub_server configured for #{inspect(endpoint)}")
+    :ok
   end
 
   defp read_head(tcp, text) do
@@ -63,7 +79,7 @@ defmodule Fake.Server do
   defp loop(state, data) do
     case message(data) do
       {:text, text, rest} ->
-        state.print.("->", text)
+        IO.puts("-> " <> text)
         {:ok, frame} = Jason.decode(text)
         loop(hear(frame, state), rest)
 
@@ -149,7 +165,7 @@ defmodule Fake.Server do
   end
 
   defp write(state, {opcode, data}) do
-    if opcode == 1, do: state.print.("<-", data)
+    if opcode == 1, do: IO.puts("<- " <> data)
 
     length =
       case IO.iodata_length(data) do

@@ -109,14 +109,15 @@ func TestTheJoinAfterACrashOffersNoMore(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := extended(t, mockserver.Config{})
 				h.enqueue("manual", "a")
-				h.fail(fault.Rule{Action: fault.Crash, When: fault.Before, Event: "worker:status", Skip: 1, Count: 1})
+				h.fail(fault.Rule{Action: fault.Crash, When: fault.Before, Event: "worker:status", Count: -1})
 				worker, _ := h.hire(Config{Groups: "manual:1", Extensions: []string{"status"}})
 				settle(5 * time.Minute)
 				require.Equal(t, []string{"status"}, worker.Stats().ExtensionsOff)
 				joins := 0
 				for _, f := range h.sent("phx_join") {
 					if f.topic == "worker:queue" {
-						if joins++; joins > 1 {
+						// The first status goes out with a claim, so that either may be the cause.
+						if joins++; joins > 2 {
 							require.NotContains(t, f.payload, "status", "join %d", joins)
 						}
 					}

@@ -151,8 +151,12 @@ func (c *conn) end(cause error) {
 	waiters, joins := c.waiters, c.joins
 	c.waiters, c.joins = nil, nil
 	c.mu.Unlock()
+	unanswered := make(map[*Join]int)
+	for _, w := range waiters {
+		unanswered[w.join]++
+	}
 	for _, j := range joins {
-		j.end(cause)
+		j.end(cause, unanswered[j])
 	}
 	for _, w := range waiters {
 		w.answer <- answer{lost: cause}

@@ -22,11 +22,12 @@ type Join struct {
 	ref   frame.Ref
 	// answered is whether the server's ok has come; the reader's own.
 	answered bool
-	// lost is closed when the join counts no more; cause and ended, set before, are
-	// why and when.
-	lost  chan struct{}
-	cause error
-	ended time.Time
+	// lost is closed when the join counts no more; what follows, set before, is why and
+	// when, and how many pushes were left without an answer.
+	lost       chan struct{}
+	cause      error
+	ended      time.Time
+	unanswered int
 }
 
 // Push is [Topic.Push] under this join alone: once it is lost, nothing is sent.
@@ -54,8 +55,19 @@ func (j *Join) End() (time.Time, error) {
 	}
 }
 
-func (j *Join) end(cause error) {
-	j.ended, j.cause = time.Now(), cause
+// Unanswered returns how many pushes the join left without an answer when it was lost; 0
+// while it counts. One that was alone when the channel crashed is what it crashed over.
+func (j *Join) Unanswered() int {
+	select {
+	case <-j.lost:
+		return j.unanswered
+	default:
+		return 0
+	}
+}
+
+func (j *Join) end(cause error, unanswered int) {
+	j.ended, j.cause, j.unanswered = time.Now(), cause, unanswered
 	close(j.lost)
 }
 
@@ -113,7 +125,7 @@ func (c *conn) lose(j *Join, cause error) {
 		}
 	}
 	c.mu.Unlock()
-	j.end(cause)
+	j.end(cause, len(orphans))
 	for _, w := range orphans {
 		w.answer <- answer{lost: cause}
 	}

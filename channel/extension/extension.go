@@ -13,7 +13,9 @@
 // without it, and sees nothing more.
 //
 // An extension over which a topic crashes all the same is switched off: it is not
-// offered any more, for the life of the set, and one warning says so. What other
+// offered any more, for the life of the set, and one warning says so. It is taken for the
+// cause if its push was alone under way and none of it was ever answered, or if that
+// happens again and again: a channel can crash over anything. What other
 // joins have agreed on before stays agreed on while they last, for the server counts
 // on it. A failed push never means more than that it failed: every extension must have
 // a fallback.
@@ -44,11 +46,22 @@ var ErrNotAgreed = errors.New("the extension was not agreed on with the server")
 type Set struct {
 	log *slog.Logger
 
-	mu    sync.Mutex
-	names []string
-	off   []crash
-	out   map[*push]bool // those under way
+	mu     sync.Mutex
+	names  []string
+	off    []crash
+	out    map[*push]bool // those under way
+	doubts map[string]*doubt
 }
+
+// doubt is what is known of an extension: whether a push of it was ever answered, and how
+// often its topic has crashed since the last was.
+type doubt struct {
+	answered bool
+	crashes  int
+}
+
+// manyDoubts are no chance.
+const manyDoubts = 5
 
 // crash is an extension that was switched off, and when its topic crashed.
 type crash struct {
@@ -64,7 +77,11 @@ type push struct {
 
 // NewSet returns a set that offers the extensions with these names.
 func NewSet(log *slog.Logger, names ...string) *Set {
-	return &Set{log: log, names: slices.Clone(names), out: make(map[*push]bool)}
+	s := &Set{log: log, names: slices.Clone(names), out: make(map[*push]bool), doubts: make(map[string]*doubt)}
+	for _, name := range names {
+		s.doubts[name] = new(doubt)
+	}
+	return s
 }
 
 // Offer returns what to offer at a join, of the extensions that belong to its
@@ -95,7 +112,7 @@ func (s *Set) suspects() (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for p := range s.out {
-		if _, lost := p.join.End(); errors.Is(lost, channel.ErrCrashed) {
+		if _, lost := p.join.End(); errors.Is(lost, channel.ErrCrashed) && s.doubts[p.name].isCause(p.join) {
 			names = append(names, p.name)
 		}
 	}
@@ -174,13 +191,34 @@ func (s *Set) Push(ctx context.Context, join *channel.Join, name, event string, 
 	p := &push{join: join, name: name, event: event}
 	s.note(p)
 	reply, err := join.Push(ctx, event, payload)
-	if errors.Is(err, channel.ErrCrashed) {
+	if s.judge(p, err) {
 		s.switchOff(p)
 	}
 	s.mu.Lock()
 	delete(s.out, p)
 	s.mu.Unlock()
 	return reply, err
+}
+
+// judge reports whether the outcome of a push shows that the server crashes over it.
+func (s *Set) judge(p *push, err error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.doubts[p.name]
+	switch {
+	case err == nil:
+		d.answered, d.crashes = true, 0
+	case errors.Is(err, channel.ErrCrashed):
+		guilty := d.isCause(p.join)
+		d.crashes++
+		return guilty
+	}
+	return false
+}
+
+// isCause reports whether the crash of the join is one too many.
+func (d *doubt) isCause(join *channel.Join) bool {
+	return !d.answered && join.Unanswered() == 1 || d.crashes+1 >= manyDoubts
 }
 
 func (s *Set) note(p *push) {

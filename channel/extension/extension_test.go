@@ -82,10 +82,17 @@ type bench struct {
 
 func open(t *testing.T, a *app, names ...string) *bench {
 	t.Helper()
-	endpoint, err := phoenix.NewEndpoint(phoenix.Config{App: a})
+	b := openTo(t, a, names...)
+	b.app = a
+	return b
+}
+
+func openTo(t *testing.T, server phoenix.App, names ...string) *bench {
+	t.Helper()
+	endpoint, err := phoenix.NewEndpoint(phoenix.Config{App: server})
 	require.NoError(t, err)
 	listener := wstest.Serve(t, endpoint)
-	b := &bench{app: a, log: new(book)}
+	b := &bench{log: new(book)}
 	b.set = extension.NewSet(slog.New(slog.NewTextHandler(b.log, nil)), names...)
 	socket, err := channel.Open(channel.Config{URL: "ws://app.test/socket", NetDial: listener.DialContext})
 	require.NoError(t, err)

@@ -94,3 +94,51 @@ func TestAPushThatWasNeverSentSwitchesNothingOff(t *testing.T) {
 		require.Empty(t, set.Off(), "%s", log)
 	})
 }
+
+// Guards against an extension that is given up for the life of the process because a
+// channel crashed over something else: runs would be this worker's for good, and nobody's
+// when it dies.
+func TestACrashOverSomethingElseSwitchesNothingOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &slowApp{app: &app{answers: `{"extensions":{"lease":{"v":1}}}`}, crash: make(chan struct{})}
+		b := openTo(t, a, "lease")
+		for range manyDoubts - 1 {
+			var both sync.WaitGroup
+			both.Go(func() { _, _ = b.topic.Push(t.Context(), "slow", nil) })
+			synctest.Wait()
+			both.Go(func() { require.ErrorIs(t, b.push(t, "lease", "run:renew"), channel.ErrCrashed) })
+			synctest.Wait()
+			a.crash <- struct{}{}
+			both.Wait()
+			b.isStillOffered(t)
+		}
+		require.ErrorIs(t, b.push(t, "lease", "run:renew"), channel.ErrCrashed)
+		require.Equal(t, []string{"lease"}, b.set.Off(), "again and again is no chance")
+	})
+}
+
+// What was answered before is known to the server, and crashes for some other reason.
+func TestACrashOverWhatTheServerKnowsSwitchesNothingOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &app{answers: `{"extensions":{"lease":{"v":1}}}`, knows: "run:renew"}
+		b := open(t, a, "lease")
+		require.NoError(t, b.push(t, "lease", "run:renew"))
+		a.becomes(a.answers, "")
+		for range manyDoubts - 1 {
+			require.ErrorIs(t, b.push(t, "lease", "run:renew"), channel.ErrCrashed)
+			b.isStillOffered(t)
+		}
+		require.ErrorIs(t, b.push(t, "lease", "run:renew"), channel.ErrCrashed)
+		require.Equal(t, []string{"lease"}, b.set.Off())
+	})
+}
+
+const manyDoubts = 5 // as in the package
+
+func (b *bench) isStillOffered(t *testing.T) {
+	t.Helper()
+	time.Sleep(time.Minute)
+	require.Empty(t, b.set.Off())
+	join, _ := b.topic.Current()
+	require.True(t, b.set.Agreed(join, "lease", nil), "with the join after it as well")
+}

@@ -228,7 +228,9 @@ func (j *judge) notFetched() cause {
 		return inputErased
 	case slices.ContainsFunc(fetches, func(fetch string) bool { return j.struckBy(fetch, fault.Refuse) }):
 		return fetchRefused
-	case !slices.ContainsFunc(fetches, func(fetch string) bool { return j.strikes(fetch, fault.Crash, fault.Withhold, fault.Delay, fault.Stall) >= 5 }):
+	case !slices.ContainsFunc(fetches, func(fetch string) bool {
+		return j.strikes(fetch, fault.Crash, fault.Withhold, fault.Delay, fault.Stall) >= 5
+	}):
 		j.fail("it could not be fetched, and nobody refused that, nor failed again and again")
 	}
 	return fetchGivenUp

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,50 +38,106 @@ func (w *wire) pushes(id, name string) int {
 	return n
 }
 
-// Each event of a run meets each fault around it, and the run comes to the same
-// end at the server, each result once.
+// Each event of a run meets each fault around it, once and for a stretch of time, and the
+// run comes to the same end at the server, each result once.
 func TestEveryEventSurvivesEveryFault(t *testing.T) {
 	faults := map[string]fault.Rule{
 		"dropped before":  {Action: fault.Drop, When: fault.Before},
 		"dropped after":   {Action: fault.Drop, When: fault.After},
 		"crashed before":  {Action: fault.Crash, When: fault.Before},
 		"crashed after":   {Action: fault.Crash, When: fault.After},
+		"withheld before": {Action: fault.Withhold, When: fault.Before},
+		"withheld after":  {Action: fault.Withhold, When: fault.After},
 		"answered late":   {Action: fault.Delay, Delay: time.Minute},
 		"answered double": {Action: fault.Double},
 		"kicked":          {Action: fault.Close, Code: 1000},
 	}
-	for _, event := range []string{"phx_join", "fetch:plan", "fetch:credential", "run:start", "step:start", "run:log", "step:complete", "run:complete"} {
+	for _, event := range append([]string{"phx_join", "fetch:plan", "fetch:dataclip", "fetch:credential"}, runEvents...) {
 		for name, rule := range faults {
 			rule.Event, rule.Run = event, "r1"
-			if event == "phx_join" && rule.Action == fault.Crash {
+			if event == "phx_join" && (rule.Action == fault.Crash || rule.Action == fault.Withhold) {
 				continue // a join cannot crash a channel that is not there yet
 			}
 			if event == "phx_join" {
 				rule.Event = fault.Join
 				rule.Delay /= 5 // the run's token lasts for little more than the five minutes
 			}
-			t.Run(event+" "+name, func(t *testing.T) {
-				onWire(t, func(t *testing.T, w *wire) {
-					run := mockserver.Run{
-						Plan:        json.RawMessage(`{"id":"r1","jobs":[{"id":"a","credential":"c"},{"id":"b"}]}`),
-						Credentials: map[string]json.RawMessage{"c": json.RawMessage(`{"k":"v"}`)},
-					}
-					id, token := w.claim(run)
-					w.fail(rule)
-					outcome := New(Config{Engine: Func(twoSteps), Limits: Limits{RunTimeout: time.Hour}}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
-					require.NoError(t, outcome.Err)
-					require.Len(t, w.server.Faults(), 1, "the fault must have struck")
-					result := w.result("r1")
-					require.Equal(t, "success", result.Reason)
-					require.JSONEq(t, `{"data":{"x":2}}`, string(result.FinalState))
-					completes := w.events("r1", "step:complete")
-					require.Len(t, completes, 2)
-					require.Equal(t, completes[1]["output_dataclip_id"], result.FinalDataclipID)
-					require.Contains(t, w.logged("r1"), "hello")
+			for _, times := range []int{1, -1} {
+				t.Run(fmt.Sprintf("%s %s x%d", event, name, times), func(t *testing.T) {
+					onWire(t, func(t *testing.T, w *wire) {
+						id, token := w.claim(fetching())
+						rule.Count = times
+						w.fail(rule)
+						lifted := time.AfterFunc(25*time.Second, func() { w.server.ClearFaults() })
+						defer lifted.Stop()
+						r := New(Config{Engine: Func(twoSteps), Limits: Limits{RunTimeout: time.Hour}})
+						outcome := r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+						require.NotEmpty(t, w.server.Faults(), "the fault must have struck")
+						w.hasAll(r, outcome)
+						w.booksAgree(r, outcome)
+						require.JSONEq(t, `{"data":{"x":2}}`, string(w.result("r1").FinalState))
+						require.Equal(t, w.events("r1", "step:complete")[1]["output_dataclip_id"], w.result("r1").FinalDataclipID)
+					})
 				})
-			})
+			}
 		}
 	}
+}
+
+// fetching is a run of which there is everything to fetch.
+func fetching() mockserver.Run {
+	return mockserver.Run{
+		Plan:        json.RawMessage(`{"id":"r1","dataclip_id":"d","jobs":[{"id":"a","credential":"c"},{"id":"b"}]}`),
+		Dataclip:    json.RawMessage(`{"data":{}}`),
+		Credentials: map[string]json.RawMessage{"c": json.RawMessage(`{"k":"v"}`)},
+	}
+}
+
+// What the server refuses, once or for ever, in whichever shape, is told as it is.
+func TestTheBooksAgreeOverEveryRefusal(t *testing.T) {
+	for _, event := range append([]string{"fetch:plan", "fetch:dataclip", "fetch:credential"}, runEvents...) {
+		for _, response := range []string{`{"x":["is invalid"]}`, `{"errors":{"x":["is invalid"]}}`, `"no"`, `{"id":["has already been taken"]}`, `{"state":["already in completed state"]}`} {
+			for _, times := range []int{1, 2, -1} {
+				t.Run(fmt.Sprintf("%s %s x%d", event, response, times), func(t *testing.T) {
+					onWire(t, func(t *testing.T, w *wire) {
+						id, token := w.claim(fetching())
+						w.fail(fault.Rule{Event: event, Action: fault.Refuse, Response: json.RawMessage(response), Count: times})
+						r := New(Config{Engine: Func(twoSteps)})
+						w.booksAgree(r, r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}))
+					})
+				})
+			}
+		}
+	}
+}
+
+// booksAgree holds what the worker says of a run of twoSteps to what the server has: each
+// event was acknowledged or is counted as undelivered by its name, and the run is
+// processed only if its end is there.
+func (w *wire) booksAgree(r *Runner, outcome Outcome) {
+	w.t.Helper()
+	has := make(map[string]int)
+	for _, event := range runEvents {
+		distinct := make(map[string]bool)
+		for _, e := range w.events("r1", event) {
+			if e["level"] != "warn" { // such a line is the worker's own, about what it had to leave out
+				distinct[fmt.Sprint(e["step_id"], e["message"], e["reason"])] = true
+			}
+		}
+		has[event] = len(distinct)
+	}
+	if outcome.Settled == Processed {
+		require.Equal(w.t, string(outcome.Reason), w.result("r1").Reason)
+	}
+	made := map[string]int{"run:start": 1, "step:start": 2, "run:log": 2, "step:complete": 2, "run:complete": 1}
+	if outcome.Reason == Exception { // something could not be fetched
+		made = map[string]int{"run:log": 2, "run:complete": 1}
+	}
+	for _, event := range runEvents {
+		undelivered := int(r.Stats().Undelivered[event]) //nolint:gosec // a count
+		require.Equal(w.t, made[event], has[event]+undelivered, "%s: %d at the server, %d undelivered", event, has[event], undelivered)
+	}
+	require.Equal(w.t, has["run:complete"] == 1, outcome.Settled == Processed && outcome.Err == nil, "%v", outcome)
 }
 
 // Guards against a write that is sent again on a live join: the first copy had

@@ -50,8 +50,8 @@ type Config struct {
 	// ClaimTimeout is how long a reply to a claim is waited for. It is long,
 	// because the server may have given a run away already. Defaults to an hour.
 	ClaimTimeout time.Duration
-	// MessageTimeout is how long any other push may go unanswered before the
-	// log says so. Defaults to 30 s.
+	// MessageTimeout is how long an event of a run may go unanswered before its topic is
+	// joined anew and it is sent again; and a claim before the log says so. Defaults to 30 s.
 	MessageTimeout time.Duration
 	// Grace is how long runs may go on after the context of [Worker.Run] ended.
 	// Defaults to the run time-out of Limits.

@@ -40,6 +40,7 @@ func TestAlertsAskForWhatIsExported(t *testing.T) {
 // series have one value a minute, as in promtool's tests of rules.
 func TestAlerts(t *testing.T) {
 	const up = `{job="w",instance="a"}`
+	const event = `{job="w",instance="a",event="step:complete"}`
 	const group = `{job="w",instance="a",group="manual>*"`
 	tests := []struct {
 		alert     string
@@ -119,9 +120,9 @@ func TestAlerts(t *testing.T) {
 			[]string{"phxworker_draining" + up + " 1x30"},
 		},
 		{
-			"PhxworkerLogLinesDropped",
-			[]string{"phxworker_log_lines_dropped_total" + up + " 7x30"},
-			[]string{"phxworker_log_lines_dropped_total" + up + " 7x25 9x5"},
+			"PhxworkerEventsUndelivered",
+			[]string{"phxworker_events_undelivered_total" + event + " 7x30"},
+			[]string{"phxworker_events_undelivered_total" + event + " 7x25 9x5"},
 		},
 	}
 	rules := alerts(t)

@@ -14,14 +14,16 @@
 // engine made them; each waits for the server's reply to the one before. Runs
 // do not wait for each other. An event that could not be sent is sent once the
 // topic is joined again. One whose outcome is unknown, because the connection
-// was lost before the reply came, is sent again after the rejoin, and a refusal
-// of that second copy is taken to mean that the first had arrived.
+// was lost before the reply came, the channel crashed, or no reply came in time, is sent again
+// after a rejoin. It counts as arrived once the server says ok to it, or refuses a
+// second copy in Lightning's words for an event that is there; never for a crash.
 //
 // # Back-pressure
 //
 // The engine runs ahead of the connection, up to [Config.OutboxBytes] of events
 // that the server has not acknowledged; then the methods of [Run] and [Step]
-// block. Nothing is dropped.
+// block. A step's start and end are taken in any case; a line that still waits for room when
+// the run's context ends is left out, and counted in [Stats.Undelivered].
 //
 // # What is not promised
 //

@@ -67,8 +67,9 @@ func (r *Runner) Stats() Stats {
 	for i := range t.settled {
 		settled[Settlement(i)] = t.settled[i].Load()
 	}
+	undelivered := make(map[string]uint64)
 	t.mu.Lock()
-	undelivered := maps.Clone(t.undelivered)
+	maps.Copy(undelivered, t.undelivered)
 	t.mu.Unlock()
 	return Stats{
 		Resent: t.resent.Load(), LogsShortened: t.shortened.Load(), Undelivered: undelivered,

@@ -15,14 +15,14 @@ import (
 func TestEventsThatAreNotAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := open(t, quiet, phxworker.Config{})
-		h.fail(fault.Rule{Action: fault.Delay, Event: "run:complete", Delay: 40 * time.Second})
+		h.fail(fault.Rule{Action: fault.Delay, Event: "run:complete", Delay: 20 * time.Second})
 		h.enqueue("manual", "ok-1")
 		h.begin()
 		h.expect(map[string]float64{`phxworker_events_unacknowledged`: 1})
 		settle(time.Minute)
 		h.expect(map[string]float64{
 			`phxworker_events_unacknowledged`:                         0,
-			`phxworker_event_acknowledgement_seconds_sum`:             40,
+			`phxworker_event_acknowledgement_seconds_sum`:             20,
 			`phxworker_event_acknowledgement_seconds_bucket{le="60"}`: h.scrape().samples[`phxworker_event_acknowledgement_seconds_count`],
 			`phxworker_events_resent_total`:                           0,
 		})
@@ -40,12 +40,12 @@ func TestLinesThatAreNotSentAsTheyWere(t *testing.T) {
 		h := open(t, quiet, phxworker.Config{})
 		h.enqueue("manual", "shouts-1")
 		h.begin()
-		h.expect(map[string]float64{`phxworker_log_lines_shortened_total`: 1, `phxworker_log_lines_dropped_total`: 0})
+		h.expect(map[string]float64{`phxworker_log_lines_shortened_total`: 1, `phxworker_events_undelivered_total{event="run:log"}`: 0})
 		h.fail(fault.Rule{Action: fault.Refuse, Event: "run:log", Run: "says-1", Count: -1, Response: json.RawMessage(`{"errors":{"message":["no"]}}`)})
 		h.enqueue("manual", "says-1")
 		settle(time.Minute)
 		got := h.scrape().samples
-		lines := got[`phxworker_log_lines_dropped_total`]
+		lines := got[`phxworker_events_undelivered_total{event="run:log"}`]
 		require.Positive(t, lines)
 		require.InDelta(t, 1+lines, got[`phxworker_log_lines_shortened_total`], 0, "a note each, which was refused as well")
 	})

@@ -2,6 +2,8 @@ package metrics
 
 import "github.com/phxworker/phxworker"
 
+var eventNames = []string{"run:start", "step:start", "run:log", "step:complete", "run:complete"}
+
 // events is about what runs tell the server.
 var events = []family{
 	gauge("phxworker_events_unacknowledged", "Events of runs that the server has not answered yet.", func(now *snapshot) float64 {
@@ -20,7 +22,7 @@ var events = []family{
 	counter("phxworker_log_lines_shortened_total", "Lines of runs' logs for which a note was sent, as they were too large or refused.", func(now *snapshot) float64 {
 		return float64(now.Delivery.LogsShortened)
 	}),
-	counter("phxworker_log_lines_dropped_total", "Lines of runs' logs that the server took in no form, or may not have got.", func(now *snapshot) float64 {
-		return float64(now.Delivery.Undelivered["run:log"])
+	byKey("phxworker_events_undelivered_total", "Events of runs that the server does not have, or may not have, and will not get from the worker.", "event", eventNames, func(now *snapshot) map[string]uint64 {
+		return now.Delivery.Undelivered
 	}),
 }

@@ -40,7 +40,7 @@ func Table() []Option {
 		},
 		{
 			Flag: "message-timeout", Env: []string{"WORKER_MESSAGE_TIMEOUT_SECONDS"}, Group: Server, Placeholder: "SECONDS",
-			Default: "30", Usage: "how long a message may go unanswered before the log says so",
+			Default: "30", Usage: "how long an event of a run may go unanswered before its topic is joined anew and it is sent again",
 		},
 		{
 			Flag: "socket-timeout", Env: []string{"WORKER_SOCKET_TIMEOUT_SECONDS"}, Group: Server, Placeholder: "SECONDS",

@@ -38,7 +38,7 @@ func (s *Server) status() Status {
 		Results:    make([]Result, 0, len(stats.Results)),
 		Ended:      make(map[string]int), Undelivered: stats.Undelivered,
 		Delivery: Delivery{
-			EventsResent: stats.Delivery.Resent, LogLinesShortened: stats.Delivery.LogsShortened, LogLinesDropped: stats.Delivery.Undelivered["run:log"],
+			EventsResent: stats.Delivery.Resent, LogLinesShortened: stats.Delivery.LogsShortened, EventsUndelivered: stats.Delivery.Undelivered,
 			EnginePanics: stats.Delivery.Panics, EnginesStuck: stats.Delivery.Stuck, EnginesStuckNow: stats.Delivery.StuckNow,
 			AcknowledgementMS: milliseconds(mean(stats.Delivery.Acknowledged)),
 		},

@@ -143,13 +143,14 @@ type Claims struct {
 
 // Delivery is what became of events, and of engines.
 type Delivery struct {
-	EventsResent      uint64  `json:"events_resent"`
-	LogLinesShortened uint64  `json:"log_lines_shortened"`
-	LogLinesDropped   uint64  `json:"log_lines_dropped"`
-	EnginePanics      uint64  `json:"engine_panics"`
-	EnginesStuck      uint64  `json:"engines_stuck"`     // calls that did not end with their run
-	EnginesStuckNow   int64   `json:"engines_stuck_now"` // those that still have not
-	AcknowledgementMS float64 `json:"acknowledgement_ms"`
+	EventsResent      uint64 `json:"events_resent"`
+	LogLinesShortened uint64 `json:"log_lines_shortened"`
+	// EventsUndelivered are those that the server does not have, by name.
+	EventsUndelivered map[string]uint64 `json:"events_undelivered"`
+	EnginePanics      uint64            `json:"engine_panics"`
+	EnginesStuck      uint64            `json:"engines_stuck"`     // calls that did not end with their run
+	EnginesStuckNow   int64             `json:"engines_stuck_now"` // those that still have not
+	AcknowledgementMS float64           `json:"acknowledgement_ms"`
 }
 
 // Times are averages since the start, in seconds; 0 when there was none yet.

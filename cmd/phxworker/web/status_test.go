@@ -139,7 +139,7 @@ func TestTheNamesInTheStatusStay(t *testing.T) {
 		require.ElementsMatch(t, []string{"run", "empty", "error"}, names(first(status["groups"]).(map[string]any)["claims"]))
 		require.ElementsMatch(t, []string{"id", "group", "age_seconds", "phase", "phase_seconds", "started", "unacknowledged"}, names(first(status["runs"])))
 		require.ElementsMatch(t, []string{"id", "group", "reason", "took_seconds", "ended", "settled"}, names(first(status["results"])))
-		require.ElementsMatch(t, []string{"events_resent", "log_lines_shortened", "log_lines_dropped", "engine_panics", "engines_stuck", "engines_stuck_now", "acknowledgement_ms"}, names(status["delivery"]))
+		require.ElementsMatch(t, []string{"events_resent", "log_lines_shortened", "events_undelivered", "engine_panics", "engines_stuck", "engines_stuck_now", "acknowledgement_ms"}, names(status["delivery"]))
 		require.ElementsMatch(t, []string{"run_seconds", "claim_to_start_seconds", "wake_to_start_seconds"}, names(status["times"]))
 		require.ElementsMatch(t, []string{"version", "go", "platform", "hostname", "pid", "started", "uptime_seconds"}, names(status["process"]))
 	})

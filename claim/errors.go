@@ -9,6 +9,11 @@ import (
 // claim twice as often as the back-off allows.
 var ErrRunning = errors.New("claim: the loop is running already; make another with NewLoop, with its own pool")
 
+// ErrNotReady is returned by a [Claimer] that has sent nothing, because it is not ready any
+// more. The claim does not count, and is made when the Claimer is ready again, if there
+// is still a reason for it then.
+var ErrNotReady = errors.New("not ready to claim: nothing was sent")
+
 // errNoID refuses a run that has no topic to join.
 var errNoID = errors.New("the server gave it no id")
 

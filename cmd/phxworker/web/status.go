@@ -1,7 +1,6 @@
 package web
 
 import (
-	"slices"
 	"strings"
 	"time"
 )
@@ -116,19 +115,6 @@ func (g Group) Note() string {
 		notes = append(notes, count(toInt(g.Refused), "run")+" refused because of a bad token.")
 	}
 	return strings.Join(notes, " ")
-}
-
-// Shown returns the groups as people are shown them: while the queue is not joined,
-// no claim is under way, and the slots that are reserved for one are as good as open.
-func (s Status) Shown() []Group {
-	groups := slices.Clone(s.Groups)
-	for i := range groups {
-		if !s.Queue.Joined {
-			groups[i].Open += groups[i].Claimed
-			groups[i].Claimed = 0
-		}
-	}
-	return groups
 }
 
 // Total is how many claims were made.

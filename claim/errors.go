@@ -3,6 +3,8 @@ package claim
 import (
 	"errors"
 	"fmt"
+
+	"github.com/golang-jwt/jwt/v5"
 )
 
 // ErrRunning is returned by [Loop.Run] of a loop that is running: two of them would
@@ -51,6 +53,13 @@ type TokenError struct {
 
 func (e *TokenError) Error() string {
 	return fmt.Sprintf("token of run %q refused: %v", e.RunID, e.Err)
+}
+
+// Misfit reports whether the token was not signed with the other half of the key, or is no
+// signed token at all. Then hardly any run of that server can be verified, while a token that
+// is too old, or another run's, says nothing of the next.
+func (e *TokenError) Misfit() bool {
+	return errors.Is(e.Err, jwt.ErrTokenSignatureInvalid) || errors.Is(e.Err, jwt.ErrTokenMalformed)
 }
 
 func (e *TokenError) Unwrap() error { return e.Err }

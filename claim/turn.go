@@ -147,7 +147,11 @@ func (l *Loop) admit(runs []Run) (admitted, fresh bool) {
 	for _, run := range runs {
 		if err := l.check(run); err != nil {
 			l.tally.refused.Add(1)
-			l.log.Error("run refused, it will not be started", "run_id", run.ID, "error", err)
+			if l.cfg.Refused == nil {
+				l.log.Error("run refused, it will not be started", "run_id", run.ID, "error", err)
+			} else {
+				l.cfg.Refused(run, err)
+			}
 			continue
 		}
 		l.held = append(l.held, run)

@@ -27,7 +27,7 @@ func writeFailure(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, phxworker.ErrNotRunning), errors.Is(err, errUnanswered):
 		writeError(w, http.StatusServiceUnavailable, err.Error())
-	case errors.Is(err, phxworker.ErrDraining), errors.Is(err, phxworker.ErrReporting), errors.Is(err, runner.ErrNoNotices):
+	case errors.Is(err, phxworker.ErrDraining), errors.Is(err, phxworker.ErrUnable), errors.Is(err, phxworker.ErrReporting), errors.Is(err, runner.ErrNoNotices):
 		writeError(w, http.StatusConflict, err.Error())
 	case errors.Is(err, phxworker.ErrNoRun), errors.As(err, new(*phxworker.GroupError)):
 		writeError(w, http.StatusNotFound, err.Error())

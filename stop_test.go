@@ -139,7 +139,7 @@ func TestBudget(t *testing.T) {
 func TestAStopDoesNotWaitForASlotThatIsHeldForAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
-		h.fail(fault.Rule{Action: fault.Refuse, Event: "phx_join", Run: "a", Count: -1})
+		h.fail(fault.Rule{Action: fault.Refuse, Event: fault.Join, Topic: "run:*", Response: []byte(`{"reason":"unauthorized"}`), Count: -1})
 		h.enqueue("manual", "a")
 		_, stop := h.hire(Config{MinBackoff: time.Minute})
 		settle(time.Second)

@@ -182,4 +182,4 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request) {
 }
 
 // errUnanswered is the cause of the end of a wait, not of the claim.
-var errUnanswered = fmt.Errorf("the server has not answered the claim for %s; if it brings a run yet, that is executed", claimPatience)
+var errUnanswered = fmt.Errorf("no claim was answered within %s; if one that was sent brings a run yet, that is executed", claimPatience)

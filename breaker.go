@@ -29,6 +29,7 @@ type BreakerStats struct {
 // most. It is guarded by its turnstile.
 type breaker struct {
 	name        string
+	problem     string // in words, for the log
 	first, most time.Duration
 	// check says whether there is any use in a trial; nil if only a run can tell.
 	check func(ctx context.Context) error

@@ -86,7 +86,7 @@ func TestAWorkerThatCannotExecuteStopsClaiming(t *testing.T) {
 		"as it executes": {}, "as it prepares": {prepare: true},
 		"late": {after: 50 * time.Millisecond}, "very late, as it prepares": {prepare: true, after: 10 * time.Second},
 	} {
-		for _, groups := range []string{"manual:50", "fast_lane:2 manual>*:50", "manual:20 manual:20 *:20"} {
+		for _, groups := range []string{"manual:50", "fast_lane:2 manual>*:50", "manual:20 manual>default:20 *:20"} {
 			for _, all := range []bool{false, true} {
 				t.Run(fmt.Sprint(name, ", ", groups, ", ", all), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestAWorkerThatCannotExecuteStopsClaiming(t *testing.T) {
 						require.Equal(t, map[string]int{"exception": lost, "success": 61 - lost}, ended(h, ids))
 						require.NoError(t, worker.Stats().Breakers[0].Cause)
 						require.NoError(t, stop())
-						require.Equal(t, 1, strings.Count(log.String(), "no more claims: the worker cannot execute runs"))
+						require.Equal(t, 1, strings.Count(log.String(), "no more claims: the engine cannot execute runs"))
 						require.Equal(t, 1, strings.Count(log.String(), "claims are made again"))
 						require.NotContains(t, log.String(), "stuck")
 					})
@@ -325,7 +325,8 @@ func TestAKeyThatDoesNotFit(t *testing.T) {
 				settle(3 * time.Hour) // 1, 2, 4, 8, 16, 30, 30 … minutes
 				require.InDelta(t, 30-10, ended(h, ids)["available"], 1, "one a trial")
 				require.NoError(t, stop())
-				require.Equal(t, 1, strings.Count(log.String(), "no more claims: the worker cannot execute runs"))
+				require.Equal(t, 1, strings.Count(log.String(), "no more claims: the tokens of runs cannot be verified"))
+				require.Equal(t, 1, strings.Count(log.String(), "level=ERROR"), log.String())
 				require.NotContains(t, log.String(), "eyJ", "no token may reach a log")
 				require.Empty(t, h.sent("run:start"))
 			})

@@ -79,7 +79,7 @@ func TestNothingIsDecidedBeforeTheQueueIsJoined(t *testing.T) {
 						other(t, s)
 					}
 					s.back()
-					require.Equal(t, claims, len(s.sent("claim")))
+					require.Len(t, s.sent("claim"), claims)
 					require.Equal(t, "available", s.state("b"))
 					s.gate.release("a")
 					require.NoError(t, s.stop())
@@ -118,7 +118,7 @@ func TestAClaimOnRequestWaitsForTheEndOfAnOutage(t *testing.T) {
 		}()
 		s.back()
 		require.True(t, <-brought)
-		require.Equal(t, claims+1, len(s.sent("claim")))
+		require.Len(t, s.sent("claim"), claims+1)
 		require.Equal(t, "started", s.state("b"))
 	})
 }
@@ -147,6 +147,6 @@ func TestAnOutageKeepsNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := strand(t, Config{})
 		require.Equal(t, 1, s.worker.Stats().Groups[0].Open)
-		require.Zero(t, s.worker.Stats().Groups[0].Counts.Claimed)
+		require.Zero(t, s.worker.Stats().Groups[0].Claimed)
 	})
 }

@@ -195,16 +195,14 @@ func (s *starter) pause() {
 // it: another worker may find nothing wrong with it.
 func (s *starter) refused(run claim.Run, err error) {
 	s.turnstile.leave()
-	if misfit, ok := errors.AsType[*claim.TokenError](err); ok && misfit.Misfit() {
+	level := slog.LevelError
+	if refused, ok := errors.AsType[*claim.TokenError](err); ok && refused.Misfit() {
+		level = slog.LevelWarn // the error is that of the key
 		s.turnstile.trip(&s.turnstile.key, fmt.Errorf("the public key of the worker (WORKER_LIGHTNING_PUBLIC_KEY) does not fit the server's: %w", err))
 	}
-	if run.ID == "" {
-		s.worker.log.Error("run refused, it will not be started", "error", err)
-		return
-	}
 	s.done.Go(func() {
-		back := s.queue.handBack(s.report, run, runner.ReleasePostpone, refusedFor)
-		s.worker.log.Error("run refused, it will not be started", "run_id", run.ID, "given_back", back, "error", err)
+		back := run.ID != "" && s.queue.handBack(s.report, run, runner.ReleasePostpone, refusedFor)
+		s.worker.log.Log(s.report, level, "run refused, it will not be started", "run_id", run.ID, "given_back", back, "error", err)
 	})
 }
 

@@ -17,7 +17,7 @@ import (
 // ErrUnable says that a worker claims nothing because it could do nothing with the runs:
 // its engine cannot execute them, or its key does not fit their tokens. It comes with the
 // cause.
-var ErrUnable = errors.New("the worker cannot execute runs just now, and claims none")
+var ErrUnable = errors.New("the worker cannot execute runs")
 
 const (
 	// mostUnproven is how many runs there may be between their claim and the proof that the
@@ -59,8 +59,8 @@ var _ claim.Claimer = (*turnstile)(nil)
 func newTurnstile(w *Worker, queue *queue) *turnstile {
 	t := &turnstile{
 		queue: queue, feed: &w.feed, log: w.log, changed: make(chan struct{}), share: max(1, mostUnproven/len(w.groups)),
-		engine: breaker{name: BreakerEngine, first: 5 * time.Second, most: 5 * time.Minute, opened: make(chan struct{}, 1)},
-		key:    breaker{name: BreakerKey, first: time.Minute, most: 30 * time.Minute, opened: make(chan struct{}, 1)},
+		engine: breaker{name: BreakerEngine, problem: "the engine cannot execute runs", first: 5 * time.Second, most: 5 * time.Minute, opened: make(chan struct{}, 1)},
+		key:    breaker{name: BreakerKey, problem: "the tokens of runs cannot be verified", first: time.Minute, most: 30 * time.Minute, opened: make(chan struct{}, 1)},
 	}
 	if checker, ok := w.cfg.Engine.(runner.Checker); ok {
 		t.engine.check = checker.Check
@@ -220,10 +220,10 @@ func (t *turnstile) trip(b *breaker, cause error) {
 	wait := b.wait
 	t.mu.Unlock()
 	if again {
-		t.log.Warn("a trial has shown that the worker still cannot execute runs", "breaker", b.name, "error", cause, "next_trial_in", wait)
+		t.log.Warn("still no claims: "+b.problem, "error", cause, "next_trial_in", wait)
 		return
 	}
-	t.log.Error("no more claims: the worker cannot execute runs", "breaker", b.name, "error", cause, "next_trial_in", wait)
+	t.log.Error("no more claims: "+b.problem, "error", cause, "next_trial_in", wait)
 	t.feed.publish(Event{Kind: EventUnable, Err: cause})
 }
 
@@ -249,12 +249,12 @@ func (t *turnstile) standing() []BreakerStats {
 	return []BreakerStats{t.engine.stats(), t.key.stats()}
 }
 
-// err returns why no claim is let through, nil if one would be.
+// err returns why no claim is let through; nil if one would be, or it is not known yet.
 func (t *turnstile) err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, b := range []*breaker{&t.engine, &t.key} {
-		if b.shut() {
+		if b.shut() && b.told {
 			return fmt.Errorf("%w: %w", ErrUnable, b.cause)
 		}
 	}
@@ -270,14 +270,20 @@ func (t *turnstile) checkFirst(ctx context.Context) error {
 	err := t.engine.check(ctx)
 	switch {
 	case ctx.Err() != nil:
+		return nil
 	case err == nil:
 		t.close(&t.engine)
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR):
-		return err
-	default:
+	case !isPermanent(err):
 		t.trip(&t.engine, err)
+		err = nil
 	}
-	return nil
+	return err
+}
+
+// isPermanent reports whether an engine says that somebody must change what it was told to
+// work with, so that there is no use in asking again.
+func isPermanent(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // mend tries whenever a breaker was open for its time whether it may be closed, until ctx

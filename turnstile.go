@@ -268,16 +268,17 @@ func (t *turnstile) checkFirst(ctx context.Context) error {
 		return nil
 	}
 	err := t.engine.check(ctx)
+	if isPermanent(err) {
+		return err
+	}
 	switch {
 	case ctx.Err() != nil:
-		return nil
 	case err == nil:
 		t.close(&t.engine)
-	case !isPermanent(err):
+	default:
 		t.trip(&t.engine, err)
-		err = nil
 	}
-	return err
+	return nil //nolint:nilerr // it is the breaker's now
 }
 
 // isPermanent reports whether an engine says that somebody must change what it was told to

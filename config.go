@@ -38,7 +38,8 @@ type Config struct {
 	// Manual makes a worker that claims only when [Worker.Claim] is called, until
 	// [Worker.Resume].
 	Manual bool
-	// DemandAll claims as many runs at once as a group has open slots. Defaults
+	// DemandAll claims as many runs at once as a group has open slots, few as long as the
+	// engine has not shown that it can execute them. Defaults
 	// to one run a claim, which spreads runs over the workers.
 	DemandAll bool
 	// Limits bound each run; a plan's options override them.

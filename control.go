@@ -155,12 +155,16 @@ func (w *Worker) Notify(ctx context.Context, runID string, notice json.RawMessag
 }
 
 // Claim makes one claim now for each group in turn, also for those that are
-// paused, until one brings a run, and reports whether one did. It is what a worker
-// with [Config.Manual] lives by. The error is [ErrNotRunning], [ErrDraining], or the
-// cause of the end of ctx.
+// paused, until one brings a run, and reports whether one did. Without a connection it
+// waits for one; what was not sent when ctx ends never will be. It is what a worker
+// with [Config.Manual] lives by. The error is [ErrNotRunning], [ErrDraining],
+// [ErrUnable], or the cause of the end of ctx.
 func (w *Worker) Claim(ctx context.Context) (bool, error) {
 	s, err := w.claiming()
 	if err != nil {
+		return false, err
+	}
+	if err := s.turnstile.err(); err != nil {
 		return false, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -20,11 +20,13 @@ const (
 	EventGivenBack                  // it went back to the server's queue; see Result
 	EventPaused                     // the group claims no more
 	EventResumed                    // the group claims again
+	EventUnable                     // the worker claims nothing until it can execute runs again; Err says why
+	EventAble                       // it can
 	EventDraining                   // the worker claims no more, and ends when its runs do
 )
 
 func (k EventKind) String() string {
-	names := []string{"connected", "lost", "claimed", "started", "completed", "given up", "given back", "paused", "resumed", "draining"}
+	names := []string{"connected", "lost", "claimed", "started", "completed", "given up", "given back", "paused", "resumed", "unable", "able", "draining"}
 	if k < 0 || int(k) >= len(names) {
 		return "unknown"
 	}
@@ -41,7 +43,7 @@ type Event struct {
 	RunID string
 	// Result is how a run ended; nil for other events.
 	Result *RunResult
-	// Err is why there is no connection.
+	// Err is why there is no connection, or why nothing is claimed.
 	Err error
 	// Missed is how many events before this one did not fit into the buffer.
 	Missed int

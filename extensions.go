@@ -134,17 +134,12 @@ func (q *queue) Release(ctx context.Context, r runner.Release) error {
 // nextJoin waits until the queue is joined.
 func (q *queue) nextJoin(ctx context.Context) (*channel.Join, error) {
 	for {
-		topic, changed := q.current()
-		var moved <-chan struct{}
-		if topic != nil {
-			var join *channel.Join
-			if join, moved = topic.Current(); join != nil {
-				return join, nil
-			}
+		join, changed := q.now()
+		if join != nil {
+			return join, nil
 		}
 		select {
 		case <-changed:
-		case <-moved:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}

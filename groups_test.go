@@ -52,7 +52,10 @@ func TestTheClaimNamesTheWorker(t *testing.T) {
 		settle(0)
 		claims := h.sent("claim")
 		require.Len(t, claims, 1)
-		require.JSONEq(t, `{"demand":5,"worker_name":"pod-7","queues":["manual","*"]}`, claims[0].payload)
+		require.JSONEq(t, `{"demand":3,"worker_name":"pod-7","queues":["manual","*"]}`, claims[0].payload, "the engine has executed nothing yet")
+		h.enqueue("manual", "a")
+		settle(5 * time.Second)
+		require.JSONEq(t, `{"demand":4,"worker_name":"pod-7","queues":["manual","*"]}`, h.sent("claim")[3].payload)
 	})
 }
 

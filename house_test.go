@@ -3,11 +3,13 @@ package phxworker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,6 +33,7 @@ type house struct {
 	server   *mockserver.Server
 	listener *wstest.Listener
 	gate     *gate
+	away     atomic.Bool // whether nobody answers a dial
 
 	mu    sync.Mutex
 	conns []net.Conn // the workers' ends
@@ -68,6 +71,9 @@ func openHouse(t *testing.T, cfg mockserver.Config) *house {
 // dial is a Config.NetDial that remembers its connections, so that a test can
 // cut them.
 func (h *house) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if h.away.Load() {
+		return nil, errors.New("nobody is there")
+	}
 	conn, err := h.listener.DialContext(ctx, network, addr)
 	if err == nil {
 		h.mu.Lock()

@@ -121,17 +121,46 @@ func (q *queue) current() (*channel.Topic, <-chan struct{}) {
 
 // isJoined reports whether a claim could be put just now.
 func (q *queue) isJoined() bool {
-	_, err := q.nextJoin(noWait)
-	return err == nil
+	join, _ := q.now()
+	return join != nil
 }
 
-// Claim implements [claim.Claimer]. It waits until the worker is on the queue
-// only while the worker takes new work; once it has sent the claim, it waits
-// for the reply in any case.
+// now returns the join that counts, nil if there is none, and else what is closed when
+// that may have changed.
+func (q *queue) now() (join *channel.Join, changed <-chan struct{}) {
+	topic, replaced := q.current()
+	if topic == nil {
+		return nil, replaced
+	}
+	join, changed = topic.Current()
+	if join == nil && topic.Err() != nil { // it has ended, and nothing more happens to it
+		return nil, replaced
+	}
+	return join, changed
+}
+
+// always is closed.
+var always = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// Ready implements [claim.Claimer].
+func (q *queue) Ready() <-chan struct{} {
+	join, changed := q.now()
+	if join != nil {
+		return always
+	}
+	return changed
+}
+
+// Claim implements [claim.Claimer]. Once it has sent the claim, it waits for the reply
+// also while the worker stops.
 func (q *queue) Claim(ctx context.Context, req claim.Request) ([]claim.Run, error) {
-	join, err := q.joined()
-	if err != nil {
-		return nil, err
+	join, _ := q.now()
+	if join == nil {
+		return nil, claim.ErrNotReady
 	}
 	req.WaitMS = q.waitFor(join)
 	ctx, cancel := context.WithTimeoutCause(ctx, q.claimTimeout, errClaimTimeout)
@@ -144,10 +173,14 @@ func (q *queue) Claim(ctx context.Context, req claim.Request) ([]claim.Run, erro
 	asked := time.Now()
 	// Under this join alone: what its runs are given for was agreed on with it.
 	var reply channel.Reply
+	var err error
 	if req.WaitMS > 0 {
 		reply, err = q.payload.set.Push(ctx, join, extLongpoll, "claim", req)
 	} else {
 		reply, err = join.Push(ctx, "claim", req)
+	}
+	if errors.Is(err, channel.ErrNotSent) && !q.isJoined() { // it was lost in this very moment
+		return nil, claim.ErrNotReady
 	}
 	q.budget.count(err)
 	if errors.Is(err, channel.ErrOutcomeUnknown) {
@@ -186,12 +219,3 @@ func (q *queue) runs(reply channel.Reply, join *channel.Join) ([]claim.Run, erro
 }
 
 var errClaimTimeout = errors.New("the server did not answer the claim in time; a run it may have given is lost")
-
-// joined returns the join that counts once there is one. It gives up when the
-// intake ends.
-func (q *queue) joined() (*channel.Join, error) {
-	if q.intake.Err() != nil {
-		return nil, context.Cause(q.intake)
-	}
-	return q.nextJoin(q.intake)
-}

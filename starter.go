@@ -2,6 +2,8 @@ package phxworker
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	goruntime "runtime"
 	"slices"
@@ -17,13 +19,14 @@ import (
 // starter executes claimed runs, each in a goroutine that holds the run's slot
 // from beginning to end.
 type starter struct {
-	worker  *Worker
-	work    context.Context // the engines'
-	report  context.Context // outlasts work by reportGrace
-	runner  *runner.Runner
-	sockets *sockets
-	queue   *queue
-	stopped atomic.Int64 // runs that the end of work cut short, or that came later
+	worker    *Worker
+	turnstile *turnstile
+	work      context.Context // the engines'
+	report    context.Context // outlasts work by reportGrace
+	runner    *runner.Runner
+	sockets   *sockets
+	queue     *queue
+	stopped   atomic.Int64 // runs that the end of work cut short, or that came later
 
 	mu     sync.Mutex
 	active map[string]*underway // by id
@@ -39,6 +42,8 @@ type underway struct {
 
 	group  string
 	cancel context.CancelCauseFunc
+	// proven is called when the run is no longer one that may be lost for want of an engine.
+	proven func()
 	// by is who claimed it, for the log of a run that is lost track of.
 	by []uintptr
 	// started is when its engine began; guarded by starter.mu.
@@ -47,13 +52,13 @@ type underway struct {
 
 func newUnderway(run claim.Run, group string) *underway {
 	by := make([]uintptr, 16)
-	return &underway{Run: run, group: group, by: by[:goruntime.Callers(2, by)]}
+	return &underway{Run: run, group: group, by: by[:goruntime.Callers(2, by)], proven: func() {}}
 }
 
 var _ claim.Starter = (*starter)(nil)
 
-func newStarter(w *Worker, further *sockets, queue *queue, work, report context.Context) *starter {
-	s := &starter{worker: w, work: work, report: report, sockets: further, queue: queue, active: make(map[string]*underway), lastRun: time.Now()}
+func newStarter(w *Worker, further *sockets, queue *queue, turnstile *turnstile, work, report context.Context) *starter {
+	s := &starter{worker: w, turnstile: turnstile, work: work, report: report, sockets: further, queue: queue, active: make(map[string]*underway), lastRun: time.Now()}
 	s.runner = runner.New(runner.Config{
 		Engine: w.cfg.Engine, Middleware: append([]Middleware{s.begun}, w.cfg.Middleware...),
 		Limits: w.cfg.Limits, Version: w.cfg.Version, MessageTimeout: w.cfg.MessageTimeout,
@@ -61,13 +66,17 @@ func newStarter(w *Worker, further *sockets, queue *queue, work, report context.
 		Accept: w.cfg.Accept, RefuseUnsuitable: w.cfg.RefuseUnsuitable, MaxAttempts: w.cfg.MaxAttempts,
 		Releaser: queue, Extensions: w.extensions,
 	})
+	turnstile.preparing = s.preparing
 	return s
 }
 
 // Start implements [claim.Starter].
 func (s *starter) Start(run claim.Run, slot *slots.Slot) {
+	s.turnstile.verified()
 	this := newUnderway(run, slot.Group().Name)
+	this.proven = sync.OnceFunc(s.turnstile.leave)
 	s.done.Go(func() {
+		defer this.proven()
 		settled := runner.Unsettled
 		defer func() { giveBackSlot(slot, settled) }() // whatever ends the goroutine
 		settled = s.execute(this, nil)
@@ -101,6 +110,9 @@ func (s *starter) execute(this *underway, begin <-chan error) Settlement {
 	})
 	over = true
 	place.free()
+	if outcome.Unable {
+		s.turnstile.trip(&s.turnstile.engine, errors.New(outcome.Message))
+	}
 	s.settle(this, outcome)
 	if outcome.Settled == runner.Undelivered || outcome.Type == "JoinError" {
 		s.pause()
@@ -153,7 +165,17 @@ func (s *starter) begun(next ExecuteFunc) ExecuteFunc {
 			s.worker.tally.wakeToStart.Observe(now.Sub(this.Woken))
 		}
 		s.worker.feed.publish(Event{Kind: EventStarted, RunID: run.ID, Group: this.group})
-		return next(ctx, run)
+		executes := func() {
+			s.turnstile.prove(now)
+			this.proven()
+		}
+		timer := time.AfterFunc(provenAfter, executes)
+		defer timer.Stop()
+		result, err := next(ctx, run)
+		if err == nil {
+			executes()
+		}
+		return result, err
 	}
 }
 
@@ -165,8 +187,33 @@ func (s *starter) pause() {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-s.work.Done():
+	case <-s.queue.intake.Done(): // nothing is claimed for the slot any more
 	}
+}
+
+// refused takes note of a run whose token is no good, and gives it back, if the server takes
+// it: another worker may find nothing wrong with it.
+func (s *starter) refused(run claim.Run, err error) {
+	s.turnstile.leave()
+	level := slog.LevelError
+	if refused, ok := errors.AsType[*claim.TokenError](err); ok && refused.Misfit() {
+		level = slog.LevelWarn // the error is that of the key
+		s.turnstile.trip(&s.turnstile.key, fmt.Errorf("the public key of the worker (WORKER_LIGHTNING_PUBLIC_KEY) does not fit the server's: %w", err))
+	}
+	s.done.Go(func() {
+		back := run.ID != "" && s.queue.handBack(s.report, run, runner.ReleasePostpone, refusedFor)
+		s.worker.log.Log(s.report, level, "run refused, it will not be started", "run_id", run.ID, "given_back", back, "error", err)
+	})
+}
+
+// preparing returns for how long the engine has prepared the run that waits longest.
+func (s *starter) preparing() (longest time.Duration) {
+	for _, progress := range s.runner.Active() {
+		if progress.Phase == runner.Preparing {
+			longest = max(longest, time.Since(progress.Since))
+		}
+	}
+	return longest
 }
 
 // begin reports whether the run was not under way yet.

@@ -19,6 +19,9 @@ type Stats struct {
 	Phase  Phase
 	Socket SocketStats
 	Queue  QueueStats
+	// Breakers are the reasons for which it may claim nothing, those that do not hold as
+	// well; none before [Worker.Run].
+	Breakers []BreakerStats
 	// Groups are in the order of [Config.Groups].
 	Groups []GroupStats
 	// Runs are those under way, the oldest first.
@@ -125,6 +128,7 @@ func (w *Worker) Stats() Stats {
 	status, _ := s.socket.Status()
 	stats.Socket = SocketStats{Status: status, Stats: s.socket.Stats(), Open: s.sockets.count()}
 	stats.Queue = s.queue.stats()
+	stats.Breakers = s.turnstile.standing()
 	stats.ExtensionsOff = w.extensions.Off()
 	stats.Delivery = s.starter.runner.Stats()
 	stats.Runs = s.starter.underway()

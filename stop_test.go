@@ -133,3 +133,18 @@ func TestBudget(t *testing.T) {
 	b.count(context.Canceled)
 	require.True(t, spent(), "for good")
 }
+
+// Guards against a stop that waits for a slot which is only held so that the server is not
+// asked too often.
+func TestAStopDoesNotWaitForASlotThatIsHeldForAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.fail(fault.Rule{Action: fault.Refuse, Event: fault.Join, Topic: "run:*", Response: []byte(`{"reason":"unauthorized"}`), Count: -1})
+		h.enqueue("manual", "a")
+		_, stop := h.hire(Config{MinBackoff: time.Minute})
+		settle(time.Second)
+		begin := time.Now()
+		require.NoError(t, stop())
+		require.Less(t, time.Since(begin), time.Second)
+	})
+}

@@ -15,7 +15,7 @@ const watchEvery = time.Minute
 // joined, and yet it has put no claim since the last look. None should ever be.
 // What it can do about one is to wake it and to say so; a worker that
 // silently claims nothing looks like a quiet day.
-func (w *Worker) watch(intake context.Context, queue *queue, loops []*claim.Loop) {
+func (w *Worker) watch(intake context.Context, turnstile *turnstile, loops []*claim.Loop) {
 	every := max(watchEvery, 3*w.cfg.MaxBackoff)
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -27,13 +27,13 @@ func (w *Worker) watch(intake context.Context, queue *queue, loops []*claim.Loop
 		case <-intake.Done():
 			return
 		}
-		joined := queue.isJoined()
+		ready := turnstile.isReady()
 		for i, loop := range loops {
 			before := claims[i]
 			stats := loop.Stats()
 			claims[i] = stats.Claims + stats.HeldBack // one that a gate holds back is not stuck
 			counts := w.pools[i].Counts()
-			couldClaim := joined && !loop.Paused() && counts.Open > 0 && counts.Claimed == 0
+			couldClaim := ready && !loop.Paused() && counts.Open > 0 && counts.Claimed == 0
 			if couldClaim && idle[i] && claims[i] == before {
 				w.log.Error("a claim loop is stuck; waking it", "group", w.groups[i].Name, "claims", before, "open", counts.Open, "for", every)
 				loop.Wake()

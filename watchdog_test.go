@@ -28,10 +28,11 @@ func TestALoopThatIsStuckIsComplainedOf(t *testing.T) {
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		queue := newQueue(worker, socket, ctx)
-		loops := worker.loops(queue, &starter{worker: worker, work: ctx})
+		turnstile := newTurnstile(worker, queue)
+		loops := worker.loops(turnstile, &starter{worker: worker, work: ctx})
 		var running sync.WaitGroup
 		running.Go(func() { queue.run(ctx) })
-		running.Go(func() { worker.watch(ctx, queue, loops) })
+		running.Go(func() { worker.watch(ctx, turnstile, loops) })
 		settle(5 * time.Minute)
 		stop()
 		running.Wait()

@@ -43,12 +43,13 @@ type Worker struct {
 
 // shift is what a worker has while it runs. Its fields do not change.
 type shift struct {
-	intake  context.Context // ends when no more is claimed
-	socket  *channel.Socket
-	sockets *sockets
-	queue   *queue
-	starter *starter
-	loops   []*claim.Loop // one a group
+	intake    context.Context // ends when no more is claimed
+	socket    *channel.Socket
+	sockets   *sockets
+	queue     *queue
+	turnstile *turnstile
+	starter   *starter
+	loops     []*claim.Loop // one a group
 }
 
 // New returns a worker that has not begun. The error says what is wrong with
@@ -95,7 +96,9 @@ func (w *Worker) Abort() { w.abortOnce.Do(func() { close(w.abort) }) }
 // Run connects, claims and executes until ctx ends, then stops as the package
 // comment says and returns nil, or [ErrAborted]. A server that cannot be
 // reached is tried again for ever, unless [Config.MaxErrors] ends that with
-// [ErrTooManyErrors]. Any other error is that Run cannot begin. It can be
+// [ErrTooManyErrors]. An engine that is a [runner.Checker] is asked before the first claim:
+// what it says that does not pass (a folder that cannot be written) ends Run with
+// [ErrUnable]. Any other error is that Run cannot begin. It can be
 // called once.
 func (w *Worker) Run(ctx context.Context) error {
 	socket, err := w.open()
@@ -117,10 +120,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	further := newSockets(socket, w.dial, w.log)
 	defer further.close()
 	queue := newQueue(w, socket, intake)
-	runs := newStarter(w, further, queue, work, report)
-	loops := w.loops(queue, runs)
+	turnstile := newTurnstile(w, queue)
+	runs := newStarter(w, further, queue, turnstile, work, report)
+	loops := w.loops(turnstile, runs)
 	queue.loops = loops
-	w.begin(&shift{intake: intake, socket: socket, sockets: further, queue: queue, starter: runs, loops: loops})
+	w.begin(&shift{intake: intake, socket: socket, sockets: further, queue: queue, turnstile: turnstile, starter: runs, loops: loops})
 	defer w.end()
 
 	var stages, onQueue, claiming sync.WaitGroup
@@ -139,7 +143,15 @@ func (w *Worker) Run(ctx context.Context) error {
 		w.limitGrace(work, stopWork)
 	})
 	stages.Go(func() { w.follow(work, socket) })
-	stages.Go(func() { w.watch(intake, queue, loops) })
+	stages.Go(func() { w.watch(intake, turnstile, loops) })
+	stages.Go(func() {
+		if err := turnstile.checkFirst(intake); err != nil {
+			stopIntake(fmt.Errorf("%w: %w", ErrUnable, err))
+			return
+		}
+		turnstile.mend(intake, &turnstile.engine)
+	})
+	stages.Go(func() { turnstile.mend(intake, &turnstile.key) })
 	// The queue is left last: a claim in flight needs it.
 	stay, leave := context.WithCancelCause(context.WithoutCancel(ctx))
 	onQueue.Go(func() { queue.run(stay) })
@@ -160,9 +172,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	stages.Wait()
 	stopped := runs.stopped.Load()
 	w.log.Info("stopped", "aborted", stopped)
-	switch {
-	case errors.Is(context.Cause(intake), ErrTooManyErrors):
-		return fmt.Errorf("phxworker: %w", ErrTooManyErrors)
+	switch cause := context.Cause(intake); {
+	case errors.Is(cause, ErrTooManyErrors), errors.Is(cause, ErrUnable):
+		return fmt.Errorf("phxworker: %w", cause)
 	case stopped > 0:
 		return fmt.Errorf("phxworker: %w: %d", ErrAborted, stopped)
 	}
@@ -228,7 +240,7 @@ func (w *Worker) dial() (*channel.Socket, error) {
 	})
 }
 
-func (w *Worker) loops(queue *queue, starter *starter) []*claim.Loop {
+func (w *Worker) loops(claimer claim.Claimer, starter *starter) []*claim.Loop {
 	var prefetcher claim.Prefetcher
 	if w.cfg.Prefetch {
 		prefetcher = starter
@@ -240,7 +252,7 @@ func (w *Worker) loops(queue *queue, starter *starter) []*claim.Loop {
 			gate = func(ctx context.Context) error { return w.cfg.Gate(ctx, pool.Group().Name) }
 		}
 		loops[i] = claim.NewLoop(claim.Config{
-			Pool: pool, Claimer: queue, Starter: starter, GiveBack: starter.giveBack, Prefetcher: prefetcher,
+			Pool: pool, Claimer: claimer, Starter: starter, GiveBack: starter.giveBack, Refused: starter.refused, Prefetcher: prefetcher,
 			WorkerName: w.cfg.Name, Verifier: w.verifier, DemandAll: w.cfg.DemandAll,
 			MinBackoff: w.cfg.MinBackoff, MaxBackoff: w.cfg.MaxBackoff,
 			Gate: gate, Paused: w.cfg.Manual, Logger: w.log,

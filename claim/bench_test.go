@@ -2,6 +2,7 @@ package claim_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/phxworker/phxworker/claim"
@@ -11,16 +12,30 @@ import (
 // instant is a server that always has a run, and a worker that is done with it at
 // once: what is left is the loop.
 type instant struct {
-	reply []claim.Run
-	left  int
-	stop  context.CancelFunc
+	runs []claim.Run
+	left int
+	stop context.CancelFunc
 }
+
+// manyRuns are more than a loop remembers: it would rest if the same came again and again.
+func manyRuns(b *testing.B, k key) []claim.Run {
+	b.Helper()
+	runs := make([]claim.Run, 1001)
+	for i := range runs {
+		id := fmt.Sprint("r", i)
+		runs[i] = claim.Run{ID: id, Token: k.sign(b, id)}
+	}
+	return runs
+}
+
+func (i *instant) Ready() <-chan struct{} { return always }
 
 func (i *instant) Claim(context.Context, claim.Request) ([]claim.Run, error) {
 	if i.left--; i.left <= 0 {
 		i.stop()
 	}
-	return i.reply, nil
+	at := i.left % len(i.runs)
+	return i.runs[at : at+1 : at+1], nil
 }
 
 func (i *instant) Start(_ claim.Run, slot *slots.Slot) { slot.Release() }
@@ -29,13 +44,13 @@ func (i *instant) Start(_ claim.Run, slot *slots.Slot) { slot.Release() }
 // is the same life of a slot and the same calls with no loop around them.
 func BenchmarkCycle(b *testing.B) {
 	k := newKey(b)
-	reply := []claim.Run{{ID: "r1", Token: k.sign(b, "r1")}}
+	many := manyRuns(b, k)
 
 	b.Run("baseline", func(b *testing.B) {
 		_, cancel := context.WithCancel(b.Context())
 		defer cancel()
 		pool := slots.NewPool(slots.Plain(4)[0])
-		server := &instant{reply: reply, left: b.N, stop: cancel}
+		server := &instant{runs: many, left: b.N, stop: cancel}
 		req := claim.Request{Demand: 1, Queues: pool.Group().Queues}
 		b.ReportAllocs()
 		b.ResetTimer()
@@ -50,7 +65,7 @@ func BenchmarkCycle(b *testing.B) {
 		return func(b *testing.B) {
 			intake, cancel := context.WithCancel(b.Context())
 			defer cancel()
-			server := &instant{reply: reply, left: b.N, stop: cancel}
+			server := &instant{runs: many, left: b.N, stop: cancel}
 			l := claim.NewLoop(claim.Config{Pool: slots.NewPool(slots.Plain(4)[0]), Claimer: server, Starter: server, Verifier: verifier})
 			b.ReportAllocs()
 			b.ResetTimer()

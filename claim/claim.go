@@ -54,15 +54,18 @@ func (r Run) LogValue() slog.Value { return slog.StringValue(r.ID) }
 
 // Claimer puts a claim to the server.
 type Claimer interface {
-	// Claim blocks until the worker is on the queue's topic, sends the request
-	// and returns the runs of the reply, none if there was nothing. The runs are
-	// ignored when err is not nil.
+	// Ready returns a channel that is closed while a claim can be put, because the worker is
+	// on the queue's topic, and else one that is closed when that may have changed. The
+	// loop asks again then. It must not wait.
+	Ready() <-chan struct{}
+	// Claim sends the request and returns the runs of the reply, none if there was
+	// nothing. The runs are ignored when err is not nil. It does not wait until it can
+	// send: should that not be possible any more, it returns [ErrNotReady].
 	//
 	// The loop's slots stay reserved until Claim returns, so it must return
 	// as soon as the reply can no longer come: when the connection or the topic
 	// is lost, and when ctx is done. ctx is the work context of [Loop.Run], which
-	// outlives the intake; an implementation that has sent nothing yet when
-	// the intake ends should return then, with the cause of that.
+	// outlives the intake: a reply that is on its way may bring a run.
 	Claim(ctx context.Context, req Request) ([]Run, error)
 }
 

@@ -29,6 +29,9 @@ type Config struct {
 	// Verifier checks the token of each run. Defaults to nil: tokens are not
 	// checked.
 	Verifier *Verifier
+	// Refused is told of each run whose token the verifier refused, and why; it must not
+	// wait. Defaults to a line in the log.
+	Refused func(run Run, err error)
 	// DemandAll asks for as many runs in one claim as there are open slots.
 	// Defaults to one run a claim, which spreads runs over the workers.
 	DemandAll bool

@@ -1,6 +1,9 @@
 // Package claim asks the server for runs, one [Loop] for each slot group.
 //
-// A loop reserves a slot, claims, and hands each run that comes back to a
+// A loop waits for one thing at a time, and decides everything afterwards: whether it is
+// paused, has an open slot, can reach the server, and is due ([State]). So nothing that
+// changes while the server is away is overlooked. Only when it is to claim, it asks the
+// gate, reserves a slot, claims, and hands each run that comes back to a
 // [Starter] together with its slot. It asks for nothing it has no slot for. Each
 // group has a loop, a pool and a back-off of its own, and loops know nothing of
 // each other: a busy group does not hold up another, and an empty queue slows
@@ -12,6 +15,7 @@
 //	a claim brought none    after the back-off, or at once on a wake-up or a finished run
 //	a claim failed          the same; the slot is free in between
 //	no slot is open         not at all, until a slot of the own pool is freed
+//	the server is away      not at all, until the [Claimer] is ready; then at once, if it is due
 //
 // A loop has one claim in flight at most. The back-off grows by 1.15 from
 // MinBackoff to MaxBackoff, each pause off by up to a tenth either way so that
@@ -27,7 +31,7 @@
 //
 // A loop that is paused makes no claim of its own, whatever wakes it; runs that
 // were claimed go on, and those that wait for a slot are started. [Loop.Claim]
-// puts one claim all the same. A [Config.Gate] is asked before each claim and may
+// puts one claim all the same, unless it was given up before that could be sent. A [Config.Gate] is asked before each claim and may
 // hold it back, for want of memory or disk for example; that counts as a claim
 // that brought none.
 //

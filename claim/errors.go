@@ -3,11 +3,18 @@ package claim
 import (
 	"errors"
 	"fmt"
+
+	"github.com/golang-jwt/jwt/v5"
 )
 
 // ErrRunning is returned by [Loop.Run] of a loop that is running: two of them would
 // claim twice as often as the back-off allows.
 var ErrRunning = errors.New("claim: the loop is running already; make another with NewLoop, with its own pool")
+
+// ErrNotReady is returned by a [Claimer] that has sent nothing, because it is not ready any
+// more. The claim does not count, and is made when the Claimer is ready again, if there
+// is still a reason for it then.
+var ErrNotReady = errors.New("not ready to claim: nothing was sent")
 
 // errNoID refuses a run that has no topic to join.
 var errNoID = errors.New("the server gave it no id")
@@ -46,6 +53,13 @@ type TokenError struct {
 
 func (e *TokenError) Error() string {
 	return fmt.Sprintf("token of run %q refused: %v", e.RunID, e.Err)
+}
+
+// Misfit reports whether the token was not signed with the other half of the key, or is no
+// signed token at all. Then hardly any run of that server can be verified, while a token that
+// is too old, or another run's, says nothing of the next.
+func (e *TokenError) Misfit() bool {
+	return errors.Is(e.Err, jwt.ErrTokenSignatureInvalid) || errors.Is(e.Err, jwt.ErrTokenMalformed)
 }
 
 func (e *TokenError) Unwrap() error { return e.Err }

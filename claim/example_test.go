@@ -11,6 +11,13 @@ import (
 // queue is a server with two runs to give away.
 type queue []claim.Run
 
+// Ready says that there is no time at which it could not be asked.
+func (q *queue) Ready() <-chan struct{} {
+	ready := make(chan struct{})
+	close(ready)
+	return ready
+}
+
 func (q *queue) Claim(_ context.Context, req claim.Request) ([]claim.Run, error) {
 	fmt.Println("claim", req.Demand, "of", req.Queues)
 	n := min(req.Demand, len(*q))

@@ -17,19 +17,24 @@ type Loop struct {
 	request Request        // of every claim; only Demand changes
 	wakeups chan time.Time // capacity one: wake-ups coalesce, the first one's time stays
 	resumed chan struct{}  // capacity one
-	asks    chan ask
+	asks    chan *ask
 	paused  atomic.Bool
 	running atomic.Bool
+	state   atomic.Uint32 // a State
 	tally   tally
 
 	// What is below is used by Run's goroutine only.
 
 	pace     *pace
-	woken    time.Time     // when the wake-up came that the next claim answers
-	reserved []*slots.Slot // for the claim that is being made
-	held     []Run         // claimed at the server, waiting for a slot
-	failure  string        // what the last claim failed of, "" if it did not
-	closed   string        // what the gate said last, "" if it was open
+	due      time.Time       // when the next claim is to be made, if there is no reason to hurry
+	resting  bool            // until then only a run that finishes is a reason, or a wake-up
+	finished uint64          // runs, when it began to rest
+	unready  <-chan struct{} // the Claimer's; nil when it is ready
+	woken    time.Time       // when the wake-up came that the next claim answers
+	reserved []*slots.Slot   // for the claim that is being made
+	held     []Run           // claimed at the server, waiting for a slot
+	failure  string          // what the last claim failed of, "" if it did not
+	closed   string          // what the gate said last, "" if it was open
 	seen     sightings
 	ahead    ahead
 }
@@ -42,7 +47,7 @@ func NewLoop(cfg Config) *Loop {
 		log:     cfg.Logger,
 		wakeups: make(chan time.Time, 1),
 		resumed: make(chan struct{}, 1),
-		asks:    make(chan ask),
+		asks:    make(chan *ask),
 		pace:    newPace(cfg.MinBackoff, cfg.MaxBackoff),
 	}
 	l.paused.Store(cfg.Paused)
@@ -70,7 +75,11 @@ func (l *Loop) Wake() {
 
 // Stats returns what the loop has done so far. It may be called at any time; the
 // numbers of a claim that is being made may be there in part.
-func (l *Loop) Stats() Stats { return l.tally.read() }
+func (l *Loop) Stats() Stats {
+	stats := l.tally.read()
+	stats.State = l.State()
+	return stats
+}
 
 // Run claims until intake ends, then lets the claim in flight end, under work,
 // and gives back, or starts, the runs it brings and those that wait for a slot. The end of work
@@ -86,126 +95,113 @@ func (l *Loop) Run(intake, work context.Context) error {
 	}
 	defer l.running.Store(false)
 
-	l.pace.reset()
-	last := nothing
+	defer l.enter(Idle)
+	l.settle(brought)
 	for intake.Err() == nil && work.Err() == nil {
-		l.forgetSignals(last)
-		if l.paused.Load() {
-			last = l.pausedTurn()
+		l.startHeld()
+		l.enter(l.decide(nil))
+		if l.State() == Claiming {
+			l.settle(l.turn(intake, work, nil))
 		} else {
-			last = l.turn(intake, work)
-		}
-		switch last {
-		case brought:
-			l.pace.reset()
-		case nothing:
-			l.pause(intake, work)
-		case full, paused:
-			l.await(intake, work)
-		case exhausted:
-			l.recover(intake, work)
+			l.wait(intake, work)
 		}
 	}
 	l.startRest(work)
 	return nil
 }
 
-// forgetSignals takes the signals of what the next turn will see by itself: a
-// claim that is sent after a wake-up answers it.
-func (l *Loop) forgetSignals(last outcome) {
+// decide returns what the loop does now. Whoever asks for a claim does not care about
+// pauses of any kind.
+func (l *Loop) decide(a *ask) State {
+	l.unready = l.cfg.Claimer.Ready()
 	select {
-	case at := <-l.wakeups:
-		l.pace.reset()
-		if last != full && last != paused { // else it waited for something else than the server
-			l.woken = at
-		}
+	case <-l.unready:
+		l.unready = nil
 	default:
 	}
-	select {
-	case <-l.cfg.Pool.Freed():
-		l.pace.reset()
-	default:
+	switch {
+	case a == nil && l.paused.Load():
+		return Paused
+	case !l.hasRoom():
+		return Full
+	case l.unready != nil:
+		return Unready
+	case a != nil || l.due.IsZero() || !time.Now().Before(l.due):
+		return Claiming
+	case l.resting:
+		return Resting
 	}
-	select {
-	case <-l.resumed:
-	default:
-	}
+	return Waiting
 }
 
-// pause waits for the back-off, or less if there is a reason to claim.
-func (l *Loop) pause(intake, work context.Context) {
-	timer := time.NewTimer(l.pace.next())
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case at := <-l.wakeups:
-		l.woken = at
-		l.pace.reset()
-	case <-l.cfg.Pool.Freed():
-		l.pace.reset()
-	case a := <-l.asks:
-		l.answer(a, intake, work)
-	case <-l.resumed:
-	case <-intake.Done():
-	case <-work.Done():
-	}
+// hasRoom reports whether there is a slot to claim for, or one to be claimed ahead of.
+func (l *Loop) hasRoom() bool {
+	return len(l.held) == 0 && (l.cfg.Pool.Counts().Open > 0 || l.mayPrefetch())
 }
 
-// await waits until the group has room, or is resumed. There is no back-off, and no
-// wake-up ends it: without a slot, or the leave to fill it, there is nothing that
-// could be done about either.
-func (l *Loop) await(intake, work context.Context) {
+// wait waits for whatever may change what the loop does. What that is, is decided
+// afterwards: meanwhile, anything may have happened.
+func (l *Loop) wait(intake, work context.Context) {
+	var due <-chan time.Time
+	wakeups, asks := l.wakeups, l.asks
+	switch l.State() {
+	case Waiting, Resting:
+		timer := time.NewTimer(time.Until(l.due))
+		defer timer.Stop()
+		due = timer.C
+	default:
+		// Without a slot, the leave to fill it or the queue, there is nothing that could be
+		// done about a wake-up.
+		wakeups = nil
+	}
+	if l.unready != nil {
+		asks = nil
+	}
 	tooLong, stop := l.tooLong()
 	defer stop()
 	select {
+	case <-due:
+	case <-l.unready:
+	case at := <-wakeups:
+		l.woken = at
+		l.hasten()
 	case <-l.cfg.Pool.Freed():
-		l.pace.reset()
+		// That a run was given back is no reason to hope for others.
+		if !l.resting || l.cfg.Pool.Finished() != l.finished {
+			l.hasten()
+		}
 	case <-tooLong:
 		l.letGo()
 	case <-l.over():
-	case a := <-l.asks:
+	case a := <-asks:
 		l.answer(a, intake, work)
 	case <-l.resumed:
+		l.due = time.Time{}
 	case <-intake.Done():
 	case <-work.Done():
 	}
 }
 
-// recover waits after a claim that brought only runs which come back again and
-// again: for the longest pause, or for a reason to hope for others. That a run was
-// given back is none.
-func (l *Loop) recover(intake, work context.Context) {
-	timer := time.NewTimer(l.cfg.MaxBackoff)
-	defer timer.Stop()
-	finished := l.cfg.Pool.Finished()
-	for l.rest(timer.C, finished, intake, work) {
-	}
+// hasten lets the loop claim at once, and makes the next pause the shortest again.
+func (l *Loop) hasten() {
+	l.due, l.resting = time.Time{}, false
 	l.pace.reset()
 }
 
-// rest waits for one thing to happen, and reports whether the loop is to rest on.
-func (l *Loop) rest(enough <-chan time.Time, finished uint64, intake, work context.Context) bool {
-	l.forgetAhead()
-	tooLong, stop := l.tooLong()
-	defer stop()
-	select {
-	case <-l.cfg.Pool.Freed():
-		return l.cfg.Pool.Finished() == finished && len(l.held) == 0 && l.ahead.run == nil
-	case <-tooLong:
-		l.letGo()
-		return true
-	case <-l.over():
-		return true
-	case <-enough:
-	case at := <-l.wakeups:
-		l.woken = at
-	case a := <-l.asks:
-		l.answer(a, intake, work)
-	case <-l.resumed:
-	case <-intake.Done():
-	case <-work.Done():
+// settle says when the loop may claim again.
+func (l *Loop) settle(o outcome) {
+	switch o {
+	case brought:
+		l.hasten()
+	case exhausted:
+		l.hasten()
+		l.resting, l.finished = true, l.cfg.Pool.Finished()
+		l.due = time.Now().Add(l.cfg.MaxBackoff)
+	case nothing:
+		l.resting = false
+		l.due = time.Now().Add(l.pace.next())
+	case undone, unsent:
 	}
-	return false
 }
 
 // startRest starts the runs that are held after the last claim, as slots are

@@ -24,6 +24,7 @@ type outside struct {
 	latency  time.Duration          // of a claim
 	lasts    time.Duration          // of a run; 0: until finish
 	answer   func(claim.Request) ([]claim.Run, error)
+	unready  chan struct{} // not nil while the server is away
 	hold     chan struct{} // replies wait until it is closed
 	asked    []ask
 	started  []start
@@ -52,6 +53,33 @@ func newOutside() *outside {
 		slots:  map[string]*slots.Slot{},
 		inUse:  map[string]int{},
 		peak:   map[string]int{},
+	}
+}
+
+// Ready implements [claim.Claimer].
+func (o *outside) Ready() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.unready != nil {
+		return o.unready
+	}
+	return always
+}
+
+// always is the Ready of a server that is never away.
+var always = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// leave takes the server away, and returns what brings it back.
+func (o *outside) leave() (back func()) {
+	away := make(chan struct{})
+	o.set(func(o *outside) { o.unready = away })
+	return func() {
+		o.set(func(o *outside) { o.unready = nil })
+		close(away)
 	}
 }
 

@@ -21,50 +21,60 @@ func (l *Loop) Resume() {
 // Paused reports whether the loop is paused.
 func (l *Loop) Paused() bool { return l.paused.Load() }
 
-// Claim makes the loop put one claim now, also when it is paused or would wait, and
-// reports whether it brought a run. It puts none when no slot is open. A claim
-// that is in flight already is waited for first. The error is the cause of the
-// end of ctx, which must end when the loop does; the claim goes on then.
+// Claim makes the loop put one claim as soon as it can, also when it is paused or would
+// wait, and reports whether it brought a run. It puts none when no slot is open. A claim
+// that is in flight already is waited for first, and so is a Claimer that is not ready.
+//
+// The error is the cause of the end of ctx, which must end when the loop does. What was
+// not sent by then never will be; a claim that is in flight goes on.
 func (l *Loop) Claim(ctx context.Context) (bool, error) {
-	a := ask{brought: make(chan bool, 1)}
-	select {
-	case l.asks <- a:
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
-	}
-	select {
-	case brought := <-a.brought:
-		return brought, nil
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
+	for {
+		a := &ask{ctx: ctx, became: make(chan outcome, 1)}
+		select {
+		case l.asks <- a:
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+		select {
+		case o := <-a.became:
+			if o != unsent { // else it is to wait until the Claimer is ready
+				return o == brought || o == exhausted, nil
+			}
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
 	}
 }
 
 // ask is a claim that somebody wants now.
-type ask struct{ brought chan bool }
-
-func (l *Loop) answer(a ask, intake, work context.Context) {
-	outcome := l.turn(intake, work)
-	a.brought <- outcome == brought || outcome == exhausted
+type ask struct {
+	ctx    context.Context // of who wants it
+	became chan outcome
 }
 
-// pausedTurn does what a pause does not stop: runs that were claimed before may
-// wait for a slot.
-func (l *Loop) pausedTurn() outcome {
-	l.startHeld()
-	return paused
+func (a *ask) givenUp() bool { return a != nil && a.ctx.Err() != nil }
+
+func (l *Loop) answer(a *ask, intake, work context.Context) {
+	if l.decide(a) != Claiming {
+		a.became <- l.putOff()
+		return
+	}
+	l.enter(Claiming)
+	outcome := l.turn(intake, work, a)
+	l.settle(outcome)
+	a.became <- outcome
 }
 
-// mayClaim asks the gate.
+// mayClaim asks the gate, if there is one.
 func (l *Loop) mayClaim(intake context.Context) bool {
 	if l.cfg.Gate == nil {
 		return true
 	}
 	err := l.askGate(intake)
-	if intake.Err() != nil {
+	switch {
+	case intake.Err() != nil:
 		return false
-	}
-	if err == nil {
+	case err == nil:
 		if l.closed != "" {
 			l.closed = ""
 			l.log.Info("claims are no longer held back")

@@ -4,7 +4,8 @@ import "sync/atomic"
 
 // Stats is what a loop has done since it was made.
 type Stats struct {
-	Claims   uint64 // put to the Claimer
+	State    State
+	Claims   uint64 // put to the Claimer and over
 	Brought  uint64 // claims that brought a run
 	Empty    uint64 // claims of which the reply had no runs
 	Failed   uint64 // claims that ended with an error, those of a stop left out

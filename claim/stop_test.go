@@ -2,7 +2,6 @@ package claim_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,24 +64,18 @@ func TestAStopBeforeTheStartClaimsNothing(t *testing.T) {
 	})
 }
 
-// A claimer that waits for the connection gives up with the intake's cause when
-// nothing was sent; that is a stop as well.
-func TestAClaimerThatGivesUpWithTheIntakeIsNoFailure(t *testing.T) {
+func TestAStopWhileTheServerIsAwayIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logger, book := logBook()
-		stopping := errors.New("the worker stops")
-		intake, end := context.WithCancelCause(t.Context())
 		o := newOutside()
-		waiting := claimerFunc(func(context.Context, claim.Request) ([]claim.Run, error) {
-			<-intake.Done()
-			return nil, context.Cause(intake)
-		})
-		loop := claim.NewLoop(claim.Config{Pool: slots.NewPool(slots.Plain(1)[0]), Claimer: waiting, Starter: o, Logger: logger})
-		done := make(chan error)
-		go func() { done <- loop.Run(intake, t.Context()) }()
+		back := o.leave()
+		l := runLoop(t, "manual:1", o, claim.Config{Logger: logger})
+		require.Equal(t, claim.Unready, l.State())
+		l.endIntake()
+		require.True(t, l.ended(t))
+		back()
 		synctest.Wait()
-		end(stopping)
-		require.NoError(t, <-done)
+		require.Empty(t, o.requests())
 		require.Empty(t, book())
 	})
 }
@@ -108,10 +101,4 @@ func TestALoopRunsOnceAtATime(t *testing.T) {
 		require.ErrorIs(t, l.Run(t.Context(), t.Context()), claim.ErrRunning)
 		require.Len(t, o.requests(), 1)
 	})
-}
-
-type claimerFunc func(context.Context, claim.Request) ([]claim.Run, error)
-
-func (f claimerFunc) Claim(ctx context.Context, req claim.Request) ([]claim.Run, error) {
-	return f(ctx, req)
 }

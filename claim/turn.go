@@ -14,8 +14,8 @@ import (
 type outcome uint8
 
 const (
-	full      outcome = iota // no slot is open: nothing was asked
-	paused                   // the loop is: nothing was asked
+	undone    outcome = iota // there was no claim to be made after all
+	unsent                   // the Claimer was not ready
 	brought                  // the claim brought a run
 	exhausted                // it brought runs that have come too often
 	nothing                  // it did not, for whatever reason
@@ -23,10 +23,10 @@ const (
 
 func (o outcome) String() string {
 	switch o {
-	case full:
-		return "full"
-	case paused:
-		return "paused"
+	case undone:
+		return "undone"
+	case unsent:
+		return "unsent"
 	case brought:
 		return "brought"
 	case exhausted:
@@ -38,29 +38,39 @@ func (o outcome) String() string {
 	}
 }
 
-// turn makes one claim, if there is a slot for it, and starts the runs it brings.
-func (l *Loop) turn(intake, work context.Context) outcome {
-	if l.startHeld(); len(l.held) > 0 {
-		return full
+// turn makes one claim, for whoever asks for it if there is somebody, and starts the runs
+// it brings.
+func (l *Loop) turn(intake, work context.Context, a *ask) outcome {
+	switch {
+	case !l.mayClaim(intake):
+		return nothing
+	case intake.Err() != nil || a.givenUp():
+		return undone
+	case l.cfg.Gate != nil && l.decide(a) != Claiming: // it has taken its time
+		return l.putOff()
 	}
+	l.forgetSignals()
 	l.reserve()
 	l.startAhead() // should a slot have come free only now
 	ahead := len(l.reserved) == 0
 	if ahead && !l.mayPrefetch() {
-		return full
+		return undone
 	}
 	defer l.giveBack()
-	if !l.mayClaim(intake) {
-		return nothing
-	}
 
 	l.request.Demand = max(len(l.reserved), 1)
-	l.tally.claims.Add(1)
 	woken := l.woken
-	l.woken = time.Time{}
 	runs, err := l.cfg.Claimer.Claim(work, l.request)
+	if errors.Is(err, ErrNotReady) {
+		if l.decide(a); l.unready == nil { // it says that it is ready, and sends nothing: that must not spin
+			return nothing
+		}
+		return unsent
+	}
+	l.woken = time.Time{}
+	l.tally.claims.Add(1)
 	if err != nil {
-		if !endedBy(intake, err) && !endedBy(work, err) {
+		if !endedBy(work, err) {
 			l.tally.failed.Add(1)
 			l.reportFailure(err)
 		}
@@ -98,6 +108,14 @@ func (l *Loop) turn(intake, work context.Context) outcome {
 	return brought
 }
 
+// putOff is the outcome of a claim that cannot be made just now.
+func (l *Loop) putOff() outcome {
+	if l.unready != nil {
+		return unsent
+	}
+	return undone
+}
+
 // reserve takes the slots to claim for. One that is freed meanwhile is not
 // missed: its signal stays in the channel.
 func (l *Loop) reserve() {
@@ -129,7 +147,11 @@ func (l *Loop) admit(runs []Run) (admitted, fresh bool) {
 	for _, run := range runs {
 		if err := l.check(run); err != nil {
 			l.tally.refused.Add(1)
-			l.log.Error("run refused, it will not be started", "run_id", run.ID, "error", err)
+			if l.cfg.Refused == nil {
+				l.log.Error("run refused, it will not be started", "run_id", run.ID, "error", err)
+			} else {
+				l.cfg.Refused(run, err)
+			}
 			continue
 		}
 		l.held = append(l.held, run)

@@ -6,9 +6,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOutcomeString(t *testing.T) {
-	require.Equal(t, "full", full.String())
-	require.Equal(t, "brought", brought.String())
-	require.Equal(t, "nothing", nothing.String())
-	require.Equal(t, "outcome(9)", outcome(9).String())
+func TestWhatCanBePrinted(t *testing.T) {
+	for i, name := range []string{"undone", "unsent", "brought", "exhausted", "nothing", "outcome(5)"} {
+		require.Equal(t, name, outcome(i).String())
+	}
+	for i, name := range []string{"idle", "paused", "full", "not ready", "claiming", "resting", "waiting", "State(7)"} {
+		require.Equal(t, name, State(i).String())
+	}
 }

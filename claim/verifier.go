@@ -49,8 +49,8 @@ func NewVerifier(publicKey string) (*Verifier, error) {
 }
 
 // Verify returns nil if run.Token is signed by Lightning (RS256, issuer
-// "Lightning") for this run (claim "id" is the run's id, "sub" is "run:<id>") and
-// is valid now, give or take 5 seconds ("nbf" and "exp", each if it is there).
+// "Lightning") for this run (claim "id" is the run's id; "sub" is "run:<id>", or missing as
+// in the tokens of older Lightnings) and is valid now, give or take 5 seconds ("nbf" and "exp", each if it is there).
 // Otherwise it returns a [*TokenError].
 func (v *Verifier) Verify(run Run) error {
 	var claims runClaims
@@ -59,7 +59,7 @@ func (v *Verifier) Verify(run Run) error {
 	case err != nil:
 	case claims.RunID != run.ID:
 		err = fmt.Errorf("it is for the run %q", claims.RunID)
-	case claims.Subject != "run:"+run.ID:
+	case claims.Subject != "" && claims.Subject != "run:"+run.ID:
 		err = fmt.Errorf("its subject is %q, not %q", claims.Subject, "run:"+run.ID)
 	}
 	if err != nil {

@@ -40,6 +40,8 @@ func TestVerify(t *testing.T) {
 		token func(t testing.TB) string
 		later time.Duration // when it is verified
 		err   string        // "" if it is good
+		// misfit is set when it is the key that does not fit, and not this token alone.
+		misfit bool
 	}{
 		{name: "as Lightning signs it", token: func(t testing.TB) string { return lightning.sign(t, "r1") }},
 		{name: "without exp and nbf", token: func(t testing.TB) string {
@@ -47,35 +49,38 @@ func TestVerify(t *testing.T) {
 		}},
 		{name: "expired, within the leeway", token: with("nbf", 0), later: time.Hour + 4*time.Second},
 		{name: "expired", token: with("nbf", 0), later: time.Hour + 6*time.Second, err: "expired"},
-		{name: "another key", token: func(t testing.TB) string { return stranger.sign(t, "r1") }, err: "signature is invalid"},
+		{name: "another key", token: func(t testing.TB) string { return stranger.sign(t, "r1") }, err: "signature is invalid", misfit: true},
 		{name: "another issuer", token: with("iss", "lightning"), err: "issuer"},
 		{name: "no issuer", token: with("iss", nil), err: "iss"},
 		{name: "another run", token: func(t testing.TB) string { return lightning.sign(t, "r2") }, err: `it is for the run "r2"`},
 		{name: "no id", token: with("id", nil), err: `it is for the run ""`},
-		{name: "an id that is no string", token: with("id", 1), err: "malformed"},
+		{name: "an id that is no string", token: with("id", 1), err: "malformed", misfit: true},
 		{name: "another subject", token: with("sub", "run:r2"), err: `its subject is "run:r2", not "run:r1"`},
-		{name: "no subject", token: with("sub", nil), err: `its subject is ""`},
+		{name: "no subject, as older Lightnings sign it", token: with("sub", nil)},
+		{name: "no subject, and of another run", token: func(t testing.TB) string {
+			return lightning.signClaims(t, jwt.MapClaims{"iss": "Lightning", "id": "r2"})
+		}, err: `it is for the run "r2"`},
 		{name: "not signed", token: func(t testing.TB) string {
 			token, err := jwt.NewWithClaims(jwt.SigningMethodNone, runClaims("r1")).SignedString(jwt.UnsafeAllowNoneSignatureType)
 			require.NoError(t, err)
 			return token
-		}, err: "signing method none is invalid"},
+		}, err: "signing method none is invalid", misfit: true},
 		{name: "the public key used as a shared secret", token: func(t testing.TB) string {
 			token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, runClaims("r1")).SignedString([]byte(lightning.publicPEM(t)))
 			require.NoError(t, err)
 			return token
-		}, err: "signing method HS256 is invalid"},
+		}, err: "signing method HS256 is invalid", misfit: true},
 		{name: "another RSA method of the same key", token: func(t testing.TB) string {
 			token, err := jwt.NewWithClaims(jwt.SigningMethodRS512, runClaims("r1")).SignedString(lightning.PrivateKey)
 			require.NoError(t, err)
 			return token
-		}, err: "signing method RS512 is invalid"},
+		}, err: "signing method RS512 is invalid", misfit: true},
 		{name: "a changed payload", token: func(t testing.TB) string {
 			mine, theirs := strings.Split(lightning.sign(t, "r2"), "."), strings.Split(stranger.sign(t, "r1"), ".")
 			return strings.Join([]string{mine[0], theirs[1], mine[2]}, ".")
-		}, err: "signature is invalid"},
-		{name: "no token", token: func(testing.TB) string { return "" }, err: "malformed"},
-		{name: "no JWT", token: func(testing.TB) string { return "a.b.c" }, err: "malformed"},
+		}, err: "signature is invalid", misfit: true},
+		{name: "no token", token: func(testing.TB) string { return "" }, err: "malformed", misfit: true},
+		{name: "no JWT", token: func(testing.TB) string { return "a.b.c" }, err: "malformed", misfit: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -90,6 +95,7 @@ func TestVerify(t *testing.T) {
 				var refused *claim.TokenError
 				require.ErrorAs(t, err, &refused)
 				require.Equal(t, "r1", refused.RunID)
+				require.Equal(t, tt.misfit, refused.Misfit())
 				require.ErrorContains(t, err, `token of run "r1" refused`)
 				require.ErrorContains(t, err, tt.err)
 				if len(token) > 10 {

@@ -80,6 +80,11 @@ func TestAlerts(t *testing.T) {
 			[]string{"phxworker_claims_total" + group + `,outcome="empty"} 0+10x30`, "phxworker_claims_total" + group + `,outcome="error"} 0+5x30`},
 		},
 		{
+			"PhxworkerUnable",
+			[]string{`phxworker_unable{job="w",instance="a",breaker="engine"} 0x30`, `phxworker_unable{job="w",instance="a",breaker="key"} 0x30`},
+			[]string{`phxworker_unable{job="w",instance="a",breaker="engine"} 1x30`, `phxworker_unable{job="w",instance="a",breaker="key"} 0x30`},
+		},
+		{
 			"PhxworkerRunsRefused",
 			[]string{"phxworker_runs_refused_total" + group + "} 3x30"},
 			[]string{"phxworker_runs_refused_total" + group + "} 3x25 4x5"},

@@ -62,7 +62,7 @@ func writeStatus(w io.Writer, s *web.Status) error {
 		commit = " (" + s.Process.Commit + ")"
 	}
 	fmt.Fprintf(&text, "%s%s on %s, process %d, up %s\n\n", s.Process.Version, commit, s.Process.Hostname, s.Process.PID, s.Process.UptimeSeconds)
-	writeGroups(&text, s.Shown())
+	writeGroups(&text, s.Groups)
 	if len(s.Runs) > 0 {
 		fmt.Fprintln(&text)
 		writeRuns(&text, s.Runs)

@@ -57,6 +57,7 @@ Usage:
 const startHelp = `phxworker start claims runs from a server and executes them, until SIGINT or
 SIGTERM: then it claims no more, lets its runs finish, and leaves. A second
 signal cancels the runs and reports them so; a third ends the process at once.
+Signals within a second are one, for some tools send each twice.
 
 Usage: phxworker [start] [options]
 

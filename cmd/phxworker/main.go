@@ -11,7 +11,8 @@
 //
 // SIGINT and SIGTERM stop it in stages. The first: no more claims, the runs under
 // way finish and are reported, the queue is left. The second: the runs are
-// cancelled and reported. The third ends the process at once.
+// cancelled and reported. The third ends the process at once. Signals that come within
+// a second are one: timeout(1) and process groups send each twice.
 //
 // Exit codes: 0 after the first stage, or a demo in which all went well; 1 for a
 // failure that may pass, such as a port that is taken or an engine that does not
@@ -35,15 +36,10 @@ func main() {
 	abort, stopAbort := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 3)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		<-signals
-		stopDrain()
-		<-signals
-		stopAbort()
-		<-signals
+	go eachSignal(signals, stopDrain, stopAbort, func() {
 		fmt.Fprintln(os.Stderr, "phxworker: ended at once; what was under way is not reported")
 		os.Exit(exitAtOnce)
-	}()
+	})
 	p := &program{getenv: os.Getenv, stdout: os.Stdout, stderr: os.Stderr, abort: abort}
 	os.Exit(p.run(drain, os.Args))
 }

@@ -59,8 +59,13 @@ func (p *program) run(ctx context.Context, args []string) int {
 	if !errors.As(err, new(*logged)) {
 		fmt.Fprintln(p.stderr, "phxworker:", problem(err))
 	}
+	return exitCode(err)
+}
+
+// exitCode returns what the program ends with for an error.
+func exitCode(err error) int {
 	switch {
-	case errors.As(err, new(*usageError)), errors.As(err, new(*options.Error)):
+	case errors.As(err, new(*usageError)), errors.As(err, new(*options.Error)), errors.Is(err, phxworker.ErrUnable):
 		return exitUsage
 	case errors.Is(err, phxworker.ErrAborted):
 		return exitAborted

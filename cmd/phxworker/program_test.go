@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
 )
 
@@ -107,4 +109,10 @@ func TestOptionsPageIsUpToDate(t *testing.T) {
 	page, err := os.ReadFile("OPTIONS.md")
 	require.NoError(t, err)
 	require.Equal(t, options.Markdown(), string(page), `run "go generate ./cmd/phxworker"`)
+}
+
+// An engine that can never execute anything is no failure that may pass.
+func TestTheExitCodeOfAWorkerThatCannotExecute(t *testing.T) {
+	require.Equal(t, exitUsage, exitCode(fmt.Errorf("phxworker: %w: open /repo: permission denied", phxworker.ErrUnable)))
+	require.Equal(t, exitFailure, exitCode(phxworker.ErrTooManyErrors))
 }

@@ -45,11 +45,10 @@ func TestAnErrorIsReportedToSentryWithNothingSecret(t *testing.T) {
 	var event struct {
 		Message, Environment, Release string
 		ServerName                    string `json:"server_name"`
-		Tags                          map[string]string
 	}
 	require.NoError(t, json.Unmarshal([]byte(strings.Split(payload, "\n")[1]), &event))
-	require.Equal(t, "run refused, it will not be started", event.Message)
-	require.Equal(t, "r", event.Tags["run_id"])
+	require.Equal(t, "no more claims: the tokens of runs cannot be verified", event.Message)
+	require.Contains(t, payload, `token of run \"r\" refused`)
 	require.Equal(t, "staging", event.Environment)
 	require.Equal(t, "dev", event.Release)
 	require.Equal(t, "pod-7", event.ServerName)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -90,6 +91,13 @@ func (s *shipped) signal() {
 	require.NoError(s.t, s.worker.Process.Signal(syscall.SIGTERM))
 }
 
+// again sends a signal that counts as one more.
+func (s *shipped) again() {
+	s.t.Helper()
+	time.Sleep(betweenSignals)
+	s.signal()
+}
+
 func (s *shipped) exitCode() int {
 	s.t.Helper()
 	err := s.worker.Wait()
@@ -113,11 +121,48 @@ func TestOneSignalLetsTheRunFinish(t *testing.T) {
 	require.NotEmpty(t, sent(s.server, "worker:queue", "phx_leave"))
 }
 
+// timeout(1) signals its child and then its process group, which has the child in it.
+func TestASignalThatComesTwiceAtOnceCancelsNothing(t *testing.T) {
+	s := ship(t, 500*time.Millisecond)
+	s.signal()
+	s.stderr.await(t, "stopping: no more claims") // so that the kernel does not make them one
+	s.signal()
+	s.signal()
+	require.Equal(t, exitOK, s.exitCode())
+	record, _ := s.server.Inspect("slow")
+	require.Equal(t, lightning.Success, record.State, record.ErrorMessage)
+}
+
+func TestSignalsCountWhenTheyAreASecondApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		signals := make(chan os.Signal)
+		began := time.Now()
+		var at []time.Duration
+		note := func() { at = append(at, time.Since(began)) }
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			eachSignal(signals, note, note, note)
+		}()
+		for range 30 { // someone who keeps the key down
+			signals <- syscall.SIGINT
+			time.Sleep(99 * time.Millisecond)
+			select {
+			case <-done:
+				require.Equal(t, []time.Duration{0, 1089 * time.Millisecond, 2178 * time.Millisecond}, at)
+				return
+			default:
+			}
+		}
+		t.Fatal("the third never came", at)
+	})
+}
+
 func TestASecondSignalCancelsAndReportsTheRun(t *testing.T) {
 	s := ship(t, time.Hour)
 	s.signal()
 	s.stderr.await(t, "stopping: no more claims")
-	s.signal()
+	s.again()
 	line := s.stderr.await(t, "the worker has ended")
 	require.Contains(t, line, `"level":"WARN"`, "it was told to")
 	require.Contains(t, line, `"error":"runs were stopped before they had ended: 1"`)
@@ -162,7 +207,7 @@ func TestSignalsUnderLoad(t *testing.T) {
 			s.signal()
 			for range tt.signals - 1 {
 				s.stderr.await(t, "stopping: no more claims")
-				s.signal()
+				s.again()
 			}
 			require.Equal(t, tt.code, s.exitCode())
 			ended := 0
@@ -187,8 +232,8 @@ func TestAThirdSignalEndsTheProcessAtOnce(t *testing.T) {
 	s.stderr.await(t, "not connected")
 	s.signal()
 	s.stderr.await(t, "stopping: no more claims")
-	s.signal()
+	s.again()
 	s.stderr.await(t, "stopping the runs")
-	s.signal()
+	s.again()
 	require.Equal(t, exitAtOnce, s.exitCode())
 }

@@ -64,7 +64,7 @@ func (p *program) start(ctx context.Context, cmd *cli.Command) (err error) {
 		if running, _ := activity(worker.Stats()); running == 0 {
 			return
 		}
-		log.Info("a second signal cancels the runs under way, a third ends the process at once")
+		log.Info("a second signal cancels the runs under way, a third ends the process at once; those within a second are one")
 	})()
 	defer context.AfterFunc(p.abort, worker.Abort)()
 	var idle sync.WaitGroup

@@ -53,6 +53,7 @@ phxworker_runs_undelivered_total counter
 phxworker_slots gauge group
 phxworker_slots_used gauge group state
 phxworker_sockets gauge
+phxworker_unable gauge breaker
 phxworker_unknown_pushes_total counter
 phxworker_wake_to_start_seconds histogram
 phxworker_wakes_coalesced_total counter group

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/phxworker/phxworker"
@@ -14,6 +16,15 @@ var overall = []family{
 		labels: []string{"version", "commit", "goversion"}, kind: prometheus.GaugeValue,
 		read: func(now *snapshot, out *series) {
 			out.number(1, now.build.Version, now.build.Commit, now.build.Go)
+		},
+	},
+	{
+		name: "phxworker_unable", help: "1 when the worker claims nothing, or one run at a time to try, because it cannot execute (engine) or verify (key) runs, else 0.",
+		labels: []string{"breaker"}, kind: prometheus.GaugeValue,
+		read: func(now *snapshot, out *series) {
+			for _, name := range []string{phxworker.BreakerEngine, phxworker.BreakerKey} {
+				out.number(bit(slices.ContainsFunc(now.Breakers, func(b phxworker.BreakerStats) bool { return b.Name == name && b.Cause != nil })), name)
+			}
 		},
 	},
 	gauge("phxworker_draining", "1 when the worker claims no more and ends when its runs do, else 0.", func(now *snapshot) float64 {

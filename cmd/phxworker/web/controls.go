@@ -27,7 +27,7 @@ func writeFailure(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, phxworker.ErrNotRunning), errors.Is(err, errUnanswered):
 		writeError(w, http.StatusServiceUnavailable, err.Error())
-	case errors.Is(err, phxworker.ErrDraining), errors.Is(err, phxworker.ErrReporting), errors.Is(err, runner.ErrNoNotices):
+	case errors.Is(err, phxworker.ErrDraining), errors.Is(err, phxworker.ErrUnable), errors.Is(err, phxworker.ErrReporting), errors.Is(err, runner.ErrNoNotices):
 		writeError(w, http.StatusConflict, err.Error())
 	case errors.Is(err, phxworker.ErrNoRun), errors.As(err, new(*phxworker.GroupError)):
 		writeError(w, http.StatusNotFound, err.Error())
@@ -182,4 +182,4 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request) {
 }
 
 // errUnanswered is the cause of the end of a wait, not of the claim.
-var errUnanswered = fmt.Errorf("the server has not answered the claim for %s; if it brings a run yet, that is executed", claimPatience)
+var errUnanswered = fmt.Errorf("no claim was answered within %s; if one that was sent brings a run yet, that is executed", claimPatience)

@@ -204,7 +204,7 @@ func TestAClaimIsNotWaitedForWithoutEnd(t *testing.T) {
 		begin := time.Now()
 		a := h.ask("POST", "/claim", "")
 		require.Equal(t, http.StatusServiceUnavailable, a.status)
-		require.Contains(t, a.body, "has not answered the claim for 20s")
+		require.Contains(t, a.body, "no claim was answered within 20s")
 		require.Equal(t, claimPatience, time.Since(begin))
 	})
 }

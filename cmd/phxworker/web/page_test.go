@@ -69,7 +69,7 @@ func TestFailedDialsAreNotConnectionsLost(t *testing.T) {
 func TestThePageSaysWhereRunsEnded(t *testing.T) {
 	var document bytes.Buffer
 	require.NoError(t, newPage().write(&document, Status{
-		Groups: []Group{{Name: "a", Slots: 1, Claimed: 1}, {Name: "b"}, {Name: "c", Slots: 1, Paused: true, OnRequest: true}},
+		Groups: []Group{{Name: "a", Slots: 1, Open: 1}, {Name: "b"}, {Name: "c", Slots: 1, Paused: true, OnRequest: true}},
 		Results: []Result{
 			resultOf(phxworker.RunResult{RunID: "one", Reason: runner.Exception, Type: "Requeued", Settled: runner.Requeued, Err: errUnanswered}),
 			resultOf(phxworker.RunResult{RunID: "two", Reason: runner.Success, Settled: runner.LeaseLost, Err: errUnanswered}),

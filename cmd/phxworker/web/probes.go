@@ -55,6 +55,9 @@ func (s *Server) notReady(stats phxworker.Stats, now time.Time) string {
 	case phxworker.PhaseStopped:
 		return "the worker has stopped"
 	}
+	if broken := unable(stats.Breakers, now); len(broken) > 0 {
+		return "claims nothing: " + broken[0].String()
+	}
 	if stats.Queue.Joined {
 		return ""
 	}

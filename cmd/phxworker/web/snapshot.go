@@ -33,6 +33,7 @@ func (s *Server) status() Status {
 		Ready: reason == "", NotReady: reason, Phase: stats.Phase.String(),
 		Connection: s.connection(stats.Socket),
 		Queue:      Queue{Joined: stats.Queue.Joined, Since: stats.Queue.Since},
+		Unable:     unable(stats.Breakers, now),
 		Groups:     make([]Group, 0, len(stats.Groups)),
 		Runs:       make([]Run, 0, len(stats.Runs)),
 		Results:    make([]Result, 0, len(stats.Results)),

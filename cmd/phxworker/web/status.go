@@ -1,9 +1,11 @@
 package web
 
 import (
-	"slices"
+	"fmt"
 	"strings"
 	"time"
+
+	"github.com/phxworker/phxworker"
 )
 
 // Status is a worker at one moment, as GET /status shows it. Fields may be added;
@@ -23,7 +25,10 @@ type Status struct {
 	Phase      string     `json:"phase"`
 	Connection Connection `json:"connection"`
 	Queue      Queue      `json:"queue"`
-	Groups     []Group    `json:"groups"`
+	// Unable are the reasons for which nothing is claimed, or one run at a time to see whether
+	// they still hold; empty when all is well.
+	Unable []Unable `json:"unable"`
+	Groups []Group  `json:"groups"`
 	// Runs are those under way, the oldest first.
 	Runs []Run `json:"runs"`
 	// Results are how the last runs ended, 20 at most, the latest first.
@@ -73,6 +78,49 @@ type Queue struct {
 	ForSeconds Seconds   `json:"for_seconds"`
 }
 
+// Unable is a reason for which a worker claims nothing.
+type Unable struct {
+	// Name is "engine" when that cannot execute runs, and "key" when the public key does not
+	// fit the tokens of runs.
+	Name       string    `json:"name"`
+	Error      string    `json:"error"`
+	Since      time.Time `json:"since"`
+	ForSeconds Seconds   `json:"for_seconds"`
+	// Trial says that the next run decides; it is so in NextSeconds.
+	Trial       bool    `json:"trial"`
+	NextSeconds Seconds `json:"next_seconds"`
+}
+
+// String says it in a sentence without its full stop.
+func (u Unable) String() string {
+	if !u.Trial && u.NextSeconds == 0 { // it is being asked just now, perhaps for the first time
+		return u.Error
+	}
+	what := "the engine cannot execute runs"
+	if u.Name == phxworker.BreakerKey {
+		what = "runs cannot be verified"
+	}
+	next := "the next run shows whether it still is so"
+	if !u.Trial {
+		next = fmt.Sprintf("tried again in %s", u.NextSeconds)
+	}
+	return fmt.Sprintf("%s for %s (%s): %s", what, u.ForSeconds, next, u.Error)
+}
+
+// unable returns what holds of the breakers.
+func unable(breakers []phxworker.BreakerStats, now time.Time) []Unable {
+	all := []Unable{}
+	for _, b := range breakers {
+		if b.Cause != nil {
+			all = append(all, Unable{
+				Name: b.Name, Error: b.Cause.Error(), Since: b.Since.UTC(), ForSeconds: seconds(now.Sub(b.Since)),
+				Trial: b.Trial, NextSeconds: seconds(b.Next.Sub(now)),
+			})
+		}
+	}
+	return all
+}
+
 // Group is a slot group.
 type Group struct {
 	Name   string   `json:"name"`
@@ -116,19 +164,6 @@ func (g Group) Note() string {
 		notes = append(notes, count(toInt(g.Refused), "run")+" refused because of a bad token.")
 	}
 	return strings.Join(notes, " ")
-}
-
-// Shown returns the groups as people are shown them: while the queue is not joined,
-// no claim is under way, and the slots that are reserved for one are as good as open.
-func (s Status) Shown() []Group {
-	groups := slices.Clone(s.Groups)
-	for i := range groups {
-		if !s.Queue.Joined {
-			groups[i].Open += groups[i].Claimed
-			groups[i].Claimed = 0
-		}
-	}
-	return groups
 }
 
 // Total is how many claims were made.

@@ -1,8 +1,10 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/runner"
 )
 
 func TestProbesOverTheLifeOfAWorker(t *testing.T) {
@@ -63,6 +66,44 @@ func TestAWorkerThatHasNeverJoinedIsNotReady(t *testing.T) {
 		require.Positive(t, s.Connection.Lost["dial"])
 		require.Contains(t, s.Summary, "Not connected yet")
 		require.NotContains(t, h.ask("GET", "/status", "").body, "token")
+	})
+}
+
+// ill is an engine that cannot execute runs until it is well.
+type ill struct{ well *atomic.Bool }
+
+func (e ill) Execute(context.Context, *phxworker.Run) (phxworker.Result, error) {
+	if e.well.Load() {
+		return phxworker.Result{}, nil
+	}
+	return phxworker.Result{}, runner.Unable(&phxworker.Failure{Reason: runner.Exception, Type: "EngineError", Message: "no space left in /repo"})
+}
+
+func TestAWorkerThatCannotExecuteIsNotReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := ill{new(atomic.Bool)}
+		h := start(t, phxworker.Config{Engine: e}, Config{Loopback: true})
+		require.Equal(t, http.StatusOK, h.ask("GET", "/readyz", "").status)
+		h.enqueue("a")
+		settle(2 * time.Second)
+		a := h.ask("GET", "/readyz", "")
+		require.Equal(t, http.StatusServiceUnavailable, a.status)
+		require.Regexp(t, `^claims nothing: the engine cannot execute runs for .* \(tried again in .* s\): no space left in /repo\n$`, a.body)
+		s := h.status()
+		require.Equal(t, Bad, s.Health)
+		require.Contains(t, s.Summary, "no space left in /repo.")
+		require.Len(t, s.Unable, 1)
+		require.Contains(t, h.ask("GET", "/", "").body, "no space left in /repo")
+		require.Equal(t, http.StatusConflict, h.ask("POST", "/claim", "").status)
+
+		e.well.Store(true)
+		settle(time.Minute)
+		require.Equal(t, http.StatusServiceUnavailable, h.ask("GET", "/readyz", "").status, "nobody knows yet")
+		require.Contains(t, h.status().Summary, "the next run shows whether it still is so")
+		h.enqueue("b")
+		settle(11 * time.Second)
+		require.Equal(t, http.StatusOK, h.ask("GET", "/readyz", "").status)
+		require.Empty(t, h.status().Unable)
 	})
 }
 
@@ -132,7 +173,7 @@ func TestTheNamesInTheStatusStay(t *testing.T) {
 			return out
 		}
 		first := func(v any) any { return v.([]any)[0] }
-		require.ElementsMatch(t, []string{"summary", "health", "ready", "phase", "connection", "queue", "groups", "runs", "results", "ended", "undelivered", "given_back", "delivery", "times", "process"}, names(status))
+		require.ElementsMatch(t, []string{"summary", "health", "ready", "phase", "connection", "queue", "unable", "groups", "runs", "results", "ended", "undelivered", "given_back", "delivery", "times", "process"}, names(status))
 		require.ElementsMatch(t, []string{"state", "attempts", "connections", "lost", "round_trip_ms", "sockets"}, names(status["connection"]))
 		require.ElementsMatch(t, []string{"joined", "since", "for_seconds"}, names(status["queue"]))
 		require.ElementsMatch(t, []string{"name", "queues", "paused", "slots", "open", "claimed", "running", "claims", "held_back", "wakes", "refused", "claim_ms"}, names(first(status["groups"])))
@@ -175,12 +216,15 @@ func TestSummaries(t *testing.T) {
 	request := Group{Name: "e", Slots: 1, Open: 1, Paused: true, OnRequest: true}
 	joined := Queue{Joined: true, ForSeconds: 60}
 	away := Queue{ForSeconds: 30}
+	ill := []Unable{{Name: "engine", Error: "no space left in /repo", ForSeconds: 60, NextSeconds: 40}}
 	tests := []struct {
 		name   string
 		status Status
 		health Health
 		want   string
 	}{
+		{"unable", Status{Phase: "running", Queue: joined, Unable: ill, Groups: []Group{idle}}, Bad, "Claims nothing: the engine cannot execute runs for 1 min 0 s (tried again in 40 s): no space left in /repo."},
+		{"tried", Status{Phase: "running", Queue: joined, Unable: []Unable{{Name: "key", Error: "it does not fit", Trial: true}}}, Bad, "Claims nothing: runs cannot be verified for 0 s (the next run shows whether it still is so): it does not fit."},
 		{"new", Status{Phase: "new"}, Attention, "Starting."},
 		{"draining", Status{Phase: "draining", Runs: make([]Run, 1)}, Attention, "Draining: claims no more, waits for 1 run to finish."},
 		{"draining, with nothing left", Status{Phase: "draining"}, Attention, "Draining: claims no more, and no run is under way."},

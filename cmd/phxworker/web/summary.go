@@ -25,6 +25,8 @@ func (s *Status) verdict() (health Health, sentence string) {
 		return Bad, "Stopped."
 	case !s.Queue.Joined:
 		return s.unjoined()
+	case len(s.Unable) > 0:
+		return Bad, "Claims nothing: " + s.Unable[0].String() + "."
 	}
 	health, sentence = s.claiming()
 	if refused := s.refused(); refused > 0 { // each is lost until somebody mends the key

@@ -1,0 +1,369 @@
+package phxworker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/runner"
+)
+
+// frail is an engine that is not able to execute runs until it is mended.
+type frail struct {
+	mended  atomic.Bool
+	prepare bool          // it finds out as it prepares them
+	after   time.Duration // it finds that out so late
+	checks  atomic.Int32
+	problem error // of a check
+}
+
+var errFullDisk = &Failure{Reason: runner.Exception, Type: "EngineError", Message: "no space left in /repo"}
+
+func (f *frail) wreck() error {
+	time.Sleep(f.after)
+	if f.mended.Load() {
+		return nil
+	}
+	return runner.Unable(errFullDisk)
+}
+
+func (f *frail) Prepare(context.Context, *Run) (runner.Versions, error) {
+	if !f.prepare {
+		return nil, nil
+	}
+	return nil, f.wreck()
+}
+
+func (f *frail) Execute(context.Context, *Run) (Result, error) {
+	if f.prepare {
+		return Result{}, nil
+	}
+	return Result{}, f.wreck()
+}
+
+// checked is one that can be asked.
+type checked struct{ *frail }
+
+func (c checked) Check(context.Context) error {
+	c.checks.Add(1)
+	if c.mended.Load() {
+		return nil
+	}
+	return c.problem
+}
+
+// crowd is runs that wait.
+func crowd(n int) (ids []string) {
+	for i := range n {
+		ids = append(ids, fmt.Sprint("r", i))
+	}
+	return ids
+}
+
+// ended counts the runs by their state.
+func ended(h *house, ids []string) map[string]int {
+	states := make(map[string]int)
+	for _, id := range ids {
+		states[h.state(id)]++
+	}
+	return states
+}
+
+// Guards against a worker that eats the queue because it cannot execute anything.
+func TestAWorkerThatCannotExecuteStopsClaiming(t *testing.T) {
+	for name, f := range map[string]*frail{
+		"as it executes": {}, "as it prepares": {prepare: true},
+		"late": {after: 50 * time.Millisecond}, "very late, as it prepares": {prepare: true, after: 10 * time.Second},
+	} {
+		for _, groups := range []string{"manual:50", "fast_lane:2 manual>*:50", "manual:20 manual>default:20 *:20"} {
+			for _, all := range []bool{false, true} {
+				t.Run(fmt.Sprint(name, ", ", groups, ", ", all), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						f := &frail{prepare: f.prepare, after: f.after}
+						h := openHouse(t, quiet)
+						ids := crowd(61)
+						h.enqueue("manual", ids...)
+						var log bytes.Buffer
+						worker, stop := h.hire(Config{Groups: groups, Engine: f, DemandAll: all, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+						settle(4*time.Second + f.after)
+						lost := ended(h, ids)["exception"]
+						require.Positive(t, lost)
+						require.LessOrEqual(t, lost, 3)
+						broken := worker.Stats().Breakers[0]
+						require.Equal(t, BreakerEngine, broken.Name)
+						require.EqualError(t, broken.Cause, "no space left in /repo")
+
+						settle(10 * time.Minute) // 5, 10, 20, 40, 80, 160 s
+						more := ended(h, ids)["exception"] - lost
+						require.LessOrEqual(t, more, 6, "one a trial")
+						require.Positive(t, more)
+						lost += more
+
+						f.mended.Store(true)
+						settle(20 * time.Minute)
+						require.Equal(t, map[string]int{"exception": lost, "success": 61 - lost}, ended(h, ids))
+						require.NoError(t, worker.Stats().Breakers[0].Cause)
+						require.NoError(t, stop())
+						require.Equal(t, 1, strings.Count(log.String(), "no more claims: the engine cannot execute runs"))
+						require.Equal(t, 1, strings.Count(log.String(), "claims are made again"))
+						require.NotContains(t, log.String(), "stuck")
+					})
+				})
+			}
+		}
+	}
+}
+
+func TestNoRunIsLostToAnEngineWhereTheServerTakesRunsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{})
+		ids := crowd(61)
+		h.enqueue("manual", ids...)
+		f := checked{&frail{}}
+		worker, _ := h.hire(all(Config{Groups: "manual:50", Engine: f, MaxAttempts: -1}))
+		settle(10 * time.Minute)
+		require.Equal(t, map[string]int{"available": 61}, ended(h, ids))
+		require.Error(t, worker.Stats().Breakers[0].Cause)
+		f.mended.Store(true)
+		settle(20 * time.Minute)
+		require.Equal(t, map[string]int{"success": 61}, ended(h, ids))
+	})
+}
+
+// A check costs no run: as long as it fails, none is tried.
+func TestAnEngineThatCanBeAskedIsTriedWhenItSaysThatItIsWell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		ids := crowd(61)
+		f := checked{&frail{}}
+		worker, _ := h.hire(Config{Groups: "manual:50", Engine: f})
+		feed := worker.Subscribe(100)
+		settle(time.Second)
+		require.EqualValues(t, 1, f.checks.Load(), "before the first claim")
+		f.problem = errors.New("npm does not answer")
+		h.enqueue("manual", ids...)
+		settle(time.Hour)
+		lost := ended(h, ids)["exception"]
+		require.LessOrEqual(t, lost, 3)
+		require.Greater(t, f.checks.Load(), int32(10))
+		require.EqualError(t, worker.Stats().Breakers[0].Cause, "npm does not answer")
+		_, err := worker.Claim(t.Context())
+		require.ErrorIs(t, err, ErrUnable)
+		f.mended.Store(true)
+		settle(10 * time.Minute)
+		require.Equal(t, map[string]int{"exception": lost, "success": 61 - lost}, ended(h, ids))
+
+		var kinds []string
+		for len(feed.Events()) > 0 {
+			if e := <-feed.Events(); e.Kind == EventUnable || e.Kind == EventAble {
+				kinds = append(kinds, e.Kind.String())
+			}
+		}
+		require.Equal(t, []string{"unable", "able"}, kinds)
+	})
+}
+
+func TestTheFirstCheckComesBeforeTheFirstClaim(t *testing.T) {
+	t.Run("it does not pass for now", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h := openHouse(t, quiet)
+			h.enqueue("manual", "a")
+			f := checked{&frail{problem: errors.New("npm does not answer")}}
+			worker, _ := h.hire(Config{Engine: f})
+			settle(time.Hour)
+			require.Empty(t, h.sent("claim"))
+			require.NotEmpty(t, joinsOf(h), "the join does not wait for it")
+			require.EqualError(t, worker.Stats().Breakers[0].Cause, "npm does not answer")
+			f.mended.Store(true)
+			settle(6 * time.Minute)
+			require.Equal(t, "success", h.state("a"))
+		})
+	})
+	t.Run("it never will", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h := openHouse(t, quiet)
+			h.enqueue("manual", "a")
+			problem := &fs.PathError{Op: "open", Path: "/repo", Err: fs.ErrPermission}
+			_, stop := h.hire(Config{Engine: checked{&frail{problem: problem}}})
+			settle(time.Minute)
+			err := stop()
+			require.ErrorIs(t, err, ErrUnable)
+			require.ErrorIs(t, err, fs.ErrPermission)
+			require.Empty(t, h.sent("claim"))
+		})
+	})
+	t.Run("the worker is stopped meanwhile", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h := openHouse(t, quiet)
+			_, stop := h.hire(Config{Engine: patient{Func: h.gate.hold}})
+			settle(time.Minute)
+			require.NoError(t, stop())
+		})
+	})
+}
+
+// patient is an engine whose check takes its time.
+type patient struct{ Func }
+
+func (patient) Check(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Runs that began before the disk was full say nothing of the time since.
+func TestAnOldRunThatEndsWellProvesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("manual", "old")
+		var full atomic.Bool
+		worker, _ := h.hire(Config{Groups: "manual:5", Engine: Func(func(ctx context.Context, run *Run) (any, error) {
+			if full.Load() {
+				return nil, runner.Unable(errFullDisk)
+			}
+			return h.gate.hold(ctx, run)
+		})})
+		settle(time.Minute)
+		full.Store(true)
+		h.enqueue("manual", "new")
+		settle(11 * time.Second)
+		require.Error(t, worker.Stats().Breakers[0].Cause)
+		h.gate.release("old")
+		settle(time.Second)
+		require.Equal(t, "success", h.state("old"))
+		require.Error(t, worker.Stats().Breakers[0].Cause)
+	})
+}
+
+// A worker that prepares runs slowly takes few of them at once, and one that is quick any
+// number.
+func TestARunThatIsStuckInItsPreparationHoldsClaimsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		ids := crowd(20)
+		h.enqueue("manual", "first")
+		slow := &slowly{}
+		h.hire(Config{Groups: "manual:20", Engine: slow})
+		settle(10 * time.Second)
+		require.Equal(t, "success", h.state("first"))
+		slow.takes.Store(int64(30 * time.Second))
+		h.enqueue("manual", ids[:3]...)
+		settle(10 * time.Second)
+		h.enqueue("manual", ids[3:]...)
+		settle(15 * time.Second)
+		require.Equal(t, 17, ended(h, ids)["available"])
+		slow.takes.Store(0)
+		settle(time.Minute)
+		require.Equal(t, 20, ended(h, ids)["success"])
+	})
+}
+
+type slowly struct{ takes atomic.Int64 }
+
+func (s *slowly) Prepare(context.Context, *Run) (runner.Versions, error) {
+	time.Sleep(time.Duration(s.takes.Load()))
+	return nil, nil
+}
+
+func (*slowly) Execute(context.Context, *Run) (Result, error) { return Result{}, nil }
+
+// An idle worker with many groups, whose claims wait at the server, leaves none of them out.
+func TestNoGroupWaitsForTheClaimsOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{})
+		h.hire(all(Config{Groups: "a:9 b:9 c:9 d:9 e:9", DemandAll: true}))
+		settle(time.Second)
+		for _, queue := range []string{"a", "b", "c", "d", "e"} {
+			require.Len(t, h.claimsOf(queue), 1, queue)
+		}
+		h.enqueue("e", "run")
+		settle(0)
+		require.Equal(t, "started", h.state("run"))
+	})
+}
+
+// signed is a server that signs its runs, and wakes nobody.
+var signed = mockserver.Config{WakeDebounce: 24 * time.Hour}
+
+// strangersKey is the public key of another server.
+func strangersKey(t *testing.T) string {
+	t.Helper()
+	stranger, err := mockserver.New(mockserver.Config{})
+	require.NoError(t, err)
+	defer stranger.Close()
+	return stranger.PublicKey()
+}
+
+// Guards against a worker that drops every run of the queue because its key does not fit.
+func TestAKeyThatDoesNotFit(t *testing.T) {
+	for name, server := range map[string]mockserver.Config{"another key": signed, "tokens that are not signed": quiet} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := openHouse(t, server)
+				ids := crowd(30)
+				h.enqueue("manual", ids...)
+				var log bytes.Buffer
+				worker, stop := h.hire(Config{Groups: "fast_lane:1 manual>*:9", PublicKey: strangersKey(t), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				settle(50 * time.Second)
+				require.Equal(t, 29, ended(h, ids)["available"], "one is enough to know")
+				broken := worker.Stats().Breakers[1]
+				require.Equal(t, BreakerKey, broken.Name)
+				require.ErrorContains(t, broken.Cause, "WORKER_LIGHTNING_PUBLIC_KEY")
+				_, err := worker.Claim(t.Context())
+				require.ErrorIs(t, err, ErrUnable)
+
+				settle(3 * time.Hour) // 1, 2, 4, 8, 16, 30, 30 … minutes
+				require.InDelta(t, 30-10, ended(h, ids)["available"], 1, "one a trial")
+				require.NoError(t, stop())
+				require.Equal(t, 1, strings.Count(log.String(), "no more claims: the tokens of runs cannot be verified"))
+				require.Equal(t, 1, strings.Count(log.String(), "level=ERROR"), log.String())
+				require.NotContains(t, log.String(), "eyJ", "no token may reach a log")
+				require.Empty(t, h.sent("run:start"))
+			})
+		})
+	}
+}
+
+// A key may fit again: the server was told the right one.
+func TestATokenThatVerifiesEndsATrial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, signed)
+		h.enqueue("manual", "a", "b", "c", "d", "e")
+		worker, _ := h.hire(Config{PublicKey: h.server.PublicKey()})
+		settle(0)
+		turnstile := worker.current().turnstile
+		turnstile.trip(&turnstile.key, errors.New("as if it did not fit"))
+		h.enqueue("manual", "f")
+		for _, id := range []string{"a", "b", "c", "d", "e"} {
+			h.gate.release(id)
+		}
+		settle(50 * time.Second)
+		require.Equal(t, "available", h.state("f"))
+		settle(20 * time.Second)
+		require.Equal(t, "started", h.state("f"))
+		require.NoError(t, worker.Stats().Breakers[1].Cause)
+	})
+}
+
+func TestARefusedRunGoesBackWhereTheServerTakesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{})
+		ids := crowd(9)
+		h.enqueue("manual", ids...)
+		h.hire(all(Config{PublicKey: strangersKey(t), MaxAttempts: -1}))
+		settle(time.Hour)
+		require.Equal(t, map[string]int{"available": 9}, ended(h, ids))
+		require.NotEmpty(t, h.sent("run:release"))
+		require.LessOrEqual(t, len(h.sent("claim")), 20)
+	})
+}

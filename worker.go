@@ -80,9 +80,10 @@ func New(cfg Config) (*Worker, error) {
 // Groups returns the worker's slot groups, as [Config.Groups] writes them.
 func (w *Worker) Groups() string { return slots.Format(w.groups) }
 
-// ErrAborted says that runs were stopped before they had ended: by [Worker.Abort],
+// ErrAborted says that runs were cut short, before they had ended or before the server had
+// been told how: by [Worker.Abort],
 // or because [Config.Grace] had passed. They were reported as cancelled, or given back.
-var ErrAborted = errors.New("runs were stopped before they had ended")
+var ErrAborted = errors.New("runs were cut short, before they had ended or the server knew of it")
 
 // errStopped is the cause of an expected end.
 var errStopped = errors.New("the worker was stopped")

@@ -119,6 +119,6 @@ Exit codes: 0 when it is done, 1 when something could not be read or was not tak
 const exitHelp = `
 Exit codes: 0 after a stop in good order, 1 for a failure that may pass, such as
 a port that is taken or an engine that does not answer, 2 for options, variables
-or files that it cannot work with, 3 when runs were cancelled by a second signal
+or files that it cannot work with, 3 when runs were cut short by a second signal
 or after --grace, 4 when a third signal ended it at once.
 `

@@ -165,7 +165,7 @@ func TestASecondSignalCancelsAndReportsTheRun(t *testing.T) {
 	s.again()
 	line := s.stderr.await(t, "the worker has ended")
 	require.Contains(t, line, `"level":"WARN"`, "it was told to")
-	require.Contains(t, line, `"error":"runs were stopped before they had ended: 1"`)
+	require.Contains(t, line, `"error":"runs were cut short, before they had ended or the server knew of it: 1"`)
 	require.Equal(t, exitAborted, s.exitCode())
 	result := wait(t, s.server, "slow")
 	require.Equal(t, "cancel", result.Reason)

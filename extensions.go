@@ -106,8 +106,8 @@ var noWait = func() context.Context {
 var _ runner.Releaser = (*queue)(nil)
 
 // Release implements [runner.Releaser]. A release of which nobody knows whether
-// it arrived is made again after a rejoin; a refusal of that one means that the first
-// had arrived.
+// it arrived is made again after a rejoin. If that one is refused because the run is not
+// this worker's any more, the first had arrived.
 func (q *queue) Release(ctx context.Context, r runner.Release) error {
 	before := false
 	for {
@@ -121,7 +121,7 @@ func (q *queue) Release(ctx context.Context, r runner.Release) error {
 		_, err = q.payload.set.Push(ctx, join, extRelease, "run:release", r)
 		var refused *channel.RefusedError
 		switch {
-		case err == nil, before && errors.As(err, &refused):
+		case err == nil, before && errors.As(err, &refused) && refused.Reason() == notClaimed:
 			return nil
 		case errors.Is(err, channel.ErrOutcomeUnknown) && ctx.Err() == nil:
 			before = true
@@ -130,6 +130,9 @@ func (q *queue) Release(ctx context.Context, r runner.Release) error {
 		}
 	}
 }
+
+// notClaimed is why a server refuses the release of a run that the worker does not have.
+const notClaimed = "not_claimed"
 
 // nextJoin waits until the queue is joined.
 func (q *queue) nextJoin(ctx context.Context) (*channel.Join, error) {

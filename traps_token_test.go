@@ -59,8 +59,8 @@ func TestTrapAReplyThatNeverComesFreesTheSlot(t *testing.T) {
 		pushes int // each wait is twice as long as the one before
 		joins  int
 	}{
-		{event: "fetch:plan", fetch: true, pushes: 5, joins: 6},
-		{event: "fetch:dataclip", fetch: true, pushes: 5, joins: 6},
+		{event: "fetch:plan", fetch: true, pushes: 3, joins: 4},
+		{event: "fetch:dataclip", fetch: true, pushes: 3, joins: 4},
 		{event: "step:start", pushes: 4, joins: 4},
 		{event: "run:complete", pushes: 4, joins: 4},
 	}

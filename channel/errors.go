@@ -29,6 +29,9 @@ var (
 	// over a push or for a reason of its own. The pushes in flight are
 	// ErrOutcomeUnknown and wrap it; the topic joins again.
 	ErrCrashed = errors.New("the channel crashed on the server")
+	// ErrUnanswered says that the server has not answered a push in the time that it had; see
+	// [Join.PushWithin].
+	ErrUnanswered = errors.New("the server has not answered in time, and the topic is joined anew")
 	// ErrTaken says that the topic is joined on this socket already. Phoenix
 	// would close the older of the two.
 	ErrTaken = errors.New("the topic is joined on this socket already; leave it first, or use another socket")
@@ -38,7 +41,6 @@ var (
 var (
 	errUnmatched   = errors.New("the server does not hold the topic as joined any more")
 	errJoinTimeout = errors.New("the server did not answer the join in time")
-	errAbandoned   = errors.New("the server did not answer any more; the topic is joined anew")
 	errNotJoined   = errors.New("the topic is not joined just now")
 	errHeartbeat   = errors.New("the server did not answer a heartbeat")
 	errUnreadable  = errors.New("the server sent a message that cannot be read")

@@ -2,6 +2,7 @@ package channel
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/phxworker/phxworker/channel/frame"
@@ -38,10 +39,21 @@ func (j *Join) Push(ctx context.Context, event string, payload any) (Reply, erro
 // Lost returns a channel that is closed when the join counts no more.
 func (j *Join) Lost() <-chan struct{} { return j.lost }
 
-// Abandon gives the join up, for one under which the server does not answer any more: the
-// pushes in flight end as [ErrOutcomeUnknown], and the topic is joined anew. That tells a
-// Phoenix server to end the channel it had. Nothing happens to a join that is lost already.
-func (j *Join) Abandon() { j.conn.lose(j, errAbandoned) }
+// PushWithin is [Join.Push] that waits for so long for the answer, from when the message was
+// written. If none has come by then, the channel is taken to hang. The join is given up, so
+// that the error of this push and all others in flight wraps [ErrOutcomeUnknown] and
+// [ErrUnanswered], and the topic is joined anew, which makes a Phoenix server end
+// the channel that it had.
+func (j *Join) PushWithin(ctx context.Context, answer time.Duration, event string, payload any) (Reply, error) {
+	reply, err := j.topic.push(ctx, j, answer, event, payload)
+	if errors.Is(err, ErrUnanswered) {
+		j.conn.lose(j, ErrUnanswered)
+	}
+	if err != nil {
+		return Reply{}, j.topic.pushing(event, err)
+	}
+	return reply, nil
+}
 
 // End returns when the join was lost and why: [ErrCrashed], [ErrEnded], [ErrLeft], that
 // the server has it no more, or what became of the connection. The error is nil while the
@@ -85,7 +97,7 @@ func (c *conn) join(ctx context.Context, t *Topic) (*Join, error) {
 	j := &Join{Epoch: t.current().epoch + 1, Asked: time.Now(), topic: t, conn: c, ref: c.nextRef(), lost: make(chan struct{})}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.JoinTimeout, errJoinTimeout)
 	defer cancel()
-	a, err := c.roundTrip(ctx, j, j.ref, frame.Join, t.payload)
+	a, err := c.roundTrip(ctx, j, j.ref, 0, frame.Join, t.payload)
 	if err != nil {
 		return j, err
 	}
@@ -104,7 +116,7 @@ func (c *conn) join(ctx context.Context, t *Topic) (*Join, error) {
 func (c *conn) leave(ctx context.Context, j *Join, cause error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.JoinTimeout, errJoinTimeout)
 	defer cancel()
-	_, _ = c.roundTrip(ctx, j, c.nextRef(), frame.Leave, nil)
+	_, _ = c.roundTrip(ctx, j, c.nextRef(), 0, frame.Leave, nil)
 	c.lose(j, cause)
 }
 

@@ -36,13 +36,19 @@ func (c *conn) nextRef() frame.Ref { return frame.NewRef(c.refs.Add(1)) }
 
 // roundTrip sends a message and waits for the answer. With a join, the message
 // belongs to it and is sent only while that join counts; with the join's
-// own ref, it is the join. Without one it goes to the control topic.
+// own ref, it is the join. Without one it goes to the control topic. The answer may take
+// as long as within says, from when the message was written; 0 is for ever.
 //
 // The error is ErrNotSent or ErrOutcomeUnknown, and wraps the cause.
-func (c *conn) roundTrip(ctx context.Context, j *Join, ref frame.Ref, event string, payload any) (answer, error) {
+func (c *conn) roundTrip(ctx context.Context, j *Join, ref frame.Ref, within time.Duration, event string, payload any) (answer, error) {
 	w, err := c.request(ctx, j, ref, event, payload)
 	if err != nil {
 		return answer{}, err
+	}
+	if within > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, within, ErrUnanswered)
+		defer cancel()
 	}
 	return c.reply(ctx, ref, w)
 }

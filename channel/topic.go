@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/phxworker/phxworker/channel/frame"
 )
@@ -137,7 +138,7 @@ func (t *Topic) Push(ctx context.Context, event string, payload any) (Reply, err
 
 // pushUnder pushes under a join, which may be nil.
 func (t *Topic) pushUnder(ctx context.Context, j *Join, event string, payload any) (Reply, error) {
-	reply, err := t.push(ctx, j, event, payload)
+	reply, err := t.push(ctx, j, 0, event, payload)
 	if err != nil {
 		return Reply{}, t.pushing(event, err)
 	}
@@ -148,11 +149,11 @@ func (t *Topic) pushing(event string, err error) error {
 	return described(fmt.Sprintf("channel: push %q on %q", event, t.name), err)
 }
 
-func (t *Topic) push(ctx context.Context, j *Join, event string, payload any) (Reply, error) {
+func (t *Topic) push(ctx context.Context, j *Join, answer time.Duration, event string, payload any) (Reply, error) {
 	if j == nil || t.ctx.Err() != nil {
 		return Reply{}, notSent(errNotJoined)
 	}
-	a, err := j.conn.roundTrip(ctx, j, j.conn.nextRef(), event, payload)
+	a, err := j.conn.roundTrip(ctx, j, j.conn.nextRef(), answer, event, payload)
 	switch {
 	case err != nil:
 		return Reply{}, err

@@ -28,7 +28,9 @@ const batchBytes = 4 << 20
 type batches struct {
 	runID string
 	cfg   BatchLogs
-	off   *atomic.Bool // of all runs
+	// Of all runs: known is set once the server has taken a batch, off when it does not seem
+	// to know them.
+	known, off *atomic.Bool
 }
 
 // take reports whether the event is a line that goes with others.
@@ -45,9 +47,12 @@ func (o *outbox) sendBatch(ctx context.Context) error {
 		return o.send(ctx, lines[0])
 	}
 	before := o.epoch
-	refusal, err := o.deliver(ctx, &logBatch{runID: o.batches.runID, lines: lines})
+	refusal, err := o.deliver(ctx, &logBatch{runID: o.batches.runID, lines: lines}, new(tries))
 	if err != nil {
 		return err
+	}
+	if refusal == nil {
+		o.batches.known.Store(true)
 	}
 	if refusal == nil || errors.Is(refusal, channel.ErrOutcomeUnknown) && !lines[0].repeatable() {
 		for _, line := range lines {
@@ -59,7 +64,7 @@ func (o *outbox) sendBatch(ctx context.Context) error {
 	}
 	// A server that takes nothing at all just now says nothing about batches: then the
 	// lines crash as well, and their topic was joined more than once.
-	if errors.Is(refusal, channel.ErrCrashed) && o.epoch <= before+1 && o.batches.off.CompareAndSwap(false, true) {
+	if errors.Is(refusal, channel.ErrCrashed) && !o.batches.known.Load() && o.epoch <= before+1 && o.batches.off.CompareAndSwap(false, true) {
 		o.log.Warn("the server crashed over run:batch_logs, and not over run:log; lines go one by one from now on", "error", refusal)
 	}
 	return nil

@@ -12,9 +12,9 @@ func logEnd(run *Run, failure *Failure) {
 	if failure != nil {
 		reason = failure.Reason
 	}
-	run.outbox.force(newRunLog(run, TextLine("info", "R/T", "Run complete with status: "+string(reason)), nil))
+	run.outbox.force(newRunLog(run, TextLine("info", "R/T", "Run complete with status: "+string(reason)), nil), 0)
 	if failure != nil {
-		run.outbox.force(newRunLog(run, TextLine("info", "R/T", failure.Type+": "+failure.Message), nil))
+		run.outbox.force(newRunLog(run, TextLine("info", "R/T", failure.Type+": "+failure.Message), nil), 0)
 	}
 }
 
@@ -69,7 +69,7 @@ func (r *Run) lastEvent(result Result, failure *Failure) *runComplete {
 	case failure == nil && !r.hasSteps():
 		failure = &Failure{Reason: Fail, Type: "FinalStateTooLarge", Message: tooLarge}
 	default:
-		r.outbox.force(newRunLog(r, warning(tooLarge), nil))
+		r.outbox.force(newRunLog(r, warning(tooLarge), nil), 0)
 	}
 	logEnd(r, failure)
 	return newRunComplete(r, state, failure)

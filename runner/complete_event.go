@@ -60,12 +60,12 @@ func (e *runComplete) dataclipID() string {
 
 func (e *runComplete) lessen(why error) (bool, event) {
 	switch {
-	case e.dataclipID() != "" && (e.state == nil || names(why, "final_dataclip_id")):
+	case e.dataclipID() != "" && (e.state == nil || isAbout(why, "final_dataclip_id")):
 		e.withDataclip = false
 		return true, nil
 	case e.state != nil:
 		e.state = nil
-		return true, newRunLog(e.run, warning("The final state was not sent: the server does not take it"), nil)
+		return true, newRunLog(e.run, warning("The final state was left out: "+whyLess(why)), nil)
 	}
 	return false, nil
 }

@@ -258,7 +258,7 @@ func TestAFetchThatAlwaysFailsEndsTheRun(t *testing.T) {
 					require.Equal(t, "exception", w.result("r1").Reason)
 					require.Contains(t, w.result("r1").ErrorMessage, event)
 					require.Less(t, time.Since(begin), 10*time.Minute)
-					require.GreaterOrEqual(t, time.Since(begin), readFor, "not given up at the first hitch")
+					require.GreaterOrEqual(t, time.Since(begin), crashesFor, "not given up at the first hitch")
 				})
 			})
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,8 +12,9 @@ import (
 	"github.com/phxworker/phxworker/channel"
 )
 
-// deliver pushes one event until it is known what became of it. A refusal is an
-// answer; err is for what ends the outbox. The rules are those of docs/delivery.md:
+// deliver pushes one event until it is known what became of it; tries is what is known
+// of copies that were pushed before. A refusal is an answer; err is for what ends the
+// outbox. The rules are those of docs/delivery.md:
 //
 // The event is pushed again only when the join was lost: on a live one the first copy
 // may have been applied, and a second would throw the worker off the topic. A join
@@ -24,13 +26,12 @@ import (
 //
 // An event that is too large, or refused for another reason, is offered with
 // less in it, as long as there is less to offer.
-func (o *outbox) deliver(ctx context.Context, e event) (refusal, err error) {
-	var tries tries
+func (o *outbox) deliver(ctx context.Context, e event, tries *tries) (refusal, err error) {
 	for {
-		err := o.pushOnce(ctx, e, &tries)
+		err := o.pushOnce(ctx, e, tries)
 		switch tries.fate(e, err) {
 		case acknowledged:
-			if err != nil {
+			if tries.duplicate = err != nil; tries.duplicate {
 				o.log.Info("an event had arrived, though its answer was lost", "event", e.name())
 			}
 			if tries.crashed {
@@ -44,8 +45,6 @@ func (o *outbox) deliver(ctx context.Context, e event) (refusal, err error) {
 			switch {
 			case ended != nil:
 				return nil, ended
-			case less && refusalOf(err) != nil:
-				tries.unknown = 0 // it is another event now
 			case !less && !errors.Is(err, channel.ErrOutcomeUnknown):
 				return err, nil
 			}
@@ -65,34 +64,37 @@ func (o *outbox) pushOnce(ctx context.Context, e event, t *tries) error {
 	if err != nil {
 		return err
 	}
-	if t.unknown > 0 {
-		if o.patience.over() {
-			return errTokenOver
-		}
-		o.tally.resent.Add(1)
+	if t.unknown > 0 && o.patience.over() {
+		return errTokenOver
 	}
 	pushed := time.Now()
 	_, err = o.patience.push(ctx, join, e.name(), e.payload(), t.unanswered)
+	if t.unknown > 0 && !errors.Is(err, channel.ErrNotSent) {
+		o.tally.resent.Add(1)
+	}
 	switch {
 	case err == nil:
 		o.tally.acknowledged.Observe(time.Since(pushed))
 	case errors.Is(err, channel.ErrOutcomeUnknown):
-		t.unknown++
+		if t.unknown++; t.since.IsZero() {
+			t.since = pushed
+		}
 	}
 	t.crashed = t.crashed || errors.Is(err, channel.ErrCrashed)
-	if errors.Is(err, errUnanswered) {
+	if errors.Is(err, channel.ErrUnanswered) {
 		t.unanswered++
 		o.log.Warn("the server has not answered an event; its topic is joined anew", "event", e.name(), "after", time.Since(pushed).Round(time.Millisecond))
-		join.Abandon()
 	}
 	return err
 }
 
 // tries is what is known of the copies of one event.
 type tries struct {
-	unknown    int // those that may have arrived
-	unanswered int // those of them that were waited for
+	unknown    int       // those that may have arrived
+	since      time.Time // the first of them was pushed
+	unanswered int       // those of them that were waited for
 	crashed    bool
+	duplicate  bool // it was acknowledged by the refusal of a second copy
 }
 
 // fate is what is to become of an event after a push.
@@ -125,9 +127,9 @@ func (t *tries) fate(e event, err error) fate {
 		return pending
 	case !errors.Is(err, channel.ErrOutcomeUnknown):
 		return over
-	case !e.repeatable(), isBatch(e) && errors.Is(err, channel.ErrCrashed): // the server may not know batches
+	case !e.repeatable(), isBatch(e) && (t.crashed || t.unanswered > 0 || t.unknown == fewLosses): // its lines may do better alone
 		return undelivered
-	case t.unknown%manyLosses == 0 && mayBeTheCause(e, err):
+	case t.unknown%manyLosses == 0 && t.mayBeTheCause(e, err):
 		return tooMuch
 	}
 	return pending
@@ -135,16 +137,27 @@ func (t *tries) fate(e event, err error) fate {
 
 // manyLosses of a join over one event are no chance: the event is what the server
 // cannot bear, and if it takes the connection with it, all that shares that suffers too.
-const manyLosses = 12
+// For a batch, of which no line need be the cause, it takes fewer.
+const (
+	manyLosses = 12
+	fewLosses  = 3
+)
+
+// lastsLong is how long a server may crash over everything. A line that it crashes over for
+// longer may be the cause.
+const lastsLong = time.Minute
 
 // mayBeTheCause reports whether it may be the content of an event that the server does
 // not bear, and can be done without: of a line there is a note. An output goes as a text,
 // which breaks no connection, and is not given up for a crash; nor is a final state,
 // which may be the last copy of it.
-func mayBeTheCause(e event, err error) bool {
+func (t *tries) mayBeTheCause(e event, err error) bool {
 	_, line := e.(*runLog)
 	_, last := e.(*runComplete)
-	return line || last && !errors.Is(err, channel.ErrCrashed)
+	if errors.Is(err, channel.ErrCrashed) {
+		return line && time.Since(t.since) > lastsLong
+	}
+	return line || last
 }
 
 // offerLess takes something out of an event, and reports whether there was anything. The
@@ -158,11 +171,27 @@ func (o *outbox) offerLess(ctx context.Context, e event, why error) (less bool, 
 	if told == nil {
 		return true, nil
 	}
-	refusal, ended := o.deliver(ctx, told)
-	if ended == nil {
-		o.settle(told, refusal)
+	refusal, ended := o.deliver(ctx, told, new(tries))
+	if ended != nil {
+		o.putFirst(told) // for the spool
+		return true, ended
 	}
-	return true, ended
+	o.settle(told, refusal)
+	return true, nil
+}
+
+// whyLess says in a run's log why something was left out of it.
+func whyLess(why error) string {
+	var tooLarge *channel.TooLargeError
+	switch {
+	case errors.As(why, &tooLarge):
+		return fmt.Sprintf("the message would have %d bytes, over the %d that the server takes", tooLarge.Size, tooLarge.Limit)
+	case errors.Is(why, channel.ErrOutcomeUnknown):
+		return "the connection was lost over it again and again"
+	case errors.Is(why, channel.ErrPayload):
+		return "it is no JSON"
+	}
+	return "the server does not take it"
 }
 
 // ready waits until the topic is joined, and does what a new join needs before
@@ -241,9 +270,9 @@ func says(response any, words string) bool {
 	return false
 }
 
-// names reports whether a refusal is about the field: {"field":["is invalid"]}, or the same
+// isAbout reports whether a refusal names the field: {"field":["is invalid"]}, or the same
 // under "errors".
-func names(why error, field string) bool {
+func isAbout(why error, field string) bool {
 	refused := refusalOf(why)
 	var response map[string]json.RawMessage
 	if refused == nil || json.Unmarshal(refused.Response, &response) != nil {

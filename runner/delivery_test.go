@@ -170,7 +170,7 @@ func TestAnEventGoesOutUnderTheJoinThatWasMadeReadyForIt(t *testing.T) {
 			_, err := topic.Ready(t.Context())
 			require.NoError(t, err)
 		})
-		refusal, err := box.deliver(t.Context(), dawdling{make: once})
+		refusal, err := box.deliver(t.Context(), dawdling{make: once}, new(tries))
 		require.NoError(t, err)
 		require.NoError(t, refusal)
 		require.Equal(t, 1, readied, "the credentials are fetched before the first event of a new join")

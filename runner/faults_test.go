@@ -180,9 +180,9 @@ func TestOneCrashOverASecondCopyProvesNothing(t *testing.T) {
 func TestAPlanThatIsWithheldIsReadAgain(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
 		id, token := w.claim(planOf(""))
-		w.fail(fault.Rule{Event: "fetch:plan", Action: fault.Withhold, Count: 3})
+		w.fail(fault.Rule{Event: "fetch:plan", Action: fault.Withhold, Count: 2})
 		require.NoError(t, New(Config{Engine: Func(success)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
-		require.Equal(t, 4, w.pushes("r1", "fetch:plan"))
+		require.Equal(t, 3, w.pushes("r1", "fetch:plan"))
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 // credential twice does no harm, so such a read is repeated while there is hope for an
 // answer; the input is another matter, see dataclip.
 type fetcher struct {
+	run      *Run
 	topic    *channel.Topic
 	patience patience
 	log      *slog.Logger
@@ -33,7 +34,7 @@ type idPayload struct {
 const maxPlan = 11_000_000
 
 func (f *fetcher) plan(ctx context.Context) (*Plan, error) {
-	reply, _, err := f.read(ctx, "fetch:plan", struct{}{})
+	reply, _, err := f.read(ctx, "fetch:plan", struct{}{}, false)
 	if err != nil {
 		return nil, fetchFailure(err, "PlanError", "Failed to load the plan: [fetch:plan] %s")
 	}
@@ -62,7 +63,7 @@ func (f *fetcher) dataclip(ctx context.Context, id string) (json.RawMessage, err
 	failed := func(why string) error {
 		return &Failure{Reason: Exception, Type: "DataClipError", Message: "Failed to load dataclip " + id + ": " + why}
 	}
-	reply, again, err := f.read(ctx, "fetch:dataclip", idPayload{id})
+	reply, again, err := f.read(ctx, "fetch:dataclip", idPayload{id}, true)
 	if err != nil {
 		return nil, fetchFailure(err, "DataClipError", "Failed to load dataclip "+id+": [fetch:dataclip] %s")
 	}
@@ -71,7 +72,7 @@ func (f *fetcher) dataclip(ctx context.Context, id string) (json.RawMessage, err
 		return nil, failed(err.Error())
 	}
 	if again && (body == nil || string(body) == "null") {
-		return nil, failed("the connection was lost while it was read, and it was empty afterwards")
+		return nil, failed("it was read once without an answer, and was empty when it was read again")
 	}
 	return body, nil
 }
@@ -111,7 +112,14 @@ func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.
 	for _, id := range ids {
 		a := new(answer)
 		answers[id] = a
-		fetching.Go(func() { a.reply, _, a.err = f.read(ctx, "fetch:credential", idPayload{id}) })
+		fetching.Go(func() {
+			if mistake := f.run.survive(func() error {
+				a.reply, _, a.err = f.read(ctx, "fetch:credential", idPayload{id}, false)
+				return nil
+			}); mistake != nil {
+				a.err = mistake
+			}
+		})
 	}
 	fetching.Wait()
 
@@ -155,19 +163,17 @@ const againWithin = 10 * time.Second
 // worth one try, for the worker has scrubbed them itself; it reports whether there is
 // sense in another try after the next rejoin.
 func (f *fetcher) credentialsAgain(ctx context.Context, join *channel.Join, jobs []Job) bool {
-	ctx, cancel := context.WithTimeoutCause(ctx, againWithin, errUnanswered)
+	ctx, cancel := context.WithTimeout(ctx, againWithin)
 	defer cancel()
 	for _, id := range credentialIDs(jobs) {
-		_, err := join.Push(ctx, "fetch:credential", idPayload{id})
+		_, err := join.PushWithin(ctx, againWithin, "fetch:credential", idPayload{id})
 		if err == nil {
 			continue
 		}
-		f.log.Warn("the credentials could not be fetched again after a rejoin; the worker alone scrubs them from the log", "error", err)
-		if errors.Is(err, errUnanswered) {
-			join.Abandon()
-			return false
+		f.log.Warn("a credential could not be fetched again after a rejoin; the worker alone scrubs it from the log", "error", err)
+		if refusalOf(err) == nil {
+			return !errors.Is(err, channel.ErrCrashed) && !errors.Is(err, channel.ErrUnanswered) && ctx.Err() == nil
 		}
-		return !errors.Is(err, channel.ErrCrashed)
 	}
 	return true
 }
@@ -182,24 +188,30 @@ func credentialIDs(jobs []Job) (ids []string) {
 	return ids
 }
 
-// A read that the server crashes over, or does not answer, is given up after so many
-// tries and so long: by then that is no passing fault.
+// A read is given up once it is no passing fault any more: when the server crashed over it
+// so often and so long, did not answer it so often, or the connection was lost
+// over it manyLosses times.
 const (
-	fewestReads = 5
-	readFor     = 30 * time.Second
+	mostCrashes    = 5
+	crashesFor     = 30 * time.Second
+	mostUnanswered = 3
 )
 
 // read pushes a read until it is answered; a refusal is an answer. It reports whether an
-// earlier one may have been answered as well. Lost connections do not count as failures.
-func (f *fetcher) read(ctx context.Context, event string, payload any) (reply channel.Reply, again bool, err error) {
+// earlier one may have been answered as well. large says that the answer may take its time.
+func (f *fetcher) read(ctx context.Context, event string, payload any, large bool) (reply channel.Reply, again bool, err error) {
 	began := time.Now()
-	unanswered, crashed := 0, 0
+	unanswered, crashed, lost := 0, 0, 0
 	for {
 		join, err := joined(ctx, f.topic)
 		if err != nil {
 			return channel.Reply{}, again, err
 		}
-		reply, err = f.patience.push(ctx, join, event, payload, 0)
+		doublings := 0
+		if large || unanswered > 0 {
+			doublings = 1
+		}
+		reply, err = f.patience.push(ctx, join, event, payload, doublings)
 		switch {
 		case err == nil:
 			if crashed > 0 {
@@ -208,18 +220,25 @@ func (f *fetcher) read(ctx context.Context, event string, payload any) (reply ch
 			return reply, again, nil
 		case errors.Is(err, errTokenOver):
 			return channel.Reply{}, again, &readError{errTokenOver.Error()}
-		case !errors.Is(err, channel.ErrOutcomeUnknown) && !errors.Is(err, channel.ErrNotSent):
+		case errors.As(err, new(*channel.TooLargeError)), errors.Is(err, channel.ErrPayload):
+			return channel.Reply{}, again, &readError{err.Error()}
+		case errors.Is(err, channel.ErrNotSent):
+			continue
+		case !errors.Is(err, channel.ErrOutcomeUnknown):
 			return channel.Reply{}, again, err
-		case errors.Is(err, errUnanswered):
+		case errors.Is(err, channel.ErrUnanswered):
 			unanswered++
-			f.log.Warn("the server has not answered; its topic is joined anew", "event", event, "after", f.patience.answer)
-			join.Abandon()
+			f.log.Warn("the server has not answered a read; its topic is joined anew", "event", event)
 		case errors.Is(err, channel.ErrCrashed):
 			crashed++
+		default:
+			lost++
 		}
-		again = again || errors.Is(err, channel.ErrOutcomeUnknown)
-		if took := time.Since(began); unanswered+crashed >= fewestReads && took >= readFor {
-			return channel.Reply{}, again, &readError{fmt.Sprintf("given up after %v: the server's channel crashed %d times, and did not answer %d times", took.Round(time.Second), crashed, unanswered)}
+		again = true
+		took := time.Since(began)
+		if crashed >= mostCrashes && took >= crashesFor || unanswered >= mostUnanswered || lost >= manyLosses {
+			return channel.Reply{}, again, &readError{fmt.Sprintf(
+				"given up after %v: the server's channel crashed %d times and did not answer %d times, and the connection was lost %d times", took.Round(time.Second), crashed, unanswered, lost)}
 		}
 	}
 }

@@ -39,17 +39,23 @@ func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run 
 			}
 		})
 	}
+	var result Result
 	mistake := run.survive(func() error {
-		failure, err = r.follow(working, telling, sent, topic, run, c)
+		result, failure = r.work(working, telling, topic, run, c)
 		return nil
 	})
+	if mistake != nil {
+		failure = &Failure{Reason: Exception, Type: "WorkerError", Message: mistake.Error()}
+	}
+	if mistake := run.survive(func() error {
+		failure, err = r.tell(working, telling, sent, run, result, failure)
+		return nil
+	}); mistake != nil {
+		err = mistake
+	}
 	abandon(nil)
 	hush(nil)
 	beside.Wait()
-	if mistake != nil {
-		failure = &Failure{Reason: Exception, Type: "WorkerError", Message: mistake.Error()}
-		err = r.giveUp(run, mistake)
-	}
 	return failure, err
 }
 
@@ -66,17 +72,22 @@ func (r *Run) survive(do func() error) (err error) {
 	return do()
 }
 
-// follow takes a joined run to its run:complete; sent tells when its events were.
-func (r *Runner) follow(working, report context.Context, sent <-chan error, topic *channel.Topic, run *Run, c Claimed) (*Failure, error) {
+// work takes a joined run to the end of its execution.
+func (r *Runner) work(working, report context.Context, topic *channel.Topic, run *Run, c Claimed) (Result, *Failure) {
 	run.enter(Loading)
 	failure := failureOf(working, r.load(working, report, topic, run, c))
 	if err := topic.Err(); err != nil && run.settled == Unsettled {
 		failure = topicLost(err)
 	}
-	var result Result
-	if failure == nil {
-		result, failure = r.carryOut(working, run)
+	if failure != nil {
+		return Result{}, failure
 	}
+	return r.carryOut(working, run)
+}
+
+// tell reports the end of a run, unless it is given back; sent tells when all of its events
+// were delivered. The error is why the server could not be told.
+func (r *Runner) tell(working, report context.Context, sent <-chan error, run *Run, result Result, failure *Failure) (*Failure, error) {
 	run.enter(Reporting)
 	if run.settled != Unsettled || r.release(working, report, run, failure) {
 		run.outbox.close()
@@ -87,7 +98,7 @@ func (r *Runner) follow(working, report context.Context, sent <-chan error, topi
 		run.closeOpen(failure)
 	}
 	complete := run.lastEvent(result, failure)
-	run.outbox.force(complete)
+	run.outbox.force(complete, len(complete.state))
 	run.outbox.close()
 	if err := <-sent; err != nil {
 		return complete.failure, r.giveUp(run, err)
@@ -102,7 +113,7 @@ func (r *Runner) follow(working, report context.Context, sent <-chan error, topi
 func (r *Runner) equip(run *Run, topic *channel.Topic, c Claimed) {
 	box := newOutbox(topic, run.log, r.cfg.OutboxBytes, newPatience(run.token, c.At, r.cfg.MessageTimeout, r.hurry), &r.tally)
 	if batch := r.cfg.BatchLogs; batch.Limit > 1 {
-		box.batches = &batches{runID: run.ID, cfg: batch, off: &r.unbatched}
+		box.batches = &batches{runID: run.ID, cfg: batch, known: &r.batched, off: &r.unbatched}
 	}
 	box.lease = newLease(c)
 	run.mu.Lock()
@@ -116,7 +127,7 @@ func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Ru
 	if r.cfg.MaxAttempts > 0 && c.Attempt > r.cfg.MaxAttempts {
 		return Poison(fmt.Sprintf("this is attempt %d of at most %d", c.Attempt, r.cfg.MaxAttempts))
 	}
-	fetch := fetcher{topic: topic, patience: run.outbox.patience, log: run.log}
+	fetch := fetcher{run: run, topic: topic, patience: run.outbox.patience, log: run.log}
 	plan, err := fetch.plan(ctx)
 	if err != nil {
 		return err
@@ -155,7 +166,7 @@ func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	limit := run.Limits.RunTimeout
 	preparing, cancel := context.WithTimeoutCause(ctx, limit, unreadyFailure(limit))
 	defer cancel()
-	run.done = preparing.Done()
+	run.setDone(preparing)
 	run.enter(Preparing)
 	versions, failure := r.prepare(preparing, run)
 	if failure != nil {
@@ -166,7 +177,7 @@ func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	end, late := run.outbox.patience.deadline(limit)
 	ctx, cancel = context.WithDeadlineCause(ctx, end, late)
 	defer cancel()
-	run.done = ctx.Done()
+	run.setDone(ctx)
 	run.enter(Executing)
 	run.report(&runStart{versions: versions, at: time.Now()}, 0)
 	result, failure := r.execute(ctx, run)

@@ -22,10 +22,10 @@ func TestNothingIsSentOnceTheLeaseIsOver(t *testing.T) {
 		claimed := Claimed{ID: id, Token: token, At: time.Now(), Lease: time.Minute}
 		box := newOutbox(topic, slog.New(slog.DiscardHandler), 0, newPatience(token, claimed.At, time.Minute, nil), new(tally))
 		box.lease = newLease(claimed)
-		_, err = box.deliver(t.Context(), &runStart{at: time.Now()})
+		_, err = box.deliver(t.Context(), &runStart{at: time.Now()}, new(tries))
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
-		_, err = box.deliver(t.Context(), &runComplete{at: time.Now()})
+		_, err = box.deliver(t.Context(), &runComplete{at: time.Now()}, new(tries))
 		require.ErrorIs(t, err, ErrLeaseLost)
 		require.Equal(t, []int{1, 0}, []int{w.pushes("r1", "run:start"), w.pushes("r1", "run:complete")})
 	})

@@ -40,9 +40,11 @@ const maxNotices = 64
 // and left at that.
 func (l *listener) listen(ctx context.Context) {
 	l.notices = make(chan []byte, maxNotices)
+	ctx, stop := context.WithCancel(ctx)
 	var handing sync.WaitGroup
 	defer handing.Wait()
-	handing.Go(func() { l.handOn(ctx) })
+	defer stop() // whatever ends the listening
+	handing.Go(func() { _ = l.run.survive(func() error { l.handOn(ctx); return nil }) })
 	for {
 		select {
 		case m := <-l.topic.Messages():

@@ -46,7 +46,7 @@ func (e *runLog) lessen(why error) (bool, event) {
 	switch {
 	case e.note:
 		return false, nil
-	case names(why, "step_id") && e.step != nil && !e.step.unknown && !e.stepless:
+	case isAbout(why, "step_id") && e.step != nil && !e.step.unknown && !e.stepless:
 		e.stepless = true
 	default:
 		e.leaveOut("which the server does not take")

@@ -20,8 +20,11 @@ type outbox struct {
 	tally    *tally
 	batches  *batches // nil when lines go one by one
 	lease    *lease   // nothing is sent once it is over
-	// epoch counts the joins of the topic; the sender's own.
-	epoch int
+	// epoch counts the joins of the topic. duplicate is whether the server said of the last
+	// event only that it is there already, and doubtful whether a copy of the last one may
+	// have arrived. They are the sender's own.
+	epoch               int
+	duplicate, doubtful bool
 
 	mu sync.Mutex
 	// rejoined is called by the sender before the first event of a join that
@@ -86,10 +89,17 @@ func (o *outbox) put(done <-chan struct{}, e event, size int) bool {
 
 // force appends an event however full the outbox is, and reports whether it was taken: it
 // is not once the run is over.
-func (o *outbox) force(e event) bool {
+func (o *outbox) force(e event, size int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.appendLocked(e, overhead)
+	return o.appendLocked(e, size+overhead)
+}
+
+// putFirst puts an event before the head.
+func (o *outbox) putFirst(e event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.queue = append([]queued{{e, 0}}, o.queue...)
 }
 
 func (o *outbox) appendLocked(e event, size int) bool {
@@ -160,10 +170,13 @@ func (o *outbox) sendAll(ctx context.Context) error {
 
 // send delivers the head.
 func (o *outbox) send(ctx context.Context, e event) error {
-	refusal, err := o.deliver(ctx, e)
+	var tries tries
+	refusal, err := o.deliver(ctx, e, &tries)
+	o.doubtful = tries.unknown > 0
 	if err != nil {
 		return err
 	}
+	o.duplicate = tries.duplicate
 	o.settle(e, refusal)
 	o.pop(1)
 	return nil

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -16,48 +17,44 @@ type patience struct {
 	// answer is how long a push may go unanswered before its join is given up. It is also
 	// what a push is given in any case, however late the run.
 	answer time.Duration
-	// until is when the run's token is over.
-	until time.Time
+	// until is when the run's token is over, and untold whether that is a guess.
+	until  time.Time
+	untold bool
 	// recovered tells all runs that the server answers again what it crashed over.
 	recovered func()
 }
 
-var (
-	// errTokenOver is why an answer is not waited for any longer.
-	errTokenOver = errors.New("the server did not answer, and the run's token has expired meanwhile")
-	// errUnanswered is why a join is given up.
-	errUnanswered = errors.New("the server has not answered in time")
-)
+// errTokenOver is why nothing is waited for any longer.
+var errTokenOver = errors.New("the server has not acknowledged it, and the run's token has expired meanwhile")
 
-// untold is how long a token is taken to live that does not tell: longer than runs do,
-// and not for ever, which is how long a slot would be held by an event that no server
-// answers.
-const untold = 24 * time.Hour
+// untoldLife is how long a token is taken to live that does not tell: longer than runs
+// do, and not for ever, which is how long a slot would be held by an event that no
+// server answers.
+const untoldLife = 24 * time.Hour
 
 // newPatience is for a run that was claimed at that time, which is when its token was
 // made.
 func newPatience(token string, claimed time.Time, answer time.Duration, recovered func()) patience {
 	life := lifetime(token)
-	if life <= 0 {
-		life = untold
+	untold := life <= 0
+	if untold {
+		life = untoldLife
 	}
-	return patience{answer: answer, until: claimed.Add(life), recovered: recovered}
+	return patience{answer: answer, until: claimed.Add(life), untold: untold, recovered: recovered}
 }
 
 // push waits for the answer to one push under a join, twice as long for each time
 // that it went unanswered before: a slow server must not be asked the same for ever. The
-// error wraps errUnanswered, or errTokenOver.
+// error wraps [channel.ErrUnanswered], or errTokenOver.
 func (p patience) push(ctx context.Context, under *channel.Join, event string, payload any, before int) (channel.Reply, error) {
 	const mostDoublings = 10
-	answer, stop := context.WithTimeoutCause(ctx, p.answer<<min(before, mostDoublings), errUnanswered)
-	defer stop()
 	atLeast := time.Now().Add(p.answer)
 	if p.until.After(atLeast) {
 		atLeast = p.until
 	}
-	life, stop := context.WithDeadlineCause(answer, atLeast, errTokenOver)
+	ctx, stop := context.WithDeadlineCause(ctx, atLeast, errTokenOver)
 	defer stop()
-	return under.Push(life, event, payload)
+	return under.PushWithin(ctx, p.answer<<min(before, mostDoublings), event, payload)
 }
 
 // deadline returns when a run must end that may take so long from now on, and how it has
@@ -65,7 +62,7 @@ func (p patience) push(ctx context.Context, under *channel.Join, event string, p
 func (p patience) deadline(limit time.Duration) (at time.Time, failure *Failure) {
 	const toTell = 5 * time.Second
 	at, last := time.Now().Add(limit), p.until.Add(-toTell)
-	if !last.Before(at) {
+	if p.untold || !last.Before(at) {
 		return at, timeoutFailure(limit)
 	}
 	return last, tokenFailure(limit, max(time.Until(last), 0))
@@ -75,13 +72,17 @@ func (p patience) deadline(limit time.Duration) (at time.Time, failure *Failure)
 func (p patience) over() bool { return time.Now().After(p.until) }
 
 // lifetime returns how long a run's token is good, zero when it does not tell.
-// Lightning makes the token when it gives the run away, with "nbf" for then and
-// "exp" for the end; their difference needs no clock that agrees with the
+// Lightning makes the token when it gives the run away, with "nbf" for then, or else "iat",
+// and "exp" for the end; their difference needs no clock that agrees with the
 // server's. Whether to trust the token was decided before, see claim.Verifier.
 func lifetime(token string) time.Duration {
 	var claims jwt.RegisteredClaims
-	if _, _, err := jwt.NewParser().ParseUnverified(token, &claims); err != nil || claims.NotBefore == nil || claims.ExpiresAt == nil {
+	if _, _, err := jwt.NewParser().ParseUnverified(token, &claims); err != nil || claims.ExpiresAt == nil {
 		return 0
 	}
-	return claims.ExpiresAt.Sub(claims.NotBefore.Time)
+	begin := cmp.Or(claims.NotBefore, claims.IssuedAt)
+	if begin == nil {
+		return 0
+	}
+	return claims.ExpiresAt.Sub(begin.Time)
 }

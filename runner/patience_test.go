@@ -44,6 +44,7 @@ func TestATokenNeedNotTellItsLifetime(t *testing.T) {
 		want        time.Duration
 	}{
 		{name: "both ends", token: signed(jwt.MapClaims{"nbf": 1000, "exp": 1300}), want: 5 * time.Minute},
+		{name: "issued at", token: signed(jwt.MapClaims{"iat": 1000, "exp": 1300}), want: 5 * time.Minute},
 		{name: "no beginning", token: signed(jwt.MapClaims{"exp": 1300})},
 		{name: "no end", token: signed(jwt.MapClaims{"nbf": 1000})},
 		{name: "no token of that kind", token: "opaque"},

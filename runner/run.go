@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -33,9 +34,8 @@ type Run struct {
 	scrub       *scrubber
 	outbox      *outbox
 	log         *slog.Logger
-	token       string          // opens the topic; for the spool
-	done        <-chan struct{} // closed when the engine's context ends
-	webhook     webhook         // the sender's own
+	token       string  // opens the topic; for the spool
+	webhook     webhook // the sender's own
 	// logsAtMostOnce keeps lines from being sent again.
 	logsAtMostOnce bool
 	tally          *tally       // the runner's
@@ -46,9 +46,10 @@ type Run struct {
 	noticing chan struct{}
 
 	mu    sync.Mutex
-	steps int     // that were started
-	open  []*Step // started and not completed, oldest first
-	leafs []*Step // completed, with nothing after them
+	done  <-chan struct{} // closed when the engine's context ends
+	steps int             // that were started
+	open  []*Step         // started and not completed, oldest first
+	leafs []*Step         // completed, with nothing after them
 	phase Phase
 	since time.Time // when the phase began
 }
@@ -133,12 +134,21 @@ func (r *Run) completed(step *Step, result StepResult) bool {
 	return false
 }
 
+func (r *Run) setDone(ctx context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done = ctx.Done()
+}
+
 // report hands an event to the outbox. A line that finds no room there by the end of the
 // run's time is left out, and counted; all else is taken in any case, for there is little
 // of it and the server counts on it.
 func (r *Run) report(e event, size int) {
 	_, line := e.(*runLog)
-	if r.outbox.put(r.done, e, size) || !line && r.outbox.force(e) {
+	r.mu.Lock()
+	done := r.done
+	r.mu.Unlock()
+	if r.outbox.put(done, e, size) || !line && r.outbox.force(e, size) {
 		return
 	}
 	r.tally.undeliver(e.name(), 1)

@@ -87,11 +87,13 @@ func (c Config) withDefaults() Config {
 type Runner struct {
 	cfg   Config
 	tally tally
-	// unbatched is set once the server was found not to know run:batch_logs.
-	unbatched atomic.Bool
+	// batched is set once the server has taken a run:batch_logs, unbatched when it was found
+	// not to know it.
+	batched, unbatched atomic.Bool
 
-	mu     sync.Mutex
-	active map[*Run]bool
+	mu      sync.Mutex
+	active  map[*Run]bool
+	hurried time.Time // when it was last; see hurry
 }
 
 // New returns a Runner.
@@ -186,7 +188,7 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error, begin time.Time
 	}
 	r.tally.settled[out.Settled].Add(1)
 	if n := run.leftOut.Load(); n > 0 {
-		run.log.Warn("lines of the run's log were left out: its outbox was full when its time was over", "lines", n)
+		run.log.Warn("lines of the run's log were left out: there was no room for them when its time was over, or it was over already", "lines", n)
 	}
 	// The message of a job's error is not logged: it may quote the data of the
 	// run. It is with the run, at the server.

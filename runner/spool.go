@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,6 +36,8 @@ type Spooled struct {
 type SpooledEvent struct {
 	Event   string          `json:"event"`
 	Payload json.RawMessage `json:"payload"`
+	// Sent is whether a copy was pushed of which nobody knows whether it arrived.
+	Sent bool `json:"sent,omitempty"`
 }
 
 // giveUp says, once, what of a run could not be reported, and spools it if there
@@ -72,29 +75,42 @@ func (r *Runner) isLost(run *Run, cause error) bool {
 
 func (r *Runner) spool(run *Run, rest []event, delivered int, cause error) (path string, err error) {
 	spooled := Spooled{RunID: run.ID, Token: run.token, Cause: cause.Error(), At: time.Now(), Delivered: delivered}
-	for _, e := range rest {
-		payload, err := json.Marshal(e.payload())
-		for less := true; err != nil && less; { // as it would have been offered to the server
-			if less, _ = e.lessen(err); less {
-				payload, err = json.Marshal(e.payload())
-			}
-		}
+	for i, e := range rest {
+		payload, err := payloadOf(run, e)
 		if err != nil {
 			run.log.Warn("an event cannot be spooled", "event", e.name(), "error", err)
 			continue
 		}
-		spooled.Events = append(spooled.Events, SpooledEvent{Event: e.name(), Payload: payload})
+		spooled.Events = append(spooled.Events, SpooledEvent{Event: e.name(), Payload: payload, Sent: i == 0 && run.outbox.doubtful})
 	}
-	data, err := json.MarshalIndent(spooled, "", "  ")
+	spooled.Path = filepath.Join(r.cfg.Spool, spoolName(run.ID))
+	return spooled.Path, spooled.write()
+}
+
+// payloadOf returns what would have been offered to the server.
+func payloadOf(run *Run, e event) (payload json.RawMessage, err error) {
+	mistake := run.survive(func() error {
+		payload, err = json.Marshal(e.payload())
+		for less := true; err != nil && less; {
+			if less, _ = e.lessen(err); less {
+				payload, err = json.Marshal(e.payload())
+			}
+		}
+		return nil
+	})
+	return payload, cmp.Or(mistake, err)
+}
+
+// write writes the file, whole or not at all: the worker may be about to end.
+func (s *Spooled) write() error {
+	data, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
-		return "", err
+		return err
 	}
-	// Whole or not at all: the worker may be about to end.
-	path = filepath.Join(r.cfg.Spool, spoolName(run.ID))
-	if err := os.WriteFile(path+".part", data, 0o600); err != nil {
-		return "", err
+	if err := os.WriteFile(s.Path+".part", data, 0o600); err != nil {
+		return err
 	}
-	return path, os.Rename(path+".part", path)
+	return os.Rename(s.Path+".part", s.Path)
 }
 
 // spoolName makes a file name of a run's id, which the server chose.
@@ -138,8 +154,9 @@ func ReadSpool(dir string) ([]Spooled, error) {
 
 // Resend reports what was spooled, and removes its file when the server has all
 // of it. An event that the server refuses does not keep the others from being
-// sent, the end of the run least of all; but the file stays, and the error is
-// the last refusal. The server takes it only while the run's token is good.
+// sent, the end of the run least of all; but the file stays, with what the server does not
+// have, and the error is the last refusal. The server takes it only while the run's token is
+// good.
 func (s *Spooled) Resend(ctx context.Context, socket *channel.Socket) error {
 	topic, err := socket.Join(ctx, "run:"+s.RunID, joinPayload{token: s.Token})
 	if err != nil {
@@ -148,20 +165,29 @@ func (s *Spooled) Resend(ctx context.Context, socket *channel.Socket) error {
 	defer func() { _ = topic.Leave(ctx) }()
 	log := slog.New(slog.DiscardHandler)
 	box := newOutbox(topic, log, 0, newPatience(s.Token, time.Now(), time.Minute, func() {}), new(tally))
-	var refusal error
-	for _, e := range s.Events {
-		refused, err := box.deliver(ctx, &spooledEvent{of: e})
-		if err != nil {
-			return err
+	var rest []SpooledEvent
+	for i, e := range s.Events {
+		tries := new(tries)
+		if e.Sent {
+			tries.unknown = 1
 		}
-		if refused != nil && !isDuplicate(e.Event, refusalOf(refused)) { // its first copy may have arrived
-			refusal = refused
+		refusal, ended := box.deliver(ctx, &spooledEvent{of: e}, tries)
+		if ended != nil {
+			e.Sent = tries.unknown > 0
+			rest = append(append(rest, e), s.Events[i+1:]...)
+			err = ended
+			break
+		}
+		if refusal != nil {
+			rest, err = append(rest, e), refusal
 		}
 	}
-	if refusal != nil {
-		return refusal
+	if len(rest) == 0 {
+		return os.Remove(s.Path)
 	}
-	return os.Remove(s.Path)
+	s.Delivered += len(s.Events) - len(rest)
+	s.Events = rest
+	return errors.Join(err, s.write())
 }
 
 type spooledEvent struct {

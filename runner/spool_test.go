@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -36,18 +37,30 @@ func TestASpooledRunIsKeptUntilTheServerHasIt(t *testing.T) {
 			s := spooled(t, id, token, unknownStep, theEnd)
 			require.Error(t, s.Resend(t.Context(), w.socket))
 			require.Equal(t, "success", w.result("r1").Reason)
-			require.FileExists(t, s.Path)
+			all, err := ReadSpool(filepath.Dir(s.Path))
+			require.NoError(t, err)
+			require.Len(t, all[0].Events, 1, "what the server has goes out of it")
+			require.Equal(t, "run:log", all[0].Events[0].Event)
 		})
 	})
-	t.Run("there already", func(t *testing.T) {
-		onWire(t, func(t *testing.T, w *wire) {
-			id, token := w.claim(planOf(""))
-			s := spooled(t, id, token, theEnd)
-			w.fail(fault.Rule{Event: "run:complete", Action: fault.Refuse, Response: json.RawMessage(`{"errors":{"state":["already in completed state"]}}`)})
-			require.NoError(t, s.Resend(t.Context(), w.socket))
-			require.NoFileExists(t, s.Path)
+	for _, sent := range []bool{true, false} {
+		t.Run(fmt.Sprint("there already, sent before: ", sent), func(t *testing.T) {
+			onWire(t, func(t *testing.T, w *wire) {
+				id, token := w.claim(planOf(""))
+				end := theEnd
+				end.Sent = sent
+				s := spooled(t, id, token, end)
+				w.fail(fault.Rule{Event: "run:complete", Action: fault.Refuse, Response: json.RawMessage(`{"errors":{"state":["already in completed state"]}}`)})
+				if sent {
+					require.NoError(t, s.Resend(t.Context(), w.socket))
+					require.NoFileExists(t, s.Path)
+					return
+				}
+				require.ErrorContains(t, s.Resend(t.Context(), w.socket), "already in completed state")
+				require.FileExists(t, s.Path, "the server has another end, and this may be the last copy of the output")
+			})
 		})
-	})
+	}
 	t.Run("not answered", func(t *testing.T) {
 		onWire(t, func(t *testing.T, w *wire) {
 			id, token := w.claim(planOf(""))

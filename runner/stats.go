@@ -159,10 +159,19 @@ func (r *Runner) enlist(run *Run) {
 	r.active[run] = true
 }
 
+// hurryEvery is the least time between two calls to hurry that have an effect: a server
+// that answers some things and crashes over others must not be asked without end.
+const hurryEvery = time.Second
+
 // hurry has the topics of all runs joined that back off: the server has just answered what
 // it crashed over before, so they need not wait.
 func (r *Runner) hurry() {
 	r.mu.Lock()
+	if time.Since(r.hurried) < hurryEvery {
+		r.mu.Unlock()
+		return
+	}
+	r.hurried = time.Now()
 	active := slices.Collect(maps.Keys(r.active))
 	r.mu.Unlock()
 	for _, run := range active {

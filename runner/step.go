@@ -85,7 +85,7 @@ func (s *Step) Complete(result StepResult) {
 // It goes past the bound of the outbox, for by now nobody may be there to wait.
 func (s *Step) abort(failure *Failure) {
 	result := StepResult{Reason: failure.Reason, ErrorType: failure.Type, ErrorMessage: failure.Message, Leaf: true}
-	s.run.outbox.force(newStepComplete(s, result, time.Time{}))
+	s.run.outbox.force(newStepComplete(s, result, time.Time{}), 0)
 }
 
 // inputDataclipID returns the id of the dataclip that the step was given, empty

@@ -52,13 +52,13 @@ func (e *stepComplete) name() string { return "step:complete" }
 func (e *stepComplete) lessen(why error) (bool, event) {
 	run := e.step.run
 	switch webhook := e.webhookResponse(); {
-	case webhook != nil && (e.tooLarge || names(why, "webhook_response")):
+	case webhook != nil && (e.tooLarge || isAbout(why, "webhook_response")):
 		e.result.WebhookResponse = nil
 		run.webhook.response = nil
-		return true, newRunLog(run, warning("The response to the webhook of the run was not sent: the server does not take it"), e.step)
+		return true, newRunLog(run, warning("The response to the webhook was left out: "+whyLess(why)), e.step)
 	case !e.tooLarge:
 		e.withhold()
-		return true, newRunLog(run, warning("The output of the step was not sent: the server does not take it"), e.step)
+		return true, newRunLog(run, warning("The output of the step was left out: "+whyLess(why)), e.step)
 	}
 	return false, nil
 }
@@ -108,7 +108,9 @@ func (e *stepComplete) payload() any {
 func (e *stepComplete) settled(refusal error) {
 	if refusal == nil {
 		e.step.dataclipID = e.dataclipID
-		e.step.run.webhook.sent(e.step.run.outbox.epoch)
+		if box := e.step.run.outbox; !box.duplicate { // else it was told under a join that is gone
+			e.step.run.webhook.sent(box.epoch)
+		}
 	}
 }
 

@@ -13,9 +13,9 @@
 // without it, and sees nothing more.
 //
 // An extension over which a topic crashes all the same is switched off: it is not
-// offered any more, for the life of the set, and one warning says so. It is taken for the
-// cause if its push was alone under way and none of it was ever answered, or if that
-// happens again and again: a channel can crash over anything. What other
+// offered any more, for the life of the set, and one warning says so. One of which a push
+// was ever answered is known to the server, which can crash over anything; else it is taken for the
+// cause if its push was alone under way, or if that happens again and again. What other
 // joins have agreed on before stays agreed on while they last, for the server counts
 // on it. A failed push never means more than that it failed: every extension must have
 // a fallback.
@@ -53,8 +53,8 @@ type Set struct {
 	doubts map[string]*doubt
 }
 
-// doubt is what is known of an extension: whether a push of it was ever answered, and how
-// often its topic has crashed since the last was.
+// doubt is what is known of an extension: whether a push of it was ever answered, and over
+// how many its topic has crashed.
 type doubt struct {
 	answered bool
 	crashes  int
@@ -206,8 +206,8 @@ func (s *Set) judge(p *push, err error) bool {
 	defer s.mu.Unlock()
 	d := s.doubts[p.name]
 	switch {
-	case err == nil:
-		d.answered, d.crashes = true, 0
+	case err == nil, errors.As(err, new(*channel.RefusedError)):
+		d.answered = true
 	case errors.Is(err, channel.ErrCrashed):
 		guilty := d.isCause(p.join)
 		d.crashes++
@@ -218,7 +218,7 @@ func (s *Set) judge(p *push, err error) bool {
 
 // isCause reports whether the crash of the join is one too many.
 func (d *doubt) isCause(join *channel.Join) bool {
-	return !d.answered && join.Unanswered() == 1 || d.crashes+1 >= manyDoubts
+	return !d.answered && (join.Unanswered() == 1 || d.crashes+1 >= manyDoubts)
 }
 
 func (s *Set) note(p *push) {

@@ -124,12 +124,10 @@ func TestACrashOverWhatTheServerKnowsSwitchesNothingOff(t *testing.T) {
 		b := open(t, a, "lease")
 		require.NoError(t, b.push(t, "lease", "run:renew"))
 		a.becomes(a.answers, "")
-		for range manyDoubts - 1 {
+		for range 2 * manyDoubts {
 			require.ErrorIs(t, b.push(t, "lease", "run:renew"), channel.ErrCrashed)
 			b.isStillOffered(t)
 		}
-		require.ErrorIs(t, b.push(t, "lease", "run:renew"), channel.ErrCrashed)
-		require.Equal(t, []string{"lease"}, b.set.Off())
 	})
 }
 

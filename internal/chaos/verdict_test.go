@@ -229,7 +229,7 @@ func (j *judge) notFetched() cause {
 	case slices.ContainsFunc(fetches, func(fetch string) bool { return j.struckBy(fetch, fault.Refuse) }):
 		return fetchRefused
 	case !slices.ContainsFunc(fetches, func(fetch string) bool {
-		return j.strikes(fetch, fault.Crash, fault.Withhold, fault.Delay, fault.Stall) >= 5
+		return j.strikes(fetch, fault.Crash, fault.Withhold, fault.Delay, fault.Stall, fault.Drop) >= 3
 	}):
 		j.fail("it could not be fetched, and nobody refused that, nor failed again and again")
 	}
@@ -274,7 +274,7 @@ func lineOf(text string) string {
 		return "status"
 	case strings.HasPrefix(text, "(this line had"):
 		return "note"
-	case strings.HasSuffix(text, "the server does not take it"):
+	case strings.Contains(text, " was left out: "):
 		return "told"
 	}
 	return "why"

@@ -169,7 +169,7 @@ func (w *world) pause(rng *rand.Rand) (resume func()) {
 }
 
 // clear ends the weather and waits until every run that the workers know of is
-// over. A reply that was withheld is waited for as long as its join lives; so
+// over. A claim that was not answered is waited for as long as its join lives; so
 // the weather ends with all connections lost.
 func (w *world) clear() {
 	w.server.ClearFaults()

@@ -71,6 +71,16 @@ func (e *startError) Error() string {
 	return text
 }
 
+// unstarted is how a run ends that has got no process. That says nothing of the run: the
+// program does not work here, or the machine has no room for it.
+func unstarted(err error) error {
+	start, ok := errors.AsType[*startError](err)
+	if !ok {
+		return err
+	}
+	return runner.Unable(engineFailure(start))
+}
+
 // The failures of a run that are about its process.
 
 func engineFailure(err error) *runner.Failure {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -62,7 +63,7 @@ func newHost(ctx context.Context, cfg Config, repo *adaptors.Repo, runtime, logg
 func (h *host) newPool(memoryMB float64, spares, reuse int) (*command.Pool, error) {
 	return command.NewPool(command.Config{
 		Args:  []string{h.node.Path, h.runtime.Entry, h.logger.Entry},
-		Grant: func(tmp string) []string { return h.arguments(tmp, memoryMB) },
+		Grant: func(tmp string) ([]string, error) { return h.arguments(tmp, memoryMB) },
 		Env:   environment(), Spares: spares, Runs: reuse, CancelGrace: -1, Died: died, Logger: h.cfg.Logger,
 	})
 }
@@ -108,9 +109,9 @@ func (h *host) processes() int {
 // arguments are those of Node for a process with this temporary folder. The files
 // of the host lie there as well, not in one folder for all: in its time somebody
 // may clean up what is old and temporary.
-func (h *host) arguments(tmp string, memoryMB float64) []string {
-	if err := os.CopyFS(tmp, hostFiles); err != nil { // so it does not start, and Node says which file is missing
-		h.cfg.Logger.Error("the files of the engine cannot be written", "error", err)
+func (h *host) arguments(tmp string, memoryMB float64) ([]string, error) {
+	if err := os.CopyFS(tmp, hostFiles); err != nil {
+		return nil, fmt.Errorf("its files cannot be written: %w", err)
 	}
 	arguments := h.node.flags(memoryMB)
 	for _, dir := range []string{h.repo.Dir(), h.cfg.MonorepoDir, tmp} {
@@ -118,7 +119,7 @@ func (h *host) arguments(tmp string, memoryMB float64) []string {
 			arguments = append(arguments, "--allow-fs-read="+filepath.Join(dir, "*"))
 		}
 	}
-	return append(arguments, "--allow-fs-write="+filepath.Join(tmp, "*"), filepath.Join(tmp, "host", "host.mjs"))
+	return append(arguments, "--allow-fs-write="+filepath.Join(tmp, "*"), filepath.Join(tmp, "host", "host.mjs")), nil
 }
 
 func (h *host) close() error { return h.pool.Close() }

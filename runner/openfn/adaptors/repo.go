@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 )
 
@@ -40,6 +41,9 @@ type Config struct {
 	// LatestFor is how long the version that a tag stood for is used without
 	// asking npm again. Defaults to 5 minutes.
 	LatestFor time.Duration
+	// Again has each package installed again when it is first asked for, though it is
+	// there.
+	Again bool
 	// Logger tells of installs, and of packages that cannot be bundled. Defaults
 	// to one that discards.
 	Logger *slog.Logger
@@ -52,6 +56,7 @@ type Repo struct {
 	monorepo     string
 	bundleFolder string // the name of a folder in that of each package
 	log          *slog.Logger
+	again        bool
 
 	installs flights[Package] // by exact specifier
 	lookUps  flights[string]  // of versions, by specifier with a tag
@@ -61,6 +66,8 @@ type Repo struct {
 	tags       expiring[string]  // versions, by specifier with a tag
 	unprepared expiring[Package] // those that could not be bundled just now, by exact specifier
 	warmed     warmed
+	renewed    sync.Map // by exact specifier, what was installed again
+	sound      sync.Map // by exact specifier, what was found to be whole and is used as npm made it
 }
 
 // Open returns the repo in a folder. It looks at no package and at no program
@@ -73,7 +80,7 @@ func Open(cfg Config) (*Repo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the folder for adaptors (--repo-dir) cannot be used: %w", err)
 	}
-	r := &Repo{dir: dir, bundleFolder: bundleFolder(), log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), turns: make(chan struct{}, atATime)}
+	r := &Repo{dir: dir, bundleFolder: bundleFolder(), log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), again: cfg.Again, turns: make(chan struct{}, atATime)}
 	r.tags.goodFor = cmp.Or(cfg.LatestFor, defaultLatestFor)
 	r.unprepared.goodFor = retryAfter
 	if cfg.Monorepo != "" {
@@ -151,7 +158,7 @@ func (r *Repo) Runtime(ctx context.Context, progress func(string)) (runtime, log
 	// The logger lies beside the runtime, in a bundle as well as where npm put it.
 	logger, err = readPackage(filepath.Join(runtime.Dir, "..", "logger"))
 	if err != nil {
-		return Package{}, Package{}, &InstallError{Specifier: runtimeName + "@" + runtimeVersion, Reason: "its logger is not there: " + err.Error()}
+		return Package{}, Package{}, &InstallError{Specifier: runtimeName + "@" + runtimeVersion, Reason: "its logger is not there: " + err.Error(), Unable: true}
 	}
 	logger.Bundled = runtime.Bundled
 	return runtime, logger, nil
@@ -159,10 +166,15 @@ func (r *Repo) Runtime(ctx context.Context, progress func(string)) (runtime, log
 
 // exactly returns a package by its version.
 func (r *Repo) exactly(ctx context.Context, s specifier, progress func(string)) (Package, error) {
-	if p, err := r.prepared(s); err == nil {
+	again := false
+	if r.again {
+		_, done := r.renewed.Load(s)
+		again = !done
+	}
+	if p, ok := r.ready(s); ok && !again {
 		return p, nil
 	}
 	return r.installs.do(ctx, s.String(), progress, func(ctx context.Context, tell func(string)) (Package, error) {
-		return r.install(ctx, s, tell)
+		return r.install(ctx, s, again, tell)
 	})
 }

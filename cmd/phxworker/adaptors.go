@@ -11,7 +11,6 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
-	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/openfn"
 	"github.com/phxworker/phxworker/runner/openfn/adaptors"
 )
@@ -148,9 +147,6 @@ func forInstall(err error) error {
 
 // noCache says why the code of packages is not compiled beforehand.
 func noCache(err error) string {
-	if failure, ok := errors.AsType[*runner.Failure](err); ok {
-		err = errors.New(failure.Message)
-	}
 	return "the code is not compiled beforehand, but by the first run: " + err.Error()
 }
 

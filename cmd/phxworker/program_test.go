@@ -89,7 +89,7 @@ func TestHelpAndVersion(t *testing.T) {
 		"help":                  "phxworker [start] [options]",
 		"help start":            "--workloops GROUPS",
 		"help config":           "Usage: phxworker config [options]",
-		"help adaptors install": "phxworker adaptors install [--repo-dir DIR]",
+		"help adaptors install": "phxworker adaptors install [--force] [--repo-dir DIR]",
 		"config --help":         "Usage: phxworker config [options]",
 		"--version":             "phxworker version dev (",
 		"version":               "phxworker version dev (",

@@ -78,8 +78,11 @@ func unstarted(err error) error {
 	if !ok {
 		return err
 	}
-	return runner.Unable(engineFailure(start))
+	return errors.Join(runner.Unable(engineFailure(start)), ErrUnstarted)
 }
+
+// ErrUnstarted says that a run has got no process, and nothing of it was begun.
+var ErrUnstarted = errors.New("no process could be started")
 
 // The failures of a run that are about its process.
 

@@ -75,8 +75,8 @@ type Request struct {
 
 // Execute gives the run to a process and returns when the process has said that
 // it is over, or has died, or ctx has ended and the process is gone. The error is
-// then the cause of ctx, otherwise a [*runner.Failure], or [runner.Unable] when no
-// process could be started; a pool that is closed adds [ErrClosed] to it. ctx is the
+// then the cause of ctx, otherwise a [*runner.Failure], or [runner.Unable] with
+// [ErrUnstarted] when no process could be started; a pool that is closed adds [ErrClosed] to it. ctx is the
 // run's, as a [runner.Engine] gets it, or made from it.
 func (p *Pool) Execute(ctx context.Context, run *runner.Run, req Request) (runner.Result, error) {
 	if !p.enter() {

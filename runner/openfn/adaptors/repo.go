@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -162,6 +165,41 @@ func (r *Repo) Runtime(ctx context.Context, progress func(string)) (runtime, log
 	}
 	logger.Bundled = runtime.Bundled
 	return runtime, logger, nil
+}
+
+// HasRuntime reports whether the runtime is installed and prepared.
+func (r *Repo) HasRuntime() bool {
+	_, ok := r.ready(specifier{runtimeName, runtimeVersion})
+	return ok
+}
+
+// ErrNoNPM says that nothing can be installed for want of npm.
+var ErrNoNPM = errors.New("npm is not in the PATH: install it, or the adaptors beforehand with phxworker adaptors install")
+
+// Check returns why nothing can be installed here, as far as a look tells. What is closed
+// looks like something that is meant so: there is no npm, or the folder may not be written.
+func (r *Repo) Check() (closed bool, err error) {
+	if _, err := exec.LookPath("npm"); err != nil {
+		return true, ErrNoNPM
+	}
+	if err := r.write(); err != nil {
+		return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS), errors.New(r.unusable(err))
+	}
+	return false, nil
+}
+
+// write writes a file, as large as a page, and removes it.
+func (r *Repo) write() error {
+	if err := mkdir(r.dir); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(r.dir, unfinished+"*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(make([]byte, 4096))
+	return errors.Join(err, f.Close())
 }
 
 // exactly returns a package by its version.

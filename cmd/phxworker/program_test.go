@@ -13,7 +13,12 @@ import (
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv("HOME") == "" { // where the folder for adaptors would be
+		_ = os.Setenv("HOME", os.TempDir())
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // execute runs the program to its end, with the arguments and variables.
 func execute(ctx context.Context, env map[string]string, args ...string) (code int, stdout, stderr string) {

@@ -12,12 +12,31 @@ type Accepter interface {
 	Accepts(plan *Plan) bool
 }
 
-// Either returns an engine that leaves to second what first does not accept.
+// Either returns an engine that leaves to second what first does not accept. It is a
+// [Checker] that asks both, so that a worker takes no runs while one of them is ill: which
+// one a run needs is not known before it is claimed. An engine that is not meant to work
+// everywhere has to say so itself, by a Check that does not fail for that.
 func Either(first Accepter, second Preparer) Preparer { return &either{first, second} }
 
 type either struct {
 	first  Accepter
 	second Preparer
+}
+
+var _ Checker = (*either)(nil)
+
+// Check returns why one of the engines cannot execute runs.
+func (e *either) Check(ctx context.Context) error {
+	for _, engine := range []Engine{e.first, e.second} {
+		checker, ok := engine.(Checker)
+		if !ok {
+			continue
+		}
+		if err := checker.Check(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (e *either) choose(run *Run) Preparer {

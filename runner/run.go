@@ -29,6 +29,9 @@ type Run struct {
 	// Versions are what run:start tells the server; they are set once the
 	// engine has prepared the run.
 	Versions Versions
+	// Prepared is the engine's own: what its Prepare keeps for its Execute. It goes with
+	// the run, also when that is never executed.
+	Prepared any
 
 	credentials map[string]json.RawMessage // by job id
 	scrub       *scrubber

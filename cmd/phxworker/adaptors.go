@@ -11,18 +11,17 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
-	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/openfn"
 	"github.com/phxworker/phxworker/runner/openfn/adaptors"
 )
 
 func (p *program) adaptorsCommand() *cli.Command {
-	command := func(name, usage string, check func(context.Context, *cli.Command) error, action cli.ActionFunc) *cli.Command {
+	command := func(name, usage string, check func(context.Context, *cli.Command) error, action cli.ActionFunc, flags ...cli.Flag) *cli.Command {
 		return &cli.Command{
 			Name:               name,
 			Usage:              usage,
 			Hidden:             true, // adaptorsHelp tells of both; a list would be shown in its place
-			Flags:              []cli.Flag{&cli.StringFlag{Name: "repo-dir", Aliases: []string{"d"}}},
+			Flags:              append(flags, &cli.StringFlag{Name: "repo-dir", Aliases: []string{"d"}}),
 			CustomHelpTemplate: adaptorsHelp,
 			HideHelpCommand:    true,
 			OnUsageError:       explainUsage,
@@ -38,7 +37,7 @@ func (p *program) adaptorsCommand() *cli.Command {
 		OnUsageError:       explainUsage,
 		ArgValidator:       noArguments,
 		Commands: []*cli.Command{
-			command("install", "install adaptors and what runs them", anyArguments, p.installAdaptors),
+			command("install", "install adaptors and what runs them", anyArguments, p.installAdaptors, &cli.BoolFlag{Name: "force"}),
 			command("list", "list what is installed", noArguments, p.listAdaptors),
 		},
 		Action: func(context.Context, *cli.Command) error {
@@ -61,7 +60,7 @@ func (p *program) repo(cmd *cli.Command) (*adaptors.Repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	return adaptors.Open(adaptors.Config{Dir: dir})
+	return adaptors.Open(adaptors.Config{Dir: dir, Again: cmd.Bool("force")})
 }
 
 // installAdaptors installs the packages of the arguments, and the runtime, so
@@ -84,6 +83,9 @@ func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	runtime, _, err := repo.Runtime(ctx, progress)
+	if err == nil {
+		err = loadable(ctx, repo, runtime, progress)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return errStopped
@@ -94,6 +96,9 @@ func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
 	failed := 0
 	for _, specifier := range cmd.Args().Slice() {
 		pkg, err := repo.Resolve(ctx, specifier, progress)
+		if err == nil {
+			err = loadable(ctx, repo, pkg, progress)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return errStopped
@@ -116,6 +121,18 @@ func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
 	return nil
 }
 
+// loadable returns why a package that is there is of no use. One that is damaged is
+// installed again.
+func loadable(ctx context.Context, repo *adaptors.Repo, pkg adaptors.Package, progress func(string)) error {
+	if _, err := repo.Mend(ctx, pkg, progress); err != nil {
+		return err
+	}
+	if pkg.Problem != "" {
+		return fmt.Errorf("%s@%s is installed, but Node cannot load it: %s", pkg.Name, pkg.Version, pkg.Problem)
+	}
+	return nil
+}
+
 var errStopped = errors.New("stopped; what was told as installed is")
 
 // forInstall returns what is said of an adaptor that cannot be installed. Without
@@ -130,9 +147,6 @@ func forInstall(err error) error {
 
 // noCache says why the code of packages is not compiled beforehand.
 func noCache(err error) string {
-	if failure, ok := errors.AsType[*runner.Failure](err); ok {
-		err = errors.New(failure.Message)
-	}
 	return "the code is not compiled beforehand, but by the first run: " + err.Error()
 }
 
@@ -165,14 +179,17 @@ const adaptorsHelp = `phxworker adaptors prepares the folder that the OpenFn eng
 so that runs need not wait for npm: in an image, for instance.
 
 Usage:
-  phxworker adaptors install [--repo-dir DIR] NAME@VERSION...
+  phxworker adaptors install [--force] [--repo-dir DIR] NAME@VERSION...
       install the adaptors, and the runtime in any case; a version may be a tag
-      such as latest, and none is latest
+      such as latest, and none is latest. What is there is left as it is, unless
+      files of it are missing or cut short
   phxworker adaptors list [--repo-dir DIR]
       list what is installed. What is bundled has been put into one file together
       with all it needs, which Node loads faster; what is not works as well
 
 Options:
+  --force
+      install again what is there
   --repo-dir DIR, -d DIR [WORKER_REPO_DIR]
       the folder; default phxworker/adaptors in the cache folder of the user
   WORKER_MAX_RUN_MEMORY_MB=MB

@@ -29,7 +29,7 @@ func TestAdaptorsUsage(t *testing.T) {
 	for _, args := range []string{"adaptors --help", "adaptors install --help", "adaptors list -h"} {
 		code, stdout, _ := execute(t.Context(), nil, strings.Fields(args)...)
 		require.Equal(t, exitOK, code)
-		require.Contains(t, stdout, "phxworker adaptors install [--repo-dir DIR] NAME@VERSION...", args)
+		require.Contains(t, stdout, "phxworker adaptors install [--force] [--repo-dir DIR] NAME@VERSION...", args)
 	}
 }
 
@@ -55,7 +55,10 @@ func pretendNPM(t *testing.T) {
 	for name, text := range map[string]string{
 		"npm": `#!/bin/sh
 for last; do :; done
-case $last in *missing*) echo "npm error code E404" >&2; exit 1; esac
+case $last in
+*missing*) echo "npm error code E404" >&2; exit 1 ;;
+*full*) echo "npm warn tar TAR_ENTRY_ERROR ENOSPC: no space left on device, write" >&2 ;;
+esac
 for name in "${last%@*}" @openfn/logger; do
 	mkdir -p "node_modules/$name"
 	echo "{\"name\":\"$name\",\"version\":\"${last##*@}\"}" > "node_modules/$name/package.json"
@@ -66,6 +69,7 @@ for last; do :; done
 case $last in
 *toRoot*) echo '{"reason":"it is empty"}' >&3 ;;
 *logger*) echo '[{"exports":[]},{"exports":[]}]' >&3 ;;
+*broken*) echo '[{"error":"it has no modules"}]' >&3 ;;
 *) echo '[{"exports":[]}]' >&3 ;;
 esac
 `,
@@ -109,4 +113,34 @@ esbuild               0.28.2   no
 	code, stdout, stderr = execute(t.Context(), nil, "adaptors", "install", "@openfn/language-one@1.0.0", "-d", dir)
 	require.Equal(t, exitOK, code, stderr)
 	require.NotContains(t, stdout, "Installing")
+
+	code, stdout, stderr = execute(t.Context(), nil, "adaptors", "install", "@openfn/language-one@1.0.0", "-d", dir, "--force")
+	require.Equal(t, exitOK, code, stderr)
+	for _, name := range []string{"@openfn/runtime", "@openfn/language-one"} {
+		require.Equal(t, 1, strings.Count(stdout, "Installing "+name+"@"), name)
+	}
+}
+
+// Guards against an adaptor that is called ready and cannot be loaded, as after a disk was full.
+func TestWhatIsNotReadyIsNotCalledSo(t *testing.T) {
+	pretendNPM(t)
+	dir := t.TempDir()
+	code, stdout, stderr := execute(t.Context(), nil, "adaptors", "install", "-d", dir, "@openfn/language-full@1.0.0", "@openfn/language-broken@1.0.0", "@openfn/language-one@1.0.0")
+	require.Equal(t, exitFailure, code)
+	require.Equal(t, "Error installing @openfn/language-full@1.0.0: no space left in "+dir+`
+@openfn/language-broken@1.0.0 is installed, but Node cannot load it: it has no modules
+phxworker: 2 of 3 adaptors could not be installed; the lines above say why
+`, stderr)
+	require.NotContains(t, stdout, "full@1.0.0 is ready")
+	require.NotContains(t, stdout, "broken@1.0.0 is ready")
+	require.Contains(t, stdout, "@openfn/language-one@1.0.0 is ready\n")
+
+	manifest := filepath.Join(dir, "@openfn", "language-one@1.0.0", "node_modules", "@openfn", "logger", "package.json")
+	require.NoError(t, os.Truncate(manifest, 0)) // which is not looked at before a run needs it
+	code, stdout, stderr = execute(t.Context(), nil, "adaptors", "install", "-d", dir, "@openfn/language-one@1.0.0")
+	require.Equal(t, exitOK, code, stderr)
+	require.Contains(t, stdout, "Installing @openfn/language-one@1.0.0\n")
+	info, err := os.Stat(manifest)
+	require.NoError(t, err)
+	require.NotZero(t, info.Size())
 }

@@ -49,6 +49,7 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 		RepoDir: dir, MonorepoDir: o.MonorepoDir,
 		MemoryMB: limits.MemoryMB, Spares: spares, Reuse: o.Reuse,
 		StatePropsToRemove: o.StateProps,
+		Optional:           o.Name == "auto",
 		CollectionsURL:     o.CollectionsURL, CollectionsVersion: o.CollectionsVersion,
 		Logger: log,
 	})

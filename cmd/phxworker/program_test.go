@@ -15,7 +15,12 @@ import (
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv("HOME") == "" { // where the folder for adaptors would be
+		_ = os.Setenv("HOME", os.TempDir())
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // execute runs the program to its end, with the arguments and variables.
 func execute(ctx context.Context, env map[string]string, args ...string) (code int, stdout, stderr string) {
@@ -91,7 +96,7 @@ func TestHelpAndVersion(t *testing.T) {
 		"help":                  "phxworker [start] [options]",
 		"help start":            "--workloops GROUPS",
 		"help config":           "Usage: phxworker config [options]",
-		"help adaptors install": "phxworker adaptors install [--repo-dir DIR]",
+		"help adaptors install": "phxworker adaptors install [--force] [--repo-dir DIR]",
 		"config --help":         "Usage: phxworker config [options]",
 		"--version":             "phxworker version dev (",
 		"version":               "phxworker version dev (",

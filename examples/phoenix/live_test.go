@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"sync"
 	"testing"
@@ -34,6 +35,9 @@ func TestTheElixirIsFormatted(t *testing.T) {
 	needElixir(t)
 	if _, err := exec.LookPath("mix"); err != nil {
 		t.Skip("mix is not in PATH")
+	}
+	if os.Getenv("HOME") == "" { // mix does nothing without one
+		t.Setenv("HOME", t.TempDir())
 	}
 	out, err := exec.CommandContext(t.Context(), "mix", "format", "--check-formatted").CombinedOutput()
 	require.NoError(t, err, "run mix format in examples/phoenix: %s", out)

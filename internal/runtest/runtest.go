@@ -71,6 +71,13 @@ func New(t testing.TB, engine runner.Engine) *Bench {
 // the run, which is reported all the same.
 func (b *Bench) Run(ctx context.Context, limits runner.Limits, run mockserver.Run) mockserver.RunRecord {
 	b.T.Helper()
+	record, _ := b.Outcome(ctx, limits, run)
+	return record
+}
+
+// Outcome is Run, and returns what the worker is told as well.
+func (b *Bench) Outcome(ctx context.Context, limits runner.Limits, run mockserver.Run) (mockserver.RunRecord, runner.Outcome) {
+	b.T.Helper()
 	run.Queue = "manual"
 	require.NoError(b.T, b.Server.Enqueue(run))
 	reply, err := b.queue.Push(b.T.Context(), "claim", map[string]any{"demand": 1, "worker_name": nil})
@@ -83,7 +90,7 @@ func (b *Bench) Run(ctx context.Context, limits runner.Limits, run mockserver.Ru
 	require.NoError(b.T, outcome.Err)
 	record, ok := b.Server.Inspect(body.Runs[0].ID)
 	require.True(b.T, ok)
-	return record
+	return record, outcome
 }
 
 // Need skips the test where one of the programs is not installed, except in CI.

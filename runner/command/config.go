@@ -24,8 +24,9 @@ type Config struct {
 	// the worker; its other variables are never passed on.
 	Env []string
 	// Grant returns further arguments, to be placed right behind the program,
-	// that depend on the temporary folder of the process. Defaults to none.
-	Grant func(tmp string) []string
+	// that depend on the temporary folder of the process, once it has put there what
+	// the process needs. An error says that it cannot be started. Defaults to none.
+	Grant func(tmp string) ([]string, error)
 	// Spares is how many processes are kept ready, from the first run on.
 	// Defaults to 0.
 	Spares int

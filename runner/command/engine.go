@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"math"
 
 	"github.com/phxworker/phxworker/runner"
@@ -13,7 +12,10 @@ import (
 // docs/engine-protocol.md. It sends the plan as the server gave it.
 type Engine struct{ pool *Pool }
 
-var _ runner.Preparer = (*Engine)(nil)
+var (
+	_ runner.Preparer = (*Engine)(nil)
+	_ runner.Checker  = (*Engine)(nil)
+)
 
 // New returns an engine with a pool of its own; see [NewPool]. It must be
 // closed.
@@ -39,15 +41,8 @@ func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, e
 	return e.pool.Execute(ctx, run, req)
 }
 
-// Check starts a process, and returns why it is not ready to take a run. The
-// process is kept for the first one.
-func (e *Engine) Check(ctx context.Context) error {
-	_, err := e.pool.Versions(ctx)
-	if failure, ok := errors.AsType[*runner.Failure](err); ok {
-		return errors.New(failure.Message)
-	}
-	return err
-}
+// Check implements [runner.Checker]; see [Pool.Check].
+func (e *Engine) Check(ctx context.Context) error { return e.pool.Check(ctx) }
 
 // Processes returns how many processes there are; see [Pool.Processes].
 func (e *Engine) Processes() int { return e.pool.Processes() }

@@ -71,6 +71,19 @@ func (e *startError) Error() string {
 	return text
 }
 
+// unstarted is how a run ends that has got no process. That says nothing of the run: the
+// program does not work here, or the machine has no room for it.
+func unstarted(err error) error {
+	start, ok := errors.AsType[*startError](err)
+	if !ok {
+		return err
+	}
+	return errors.Join(runner.Unable(engineFailure(start)), ErrUnstarted)
+}
+
+// ErrUnstarted says that a run has got no process, and nothing of it was begun.
+var ErrUnstarted = errors.New("no process could be started")
+
 // The failures of a run that are about its process.
 
 func engineFailure(err error) *runner.Failure {

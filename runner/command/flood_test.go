@@ -81,6 +81,6 @@ func TestTheTailOfStderrIsBounded(t *testing.T) {
 	require.LessOrEqual(t, len(last), maxTail)
 	require.Greater(t, len(last), maxTail-100)
 	require.True(t, strings.HasPrefix(string(last), "a line"), "it begins with a line")
-	require.Equal(t, "a line of stderr", lastLine(last))
+	require.Equal(t, "a line of stderr", tellingLine(last))
 	require.LessOrEqual(t, cap(end.last), 4*maxTail)
 }

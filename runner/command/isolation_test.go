@@ -92,8 +92,8 @@ func TestAProcessDoesNotSeeTheWorkersEnvironment(t *testing.T) {
 func TestAProcessIsGrantedItsFolder(t *testing.T) {
 	w := newWire(t, "", Config{
 		Args: os.Args[:1],
-		Grant: func(tmp string) []string {
-			return []string{"engine", `hello {"type":"ready","versions":{"engine":"` + tmp + `"}}`}
+		Grant: func(tmp string) ([]string, error) {
+			return []string{"engine", `hello {"type":"ready","versions":{"engine":"` + tmp + `"}}`}, nil
 		},
 	})
 	record := w.job("who", "ok {}")

@@ -39,7 +39,7 @@ func (p *Pool) launch(ctx context.Context) (*process, error) {
 		}
 	case <-timer.C:
 		err = fmt.Errorf("it was not ready within %v", p.cfg.StartTimeout)
-	case <-ctx.Done():
+	case <-ctx.Done(): // nobody waits for it
 		err = ErrClosed
 	}
 	proc.abandon()

@@ -32,8 +32,9 @@ type Pool struct {
 	runs     int        // under way
 	modules  []string   // of the latest request
 	versions runner.Versions
-	keep     bool // spares are kept: there was a run of late
-	held     bool // no spare is started before the keeper's retry
+	doubt    error // why the latest start failed, nil if it did not
+	keep     bool  // spares are kept: there was a run of late
+	held     bool  // no spare is started before the keeper's retry
 	pause    *backoff.ExponentialBackOff
 	closed   bool
 }
@@ -74,9 +75,9 @@ type Request struct {
 
 // Execute gives the run to a process and returns when the process has said that
 // it is over, or has died, or ctx has ended and the process is gone. The error is
-// then the cause of ctx, otherwise a [*runner.Failure]; a pool that is closed
-// adds [ErrClosed] to it. ctx is the run's, as a [runner.Engine] gets it, or made
-// from it.
+// then the cause of ctx, otherwise a [*runner.Failure], or [runner.Unable] with
+// [ErrUnstarted] when no process could be started; a pool that is closed adds [ErrClosed] to it. ctx is the
+// run's, as a [runner.Engine] gets it, or made from it.
 func (p *Pool) Execute(ctx context.Context, run *runner.Run, req Request) (runner.Result, error) {
 	if !p.enter() {
 		return runner.Result{}, errors.Join(engineFailure(ErrClosed), ErrClosed)
@@ -92,7 +93,7 @@ func (p *Pool) Execute(ctx context.Context, run *runner.Run, req Request) (runne
 	p.request(req.Modules)
 	proc, err := p.acquire(ctx, req.Modules)
 	if err != nil {
-		return runner.Result{}, err
+		return runner.Result{}, unstarted(err)
 	}
 	proc.runs++
 	for _, module := range req.Modules {
@@ -123,11 +124,41 @@ func (p *Pool) Versions(ctx context.Context) (runner.Versions, error) {
 	}
 	proc, err := p.acquire(ctx, nil)
 	if err != nil {
-		return nil, err
+		return nil, unstarted(err)
 	}
 	versions = proc.versions
 	p.place(proc)
 	return versions, nil
+}
+
+// Check returns why no process can be started, as far as that is known: the latest one
+// was ready, or else another is started now.
+func (p *Pool) Check(ctx context.Context) error {
+	p.mu.Lock()
+	proven := p.versions != nil && p.doubt == nil && !p.closed
+	p.mu.Unlock()
+	if proven {
+		return nil
+	}
+	return p.Start(ctx)
+}
+
+// Start starts a process, whatever is kept ready, and returns why it is not ready to
+// take a run. It is kept for the next one.
+func (p *Pool) Start(ctx context.Context) error {
+	if !p.enter() {
+		return ErrClosed
+	}
+	defer p.leave()
+	p.mu.Lock()
+	w := p.queueLocked()
+	p.balanceLocked()
+	p.mu.Unlock()
+	proc, err := p.await(ctx, w)
+	if err == nil {
+		p.place(proc)
+	}
+	return err
 }
 
 // Processes returns how many processes there are: with a run, kept ready, or on

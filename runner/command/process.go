@@ -74,7 +74,11 @@ func spawn(cfg *Config, program string, args []string, start func(*exec.Cmd) err
 	}
 	argv := []string{args[0]}
 	if cfg.Grant != nil {
-		argv = append(argv, cfg.Grant(tmp)...)
+		granted, err := cfg.Grant(tmp)
+		if err != nil {
+			return nil, err
+		}
+		argv = append(argv, granted...)
 	}
 	p := &process{
 		log: cfg.Logger, tmp: tmp, lock: lock, maxLine: cfg.MaxLine,

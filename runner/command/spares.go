@@ -28,7 +28,8 @@ func newAttempt() *attempt {
 }
 
 // acquire returns a process that is ready and has no run. A new one fails only
-// the run that has waited longest.
+// the run that has waited longest. The error is the cause of ctx when that has
+// ended, else a [*startError].
 func (p *Pool) acquire(ctx context.Context, modules []string) (*process, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -37,16 +38,29 @@ func (p *Pool) acquire(ctx context.Context, modules []string) (*process, error) 
 	proc := p.takeIdleLocked(modules)
 	var w *waiter
 	if proc == nil {
-		w = &waiter{granted: make(chan grant, 1)}
-		p.waiting = append(p.waiting, w)
+		w = p.queueLocked()
 	}
 	p.balanceLocked()
 	p.mu.Unlock()
 	if proc != nil {
 		return proc, nil
 	}
+	return p.await(ctx, w)
+}
+
+func (p *Pool) queueLocked() *waiter {
+	w := &waiter{granted: make(chan grant, 1)}
+	p.waiting = append(p.waiting, w)
+	return w
+}
+
+// await returns what the waiter is given, as acquire does.
+func (p *Pool) await(ctx context.Context, w *waiter) (*process, error) {
 	select {
 	case g := <-w.granted:
+		if g.err != nil && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		return g.proc, g.err
 	case <-ctx.Done():
 	}
@@ -169,6 +183,7 @@ func (p *Pool) start(a *attempt) {
 func (p *Pool) ahead(versions runner.Versions) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.doubt = nil
 	p.versions = runner.Versions{}
 	if versions != nil {
 		p.versions = versions
@@ -182,8 +197,9 @@ func (p *Pool) ahead(versions runner.Versions) []string {
 // failedLocked tells the run that waited for the process, or else has the next
 // spare wait: a program that cannot be started must not be started in a loop.
 func (p *Pool) failedLocked(err error) {
+	p.doubt = err
 	if len(p.waiting) > 0 {
-		p.grantLocked(grant{err: engineFailure(err)})
+		p.grantLocked(grant{err: err})
 	}
 	p.holdLocked(err)
 	p.balanceLocked()

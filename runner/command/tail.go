@@ -2,9 +2,12 @@ package command
 
 import (
 	"bytes"
+	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 // maxTail is how much of its stderr is kept of a process.
@@ -49,19 +52,39 @@ func (t *tail) since(first int) []byte {
 	return slices.Clone(last)
 }
 
-// tellingLine returns the first line that speaks of an error, as programs with a
-// stack trace behind it have, or else the last line.
+var (
+	// naming is a line that names an error, as "TypeError: …" or "Error [CODE]: …" do.
+	naming = regexp.MustCompile(`(?i:error)(?: \[\w+\])?:|^panic: `)
+	// idleTalk is a line that says nothing of why a program ended: of a stack, of an
+	// object that is printed behind it, or the version with which Node ends.
+	idleTalk = regexp.MustCompile(`^(?:Node\.js v.*|\s*at .*|\s+[\w$]+: .*|\W*)$`)
+)
+
+// tellingLine returns the first line that names an error, as programs with a stack
+// trace behind it have, or else the last one that says something.
 func tellingLine(text []byte) string {
-	for line := range bytes.Lines(text) {
-		if bytes.Contains(line, []byte("rror:")) {
-			return lastLine(line)
+	last, said := "", ""
+	for raw := range bytes.Lines(text) {
+		raw = bytes.TrimRightFunc(raw, unicode.IsSpace)
+		line := strings.ToValidUTF8(string(bytes.TrimSpace(raw)), "\uFFFD")
+		if naming.MatchString(line) {
+			return shorten(line)
+		}
+		if line != "" {
+			last = line
+		}
+		if !idleTalk.Match(raw) {
+			said = line
 		}
 	}
-	return lastLine(text)
+	return shorten(cmp.Or(said, last))
 }
 
-// lastLine returns the last line that is not empty.
-func lastLine(text []byte) string {
-	text = bytes.TrimSpace(text)
-	return strings.ToValidUTF8(string(bytes.TrimSpace(text[bytes.LastIndexByte(text, '\n')+1:])), "\uFFFD")
+// shorten cuts a line that nobody reads to its end.
+func shorten(line string) string {
+	const most = 300
+	if len(line) <= most {
+		return line
+	}
+	return strings.ToValidUTF8(line[:most], "") + "…"
 }

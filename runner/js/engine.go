@@ -2,6 +2,7 @@ package js
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -25,12 +26,17 @@ type Config struct {
 
 // Engine executes plans in QuickJS. It may be used concurrently.
 type Engine struct {
-	cfg     Config
-	prelude func() (*prelude, error)
-	steps   atomic.Uint64 // executed so far; names their VMs
+	cfg   Config
+	steps atomic.Uint64 // executed so far; names their VMs
+
+	compiling sync.Mutex
+	compiled  *prelude // nil until it is first needed; guarded by compiling
 }
 
-var _ runner.Preparer = (*Engine)(nil)
+var (
+	_ runner.Preparer = (*Engine)(nil)
+	_ runner.Checker  = (*Engine)(nil)
+)
 
 // New returns an Engine.
 func New(cfg Config) *Engine {
@@ -40,8 +46,36 @@ func New(cfg Config) *Engine {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	// It takes some milliseconds that a worker's start can do without.
-	return &Engine{cfg: cfg, prelude: sync.OnceValues(compilePrelude)}
+	return &Engine{cfg: cfg}
+}
+
+// prelude compiles the prelude when it is first needed: it takes some milliseconds that
+// making an engine can do without. What failed for want of memory is tried again.
+func (e *Engine) prelude() (*prelude, error) {
+	e.compiling.Lock()
+	defer e.compiling.Unlock()
+	if e.compiled == nil {
+		compiled, err := compilePrelude()
+		if err != nil {
+			return nil, err
+		}
+		e.compiled = compiled
+	}
+	return e.compiled, nil
+}
+
+// Check implements [runner.Checker]. It starts what a step runs in.
+func (e *Engine) Check(context.Context) error {
+	prelude, err := e.prelude()
+	if err != nil {
+		return fmt.Errorf("the js engine cannot start: %w", err)
+	}
+	box, err := newSandbox(prelude, 0, func(string, []any) (any, error) { return nil, nil })
+	if err != nil {
+		return fmt.Errorf("the js engine cannot start: %w", err)
+	}
+	box.close()
+	return nil
 }
 
 // Prepare fails when a job of the plan needs an adaptor that the engine does not
@@ -75,7 +109,7 @@ func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, e
 	prelude, err := e.prelude()
 	if err != nil {
 		e.cfg.Logger.Error("the js engine cannot start", "error", err)
-		return runner.Result{}, &runner.Failure{Reason: runner.Exception, Type: "EngineError", Message: err.Error()}
+		return runner.Result{}, runner.Unable(&runner.Failure{Reason: runner.Exception, Type: "EngineError", Message: err.Error()})
 	}
 	x := &execution{engine: e, prelude: prelude, run: run}
 	return x.execute(ctx)

@@ -98,3 +98,8 @@ func FuzzJob(f *testing.F) {
 		require.NotEqual(t, "Panic", record.ErrorType, record.ErrorMessage)
 	})
 }
+
+// What a worker asks before it claims.
+func TestCheck(t *testing.T) {
+	require.NoError(t, New(Config{}).Check(t.Context()))
+}

@@ -12,6 +12,16 @@
 // temporary folder, which goes with it; it starts no other process and sees nothing of the
 // worker's environment. docs/security.md says what a job can reach and what it cannot.
 //
+// # Failures of the worker
+//
+// What keeps a run from being executed and lies in this machine, its network or its registry
+// is [runner.Unable], and [Engine.Check] tells when it is over: a registry that cannot be
+// reached or wants other credentials, a disk that is full, a Node that does not start. A
+// package or version that does not exist is the run's failure, as is one that is not installed where
+// nothing can be installed on purpose: npm is set to be offline, or the folder was read-only, or npm
+// missing, when Check was first asked, and the runtime is there. A runtime that is damaged is
+// installed again by the run that meets it.
+//
 // # Limits
 //
 // The end of a run's context kills its process. A heap that is full, and memory

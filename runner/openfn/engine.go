@@ -37,6 +37,10 @@ type Config struct {
 	// Reuse is how many runs a process executes. Defaults to one: only then
 	// does no run see what another left behind.
 	Reuse int
+	// Optional is for an engine beside another one: where there is no Node, or no npm
+	// and nothing installed, that is no fault of the worker, and the runs that need this
+	// engine end for it.
+	Optional bool
 	// StatePropsToRemove are the keys that are taken from the state when a
 	// step ends. Defaults to "configuration" and "response".
 	StatePropsToRemove []string
@@ -70,7 +74,7 @@ type Engine struct {
 	cfg  Config
 	repo *adaptors.Repo
 
-	prepared sync.Map // by run, what Prepare has loaded for Execute
+	health health
 
 	opening sync.Mutex           // held while the host is made, which asks node what it is
 	host    atomic.Pointer[host] // nil before the first run
@@ -82,7 +86,10 @@ type loaded struct {
 	packages packagesByJob
 }
 
-var _ runner.Preparer = (*Engine)(nil)
+var (
+	_ runner.Preparer = (*Engine)(nil)
+	_ runner.Checker  = (*Engine)(nil)
+)
 
 // New returns an Engine. It touches no disk and starts no process before the
 // first run; [Engine.Close] ends what there is.
@@ -131,14 +138,14 @@ func (e *Engine) Processes() int {
 func (e *Engine) Prepare(ctx context.Context, run *runner.Run) (runner.Versions, error) {
 	progress := func(line string) { run.Log(runner.TextLine("info", "RTE", line)) }
 	l, err := e.load(ctx, run.Plan, progress)
+	if ctx.Err() != nil { // then an error is one of what was killed for that
+		return nil, context.Cause(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
 	l.host.warm(ctx, l.packages)
-	if ctx.Err() != nil { // nobody may be there any more to execute it
-		return nil, context.Cause(ctx)
-	}
-	e.prepared.Store(run, l)
+	run.Prepared = l
 	run.AnnounceLimits()
 	versions := runner.Versions{"engine": "openfn", "node": l.host.node.Version, "runtime": l.host.runtime.Version, "compiler": "phxworker"}
 	l.packages.addTo(versions)
@@ -148,11 +155,10 @@ func (e *Engine) Prepare(ctx context.Context, run *runner.Run) (runner.Versions,
 // Execute executes the plan of a run; see [runner.Engine].
 func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, error) {
 	run.AnnounceVersions()
-	prepared, ok := e.prepared.LoadAndDelete(run)
+	l, ok := run.Prepared.(loaded)
 	if !ok {
 		return runner.Result{}, errUnprepared
 	}
-	l := prepared.(loaded) //nolint:forcetypeassert // nothing else is stored
 	say := func(level, text string) { run.Log(runner.TextLine(level, "R/T", text)) }
 	say("info", "Compiling all workflow steps...")
 	begin := time.Now()
@@ -164,7 +170,7 @@ func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, e
 		plan.Workflow.Credentials = map[string]string{"collections_token": run.Token(), "collections_endpoint": e.cfg.CollectionsURL}
 	}
 	say("success", "Workflow compilation complete in "+time.Since(begin).Round(time.Millisecond).String())
-	return l.host.execute(ctx, run, command.Request{
+	req := command.Request{
 		Run: hostRun{
 			Plan: plan, Input: run.Input,
 			Options: hostOptions{
@@ -174,7 +180,12 @@ func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, e
 		},
 		Modules:  l.packages.entries(),
 		MemoryMB: residentMB(run.Limits.MemoryMB),
-	})
+	}
+	result, err := l.host.execute(ctx, run, req)
+	if errors.Is(err, command.ErrUnstarted) && ctx.Err() == nil && l.host.mend(ctx) {
+		return l.host.execute(ctx, run, req)
+	}
+	return result, err
 }
 
 // residentMB is how much the memory of a process may grow under a limit, which is
@@ -192,7 +203,7 @@ func (e *Engine) load(ctx context.Context, plan *runner.Plan, progress func(stri
 	both.Go(func() { l.host, hostErr = e.open(ctx, progress) })
 	both.Go(func() { l.packages, packagesErr = e.packages(ctx, plan, progress) })
 	both.Wait()
-	return l, cmp.Or(hostErr, packagesErr)
+	return l, e.failure(cmp.Or(hostErr, packagesErr))
 }
 
 var errUnprepared = errors.New("openfn: the run was executed without being prepared")
@@ -204,14 +215,14 @@ func (e *Engine) open(ctx context.Context, progress func(string)) (*host, error)
 	}
 	runtime, logger, err := e.repo.Runtime(ctx, progress)
 	if err != nil {
-		return nil, failure(err)
+		return nil, err
 	}
 	e.opening.Lock()
 	defer e.opening.Unlock()
 	host := e.host.Load()
 	if host == nil {
 		if host, err = newHost(ctx, e.cfg, e.repo, runtime, logger); err != nil {
-			return nil, err
+			return nil, &nodeError{err}
 		}
 		e.host.Store(host)
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -21,14 +23,15 @@ var hostFiles embed.FS
 // host is what executes the runs: processes of Node that run the files of the
 // folder host with OpenFn's runtime.
 type host struct {
-	cfg             Config
-	node            node
-	runtime, logger adaptors.Package
-	repo            *adaptors.Repo
-	pool            *command.Pool
+	cfg     Config
+	node    node
+	runtime adaptors.Package
+	repo    *adaptors.Repo
+	pool    *command.Pool
 
-	mu    sync.Mutex
-	large map[*command.Pool]bool // those of runs with a larger heap; guarded by mu
+	mu      sync.Mutex
+	large   map[*command.Pool]bool // those of runs with a larger heap; guarded by mu
+	entries []string               // of the runtime and its logger; guarded by mu
 
 	warming      sync.Mutex
 	couldNotWarm time.Time // guarded by warming
@@ -53,7 +56,7 @@ func newHost(ctx context.Context, cfg Config, repo *adaptors.Repo, runtime, logg
 	if err != nil {
 		return nil, err
 	}
-	h := &host{cfg: cfg, node: node, runtime: runtime, logger: logger, repo: repo, large: make(map[*command.Pool]bool)}
+	h := &host{cfg: cfg, node: node, runtime: runtime, repo: repo, large: make(map[*command.Pool]bool), entries: []string{runtime.Entry, logger.Entry}}
 	h.pool, err = h.newPool(cfg.MemoryMB, cfg.Spares, cfg.Reuse)
 	return h, err
 }
@@ -61,8 +64,8 @@ func newHost(ctx context.Context, cfg Config, repo *adaptors.Repo, runtime, logg
 // newPool returns a pool of processes with this heap.
 func (h *host) newPool(memoryMB float64, spares, reuse int) (*command.Pool, error) {
 	return command.NewPool(command.Config{
-		Args:  []string{h.node.Path, h.runtime.Entry, h.logger.Entry},
-		Grant: func(tmp string) []string { return h.arguments(tmp, memoryMB) },
+		Args:  []string{h.node.Path},
+		Grant: func(tmp string) ([]string, error) { return h.arguments(tmp, memoryMB) },
 		Env:   environment(), Spares: spares, Runs: reuse, CancelGrace: -1, Died: died, Logger: h.cfg.Logger,
 	})
 }
@@ -73,9 +76,17 @@ func (h *host) execute(ctx context.Context, run *runner.Run, req command.Request
 	if run.Limits.MemoryMB <= h.cfg.MemoryMB {
 		return h.pool.Execute(ctx, run, req)
 	}
+	result, err := h.executeLarge(ctx, run, req)
+	if errors.Is(err, command.ErrUnstarted) && h.pool.Start(ctx) == nil {
+		return result, engineError(fmt.Errorf("no process can be started with the %.0f MB that the plan asks for", run.Limits.MemoryMB))
+	}
+	return result, err
+}
+
+func (h *host) executeLarge(ctx context.Context, run *runner.Run, req command.Request) (runner.Result, error) {
 	pool, err := h.newPool(run.Limits.MemoryMB, 0, 1)
 	if err != nil {
-		return runner.Result{}, err
+		return runner.Result{}, errors.Join(runner.Unable(engineError(err)), command.ErrUnstarted)
 	}
 	h.keep(pool, true)
 	defer func() {
@@ -108,9 +119,9 @@ func (h *host) processes() int {
 // arguments are those of Node for a process with this temporary folder. The files
 // of the host lie there as well, not in one folder for all: in its time somebody
 // may clean up what is old and temporary.
-func (h *host) arguments(tmp string, memoryMB float64) []string {
-	if err := os.CopyFS(tmp, hostFiles); err != nil { // so it does not start, and Node says which file is missing
-		h.cfg.Logger.Error("the files of the engine cannot be written", "error", err)
+func (h *host) arguments(tmp string, memoryMB float64) ([]string, error) {
+	if err := os.CopyFS(tmp, hostFiles); err != nil {
+		return nil, fmt.Errorf("its files cannot be written: %w", err)
 	}
 	arguments := h.node.flags(memoryMB)
 	for _, dir := range []string{h.repo.Dir(), h.cfg.MonorepoDir, tmp} {
@@ -118,7 +129,37 @@ func (h *host) arguments(tmp string, memoryMB float64) []string {
 			arguments = append(arguments, "--allow-fs-read="+filepath.Join(dir, "*"))
 		}
 	}
-	return append(arguments, "--allow-fs-write="+filepath.Join(tmp, "*"), filepath.Join(tmp, "host", "host.mjs"))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append(append(arguments, "--allow-fs-write="+filepath.Join(tmp, "*"), filepath.Join(tmp, "host", "host.mjs")), h.entries...), nil
+}
+
+// check returns why no process can be started, and mends what can be mended.
+func (h *host) check(ctx context.Context) error {
+	err := h.pool.Check(ctx)
+	if err != nil && h.mend(ctx) {
+		return h.pool.Start(ctx)
+	}
+	return err
+}
+
+// mend has the runtime installed again if it is damaged, and reports whether it was.
+func (h *host) mend(ctx context.Context) bool {
+	mended, err := h.repo.Mend(ctx, h.runtime, nil)
+	if err != nil {
+		h.cfg.Logger.Warn("the runtime could not be installed again", "error", err)
+	}
+	if !mended {
+		return false
+	}
+	runtime, logger, err := h.repo.Runtime(ctx, nil)
+	if err != nil {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.entries = []string{runtime.Entry, logger.Entry} // it may be bundled now, or no longer
+	return true
 }
 
 func (h *host) close() error { return h.pool.Close() }

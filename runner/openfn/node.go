@@ -53,9 +53,6 @@ func (n node) good() bool {
 // CheckNode returns why the node in PATH executes no jobs, in a sentence.
 func CheckNode(ctx context.Context) error {
 	_, err := findNode(ctx)
-	if failure, ok := errors.AsType[*runner.Failure](err); ok {
-		return errors.New(failure.Message)
-	}
 	return err
 }
 
@@ -63,7 +60,7 @@ func CheckNode(ctx context.Context) error {
 func findNode(ctx context.Context) (node, error) {
 	path, err := exec.LookPath("node")
 	if err != nil {
-		return node{}, noEngine("the OpenFn engine needs Node, and there is none in PATH: install Node %s", GoodNodes)
+		return node{}, errors.New("the OpenFn engine needs Node, and there is none in PATH: install Node " + GoodNodes)
 	}
 	const ask = `console.log(JSON.stringify({version: process.versions.node,
 		flags: ['--permission', '--experimental-permission', '--allow-net', '--experimental-sqlite'].filter(f => process.allowedNodeEnvironmentFlags.has(f))}))`
@@ -78,9 +75,9 @@ func findNode(ctx context.Context) (node, error) {
 	}
 	switch {
 	case err != nil:
-		return node{}, noEngine("%s does not say what version it is: %v", path, err)
+		return node{}, fmt.Errorf("%s does not say what version it is: %w", path, err)
 	case !n.good():
-		return node{}, noEngine("the OpenFn engine needs Node %s; %s is %s, which does not keep jobs from the files of the worker", GoodNodes, path, n.Version)
+		return node{}, fmt.Errorf("the OpenFn engine needs Node %s; %s is %s, which does not keep jobs from the files of the worker", GoodNodes, path, n.Version)
 	}
 	n.permission = []string{n.Flags[0]}
 	if slices.Contains(n.Flags, allowNet) {
@@ -112,6 +109,9 @@ func Warm(ctx context.Context, cfg Config, repo *adaptors.Repo, packages ...adap
 	return repo.WarmCache(ctx, n.Path, n.flags(cfg.withDefaults().MemoryMB), packages...)
 }
 
-func noEngine(format string, args ...any) *runner.Failure {
-	return &runner.Failure{Reason: runner.Exception, Type: "EngineError", Message: fmt.Sprintf(format, args...)}
+// nodeError says that there is no Node that executes jobs.
+type nodeError struct{ error }
+
+func engineError(err error) *runner.Failure {
+	return &runner.Failure{Reason: runner.Exception, Type: "EngineError", Message: err.Error()}
 }

@@ -44,7 +44,7 @@ func (e *Engine) packages(ctx context.Context, plan *runner.Plan, progress func(
 		for _, specifier := range e.adaptorsOf(job) {
 			r := resolved[specifier]
 			if r.err != nil {
-				return nil, failure(r.err)
+				return nil, r.err
 			}
 			byJob[job.ID] = append(byJob[job.ID], r.pkg)
 		}
@@ -58,12 +58,23 @@ type resolution struct {
 	err error
 }
 
-// failure makes an error of an install how the run ends.
-func failure(err error) error {
-	if install, ok := errors.AsType[*adaptors.InstallError](err); ok {
-		return &runner.Failure{Reason: runner.Exception, Type: "AutoinstallError", Message: install.Error()}
+// failure makes what keeps a run from being executed how it ends.
+func (e *Engine) failure(err error) error {
+	if node, ok := errors.AsType[*nodeError](err); ok {
+		if e.cfg.Optional {
+			return engineError(node)
+		}
+		return runner.Unable(engineError(node))
 	}
-	return err
+	install, ok := errors.AsType[*adaptors.InstallError](err)
+	if !ok {
+		return err
+	}
+	failure := &runner.Failure{Reason: runner.Exception, Type: "AutoinstallError", Message: install.Error()}
+	if install.Unable && e.health.failed(install.Specifier) {
+		return runner.Unable(failure)
+	}
+	return failure
 }
 
 // all returns the packages that are installed, each once.

@@ -44,7 +44,7 @@ func (r *Repo) makeBundle(ctx context.Context, s specifier, modules []Package, d
 	if err != nil {
 		return known, err
 	}
-	known.Exports = seen[0].Exports
+	known.Exports, known.Problem = seen[0].Exports, seen[0].Error
 	for i, p := range modules {
 		if known.Reason == "" {
 			known.Reason = seen[i].problem()

@@ -7,6 +7,7 @@
 //
 //	@openfn/language-http@7.2.10/
 //	  node_modules/               as npm made it, without running any script
+//	  installed.json              how many files and bytes that were
 //	  bundle-1f0e2d3c/
 //	    prepared.json             what the package exports
 //	    node_modules/@openfn/language-http/
@@ -35,9 +36,18 @@
 // though none of them waits any more, for ten minutes at most; [Repo.Close] ends
 // it, with npm and all its children. No more than two of npm and esbuild run at a
 // time: a plan may need many packages.
-// Folders get their names when they are complete, so several processes may share
-// a repo and a death leaves nothing half done: of two that were made at the same
-// time, the first stays. What the dead have left is removed after an hour.
+// Folders get their names when they are complete and on the disk, so several processes
+// may share a repo and a death leaves nothing half done: of two that were made at the same
+// time, the first stays. What the dead have left is removed after an hour. A lock in .locks,
+// one for each package, keeps two from doing the same work; it goes with who has it.
+//
+// # Damage
+//
+// npm goes on after a file that it cannot write, and says that all is well. So a
+// warning of that ends an install, and what npm lists has to be there. A package that is met
+// later and is not what was installed is installed again: its bundle is looked at for each run,
+// the rest when a process first uses it without a bundle, or when [Repo.Mend] is asked. One
+// that Node cannot load is installed again once, unless its files are known to be whole.
 //
 // # Trust
 //

@@ -1,7 +1,7 @@
 package adaptors
 
 import (
-	"slices"
+	"regexp"
 	"strings"
 )
 
@@ -12,27 +12,44 @@ type InstallError struct {
 	Specifier string
 	// Reason begins with one line for people. Lines of npm's own may follow.
 	Reason string
+	// Unable tells that the reason lies in this machine, its network or its registry,
+	// and not in what was asked for: other packages would not be installed either.
+	Unable bool
 }
 
 func (e *InstallError) Error() string { return "Error installing " + e.Specifier + ": " + e.Reason }
 
 // npm's codes of what people can do something about. The last word of an npm
-// code line is the code.
-var explanations = []struct{ code, text string }{
-	{"ETARGET", "npm has no such version"},
-	{"E404", "npm knows no such package or version, or may not give it out"},
-	{"E401", "npm's registry wants other credentials"},
-	{"E403", "npm's registry refuses to give this package out"},
-	{"ENOSPC", "the disk is full"},
-	{"EACCES", "the folder for adaptors cannot be written to"},
-	{"EROFS", "the folder for adaptors cannot be written to"},
+// code line is the code. A registry says 403 of single packages that are not allowed.
+var explanations = []struct {
+	code, text string
+	unable     bool // see [InstallError]
+}{
+	{"ETARGET", "npm has no such version", false},
+	{"E404", "npm knows no such package or version, or may not give it out", false},
+	{"E403", "npm's registry refuses to give this package out", false},
+	{"ENOTCACHED", "npm is set to be offline, and the package is not installed", false},
+	{"E401", "npm's registry wants other credentials", true},
+	{"ENEEDAUTH", "npm's registry wants credentials", true},
+	{"ENOSPC", "no space left on the disk", true},
+	{"EDQUOT", "no space left on the disk for this user", true},
+	{"EFBIG", "files of that size are not allowed here", true},
+	{"EACCES", "the folder for adaptors cannot be written to", true},
+	{"EPERM", "the folder for adaptors cannot be written to", true},
+	{"EROFS", "the folder for adaptors cannot be written to", true},
+	{"EMFILE", "too many files are open", true},
+	{"ENFILE", "too many files are open", true},
+	{"ENOMEM", "no memory left", true},
+	{"EAGAIN", "no more processes can be started", true},
+	{"EIO", "the disk has a fault", true},
 }
 
 // missing is our code for an npm that is not there.
 const missing = "missing"
 
-// unreachable are npm's codes of a network that is not there.
-var unreachable = []string{"ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ENETUNREACH", "EHOSTUNREACH", "ERR_SOCKET_TIMEOUT", "ENOTCACHED"}
+// unreachable are npm's codes of a network that is not there, of certificates that are
+// not trusted, and of a registry that is ill.
+var unreachable = regexp.MustCompile(`^(ENOTFOUND|EAI_AGAIN|ECONN\w+|E\w*TIME\w*|ENETUNREACH|EHOSTUNREACH|EPIPE|ERR_SOCKET\w*|ERR_TLS\w*|ERR_SSL\w*|EPROTO|\w*CERT\w*|\w*_SIGNATURE|E429|E5\d\d)$`)
 
 // npmFailure is what npm said as it failed.
 type npmFailure struct {
@@ -64,7 +81,18 @@ func readFailure(stderr string) npmFailure {
 
 // offline reports whether npm could not ask its registry.
 func (f npmFailure) offline() bool {
-	return f.code == missing || slices.Contains(unreachable, f.code)
+	return f.code == missing || f.code == "ENOTCACHED" || unreachable.MatchString(f.code)
+}
+
+// unable is that of the [InstallError]. An npm that is set to be offline is so on
+// purpose, and what has no code is a program that was killed, or is broken.
+func (f npmFailure) unable() bool {
+	for _, e := range explanations {
+		if f.code == e.code {
+			return e.unable
+		}
+	}
+	return len(f.lines) == 0 || f.offline()
 }
 
 // reason is the line for people, and npm's.

@@ -55,10 +55,14 @@ func withExports(ctx context.Context, p Package, folder string) (Package, error)
 	seen, err := inspect(ctx, []Package{p}, "", folder)
 	switch {
 	case err == nil:
-		p.Exports = seen[0].Exports
+		p.Exports, p.Problem = seen[0].Exports, seen[0].Error
 		return p, nil
 	case ctx.Err() != nil:
 		return Package{}, context.Cause(ctx)
 	}
-	return Package{}, &InstallError{Specifier: p.Name + "@" + p.Version, Reason: "Node cannot tell what it exports: " + err.Error()}
+	failed, ran := errors.AsType[*scriptError](err) // it may be the package that ended Node
+	return Package{}, &InstallError{
+		Specifier: p.Name + "@" + p.Version, Reason: "Node cannot tell what it exports: " + err.Error(),
+		Unable: !ran || failed.exit.ExitCode() < 0,
+	}
 }

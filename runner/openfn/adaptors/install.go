@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
 )
 
@@ -22,31 +23,62 @@ func npmFolder(dir, name string) string {
 	return filepath.Join(dir, "node_modules", filepath.FromSlash(name))
 }
 
-// install installs a package and prepares it, as far as that is not done.
-func (r *Repo) install(ctx context.Context, s specifier, tell func(string)) (Package, error) {
+// install installs a package and prepares it, as far as that is not done, or all of it
+// again. What is damaged is installed again.
+func (r *Repo) install(ctx context.Context, s specifier, again bool, tell func(string)) (Package, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, &InstallError{
-		Specifier: s.String(), Reason: fmt.Sprintf("the install was given up after %v", installTimeout),
+		Specifier: s.String(), Reason: fmt.Sprintf("the install was given up after %v", installTimeout), Unable: true,
 	})
 	defer cancel()
-	began := time.Now()
-	_, err := readPackage(npmFolder(r.folder(s), s.name))
-	switch {
-	case err == nil:
-		return r.prepare(ctx, s)
-	case !errors.Is(err, fs.ErrNotExist):
-		return Package{}, &InstallError{Specifier: s.String(), Reason: "it is damaged; remove its folder in the folder for adaptors: " + err.Error()}
+	unlock, err := r.lock(ctx, s, tell)
+	if err != nil {
+		return Package{}, err
 	}
+	defer unlock()
+	if p, ok := r.ready(s); ok && !again { // since another process was first
+		return p, nil
+	}
+	there := exists(r.folder(s))
+	if there && !again {
+		p, err := r.repaired(ctx, s)
+		if !errors.Is(err, errDamaged) {
+			return p, err
+		}
+		r.log.Warn("package is damaged; it is installed again", "package", s.String(), "error", err)
+		tell("The files of " + s.String() + " are damaged: it is installed again")
+	}
+	return r.fetchAndPrepare(ctx, s, there, tell)
+}
+
+// repaired prepares a package that npm has installed some time ago. The error is
+// [errDamaged] if it has to be installed again.
+func (r *Repo) repaired(ctx context.Context, s specifier) (Package, error) {
+	recorded, err := r.whole(s)
+	if err != nil {
+		return Package{}, err
+	}
+	p, err := r.prepare(ctx, s)
+	if err == nil && p.Problem != "" && !recorded { // it may not be the package's fault
+		return Package{}, fmt.Errorf("%w: %s", errDamaged, p.Problem)
+	}
+	return p, err
+}
+
+func (r *Repo) fetchAndPrepare(ctx context.Context, s specifier, there bool, tell func(string)) (Package, error) {
+	began := time.Now()
 	tell("Installing " + s.String())
 	r.log.Info("installing package", "package", s.String())
-	if err := r.fetch(ctx, s); err != nil {
+	if err := r.fetch(ctx, s, there); err != nil {
 		if ctx.Err() != nil {
 			return Package{}, context.Cause(ctx)
 		}
 		r.log.Warn("package was not installed", "package", s.String(), "error", err)
 		return Package{}, err
 	}
+	r.unprepared.remove(s.String())
 	p, err := r.prepare(ctx, s)
 	if err == nil {
+		r.renewed.Store(s, true)
 		took := time.Since(began).Round(100 * time.Millisecond)
 		r.log.Info("package is installed", "package", s.String(), "bundled", p.Bundled, "took", took)
 		tell(fmt.Sprintf("Installed %s in %v", s, took))
@@ -54,26 +86,62 @@ func (r *Repo) install(ctx context.Context, s specifier, tell func(string)) (Pac
 	return p, err
 }
 
-// fetch has npm install a package. The error is an [*InstallError], if ctx has
-// not ended.
-func (r *Repo) fetch(ctx context.Context, s specifier) error {
-	err := place(r.folder(s), func(dir string) error {
+// fetch has npm install a package, also if it is there. The error is an
+// [*InstallError], if ctx has not ended.
+func (r *Repo) fetch(ctx context.Context, s specifier, there bool) error {
+	good := func() bool { return !there && exists(npmFolder(r.folder(s), s.name)) }
+	err := place(r.folder(s), good, func(dir string) error {
 		if err := write(filepath.Join(dir, "package.json"), []byte("{\"private\":true}\n")); err != nil {
 			return err
 		}
-		if err := r.inTurn(ctx, func() error { return npmInstall(ctx, dir, s) }); err != nil {
+		if err := r.inTurn(ctx, func() error { return r.npmInstall(ctx, dir, s) }); err != nil {
 			return err
 		}
 		got, err := readPackage(npmFolder(dir, s.name))
-		if err == nil && got.Version != s.version {
-			err = fmt.Errorf("npm installed version %s", got.Version)
+		if err != nil {
+			return err
 		}
-		return err
+		if got.Version != s.version {
+			return &InstallError{Specifier: s.String(), Reason: "npm installed version " + got.Version}
+		}
+		if err := listed(dir); err != nil {
+			return err
+		}
+		return record(dir)
 	})
 	if _, ok := errors.AsType[*InstallError](err); ok || err == nil {
 		return err
 	}
-	return &InstallError{Specifier: s.String(), Reason: "the folder for adaptors cannot be used: " + err.Error()}
+	return &InstallError{Specifier: s.String(), Reason: r.unusable(err), Unable: true}
+}
+
+// unusable says why nothing can be installed in the folder.
+func (r *Repo) unusable(err error) string {
+	if errors.Is(err, syscall.ENOSPC) {
+		return "no space left in " + r.dir
+	}
+	return "the folder for adaptors cannot be used: " + err.Error()
+}
+
+// Mend installs a package of the repo again if files of it are missing or cut short, or
+// if nobody knows whether they are. It reports whether it did.
+func (r *Repo) Mend(ctx context.Context, p Package, progress func(string)) (mended bool, err error) {
+	if progress == nil {
+		progress = func(string) {}
+	}
+	s := specifier{p.Name, p.Version}
+	if !strings.HasPrefix(p.Dir, r.folder(s)) { // of the monorepo
+		return false, nil
+	}
+	if recorded, err := r.whole(s); err == nil && recorded {
+		if _, ok := r.ready(s); ok {
+			return false, nil
+		}
+	}
+	_, err = r.installs.do(ctx, "mend "+s.String(), progress, func(ctx context.Context, tell func(string)) (Package, error) {
+		return r.install(ctx, s, true, tell)
+	})
+	return err == nil, err
 }
 
 // prepare bundles a package that npm has installed. What keeps it from that for
@@ -85,7 +153,8 @@ func (r *Repo) prepare(ctx context.Context, s specifier) (Package, error) {
 	if p, ok := r.unprepared.get(s.String()); ok {
 		return p, nil
 	}
-	err := place(r.preparedFolder(s), func(dir string) error {
+	good := func() bool { _, err := r.prepared(s); return err == nil }
+	err := place(r.preparedFolder(s), good, func(dir string) error {
 		return r.bundle(ctx, s, dir)
 	})
 	if err == nil {
@@ -100,7 +169,7 @@ func (r *Repo) prepare(ctx context.Context, s specifier) (Package, error) {
 	r.log.Warn("package is used without a bundle for now", "package", s.String(), "error", err)
 	p, err := readPackage(npmFolder(r.folder(s), s.name))
 	if err != nil {
-		return Package{}, &InstallError{Specifier: s.String(), Reason: "the folder for adaptors cannot be read: " + err.Error()}
+		return Package{}, &InstallError{Specifier: s.String(), Reason: "the folder for adaptors cannot be read: " + err.Error(), Unable: true}
 	}
 	p, err = withExports(ctx, p, r.folder(s))
 	if err == nil {

@@ -181,26 +181,39 @@ func TestWhyAPackageIsNotInstalled(t *testing.T) {
 		name string
 		env  map[string]string
 		want string
+		// unable tells that others would not be installed either.
+		unable bool
 	}{
 		{
 			"unknown version",
 			map[string]string{"FAKE_STDERR": "npm warn old\nnpm error code ETARGET\nnpm error notarget No matching version found for x.\nnpm error A complete log of this run can be found in: /home/log"},
 			"npm has no such version\nnpm error code ETARGET\nnpm error notarget No matching version found for x.",
+			false,
 		},
 		{
 			"unknown package",
 			map[string]string{"FAKE_STDERR": "npm error code E404\nnpm error 404\nnpm error 404 Not Found"},
 			"npm knows no such package or version, or may not give it out\nnpm error code E404\nnpm error 404\nnpm error 404 Not Found",
+			false,
 		},
 		{
 			"no network, older npm",
 			map[string]string{"FAKE_STDERR": "npm ERR! code EAI_AGAIN\nnpm ERR! request failed"},
 			"npm's registry cannot be reached from this worker\nnpm ERR! code EAI_AGAIN\nnpm ERR! request failed",
+			true,
 		},
-		{"another failure", map[string]string{"FAKE_STDERR": "npm error code EWHATEVER"}, "npm failed\nnpm error code EWHATEVER"},
-		{"broken npm", map[string]string{"FAKE_STDERR": "Segmentation fault"}, "npm failed: exit status 1\nSegmentation fault"},
-		{"killed", map[string]string{"FAKE_SIGNAL": "9"}, "npm failed: signal: killed"},
-		{"another version", map[string]string{"FAKE_INSTALLED": "3.0.0"}, "the folder for adaptors cannot be used: npm installed version 3.0.0"},
+		{"an ill registry", map[string]string{"FAKE_STDERR": "npm error code E503"}, "npm's registry cannot be reached from this worker\nnpm error code E503", true},
+		{"a proxy", map[string]string{"FAKE_STDERR": "npm error code SELF_SIGNED_CERT_IN_CHAIN"}, "npm's registry cannot be reached from this worker\nnpm error code SELF_SIGNED_CERT_IN_CHAIN", true},
+		{"credentials", map[string]string{"FAKE_STDERR": "npm error code E401"}, "npm's registry wants other credentials\nnpm error code E401", true},
+		{"not allowed", map[string]string{"FAKE_STDERR": "npm error code E403"}, "npm's registry refuses to give this package out\nnpm error code E403", false},
+		{"offline on purpose", map[string]string{"FAKE_STDERR": "npm error code ENOTCACHED"}, "npm is set to be offline, and the package is not installed\nnpm error code ENOTCACHED", false},
+		{"npm's own folder is full", map[string]string{"FAKE_STDERR": "npm error code ENOSPC"}, "no space left on the disk\nnpm error code ENOSPC", true},
+		{"another failure", map[string]string{"FAKE_STDERR": "npm error code EWHATEVER"}, "npm failed\nnpm error code EWHATEVER", false},
+		{"broken npm", map[string]string{"FAKE_STDERR": "Segmentation fault"}, "npm failed: exit status 1\nSegmentation fault", true},
+		{"killed", map[string]string{"FAKE_SIGNAL": "9"}, "npm failed: signal: killed", true},
+		{"another version", map[string]string{"FAKE_INSTALLED": "3.0.0"}, "npm installed version 3.0.0", false},
+		{"a file that npm did not write", map[string]string{"FAKE_UNWRITTEN": "EIO: i/o error, write"}, "the disk has a fault\nEIO: i/o error, write", true},
+		{"a package that is cut short", map[string]string{"FAKE_LISTED": "{"}, "the folder for adaptors cannot be used: node_modules/needed was not installed whole: unexpected end of JSON input", true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -210,7 +223,7 @@ func TestWhyAPackageIsNotInstalled(t *testing.T) {
 			}
 			r := open(t, Config{})
 			_, err := r.Resolve(t.Context(), one, nil)
-			require.Equal(t, &InstallError{Specifier: one, Reason: tt.want}, err)
+			require.Equal(t, &InstallError{Specifier: one, Reason: tt.want, Unable: tt.unable}, err)
 			require.EqualError(t, err, "Error installing "+one+": "+tt.want)
 			require.Empty(t, names(t, filepath.Join(r.Dir(), "@openfn")))
 		})
@@ -224,6 +237,7 @@ func TestWithoutNPM(t *testing.T) {
 		var install *InstallError
 		require.ErrorAs(t, err, &install)
 		require.Equal(t, noNPM, install.Reason)
+		require.True(t, install.Unable)
 	}
 }
 

@@ -1,6 +1,7 @@
 package adaptors
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,7 +16,28 @@ import (
 // is installed once.
 var sharedDir string
 
-func TestMain(m *testing.M) { os.Exit(runTests(m)) }
+// The test binary is another worker when this variable has a folder: it installs a
+// package there, and says what it is told.
+const otherWorker = "ADAPTORS_TEST_OTHER_WORKER"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(otherWorker); dir != "" {
+		os.Exit(beAnotherWorker(dir))
+	}
+	os.Exit(runTests(m))
+}
+
+func beAnotherWorker(dir string) int {
+	r, err := Open(Config{Dir: dir})
+	if err == nil {
+		_, err = r.Resolve(context.Background(), one, func(line string) { fmt.Println(line) })
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
 
 func runTests(m *testing.M) int {
 	var err error
@@ -84,19 +106,27 @@ case $last in esbuild@*) ;; *)
 	if [ -n "$FAKE_GATE" ]; then cat "$FAKE_GATE"; fi
 	if [ -n "$FAKE_STDERR" ]; then echo "$FAKE_STDERR" >&2; exit 1; fi
 	if [ -n "$FAKE_SIGNAL" ]; then kill -9 $$; fi
+	if [ -n "$FAKE_UNWRITTEN" ]; then echo "npm warn tar TAR_ENTRY_ERROR $FAKE_UNWRITTEN" >&2; fi
 esac
 if [ "$1" = view ]; then echo "$FAKE_VERSION"; exit; fi
 name=${last%@*}
 mkdir -p "node_modules/$name"
 echo "{\"name\":\"$name\",\"version\":\"${FAKE_INSTALLED:-${last##*@}}\",\"main\":\"lib/index.js\"}" > "node_modules/$name/package.json"
+mkdir -p "node_modules/$name/lib" && echo 'export const fn = 1' > "node_modules/$name/lib/index.js"
+if [ -n "$FAKE_LISTED" ]; then
+	mkdir -p node_modules/needed && echo "$FAKE_LISTED" > node_modules/needed/package.json
+	echo '{"packages":{"node_modules/needed":{}}}' > node_modules/.package-lock.json
+fi
 if [ -n "$FAKE_FIRST" ]; then mkdir -p "$FAKE_FIRST" && cp -r node_modules "$FAKE_FIRST/" && touch "$FAKE_FIRST/theirs"; fi
 `
 
-// fakeNode answers the bundling and the inspection.
+// fakeNode answers the bundling and the inspection: that nothing can be loaded, where there
+// is a file called broken beside it.
 const fakeNode = `#!/bin/sh
 for last; do :; done
 case $last in
 *toRoot*) echo '{"reason":"it is fake"}' >&3 ;;
-*) echo '[{"exports":["fn","default"]}]' >&3 ;;
+*) if [ -f "${0%/*}/broken" ]; then echo '[{"error":"it is empty"}]' >&3; exit; fi
+	echo '[{"exports":["fn","default"]}]' >&3 ;;
 esac
 `

@@ -1,6 +1,7 @@
 package adaptors
 
 import (
+	"bytes"
 	"context"
 	"os/exec"
 	"strings"
@@ -8,27 +9,32 @@ import (
 
 const noNPM = "npm is not installed here, and the package is not either: install Node.js with npm, or install the package beforehand with phxworker adaptors install"
 
-// Without the network npm would try for a minute and more.
-var npmPatience = []string{"--loglevel=error", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"}
+// Without the network npm would try for a minute and more. Of a file that it cannot
+// write, it says so in a warning and goes on.
+var npmPatience = []string{"--loglevel=warn", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"}
 
 // npm runs npm in dir and returns its standard output. What it said as it failed
 // is returned as well, in failure. The error is an [*InstallError], or why ctx
 // ended.
-func npm(ctx context.Context, dir string, of specifier, command string, args ...string) (stdout string, failure npmFailure, err error) {
+func (r *Repo) npm(ctx context.Context, dir string, of specifier, command string, args ...string) (stdout string, failure npmFailure, err error) {
 	path, err := exec.LookPath("npm")
 	if err != nil {
-		return "", npmFailure{code: missing}, &InstallError{Specifier: of.String(), Reason: noNPM}
+		return "", npmFailure{code: missing}, &InstallError{Specifier: of.String(), Reason: noNPM, Unable: true}
 	}
-	cmd := process(ctx, path, append(append([]string{command}, npmPatience...), args...)...)
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	cmd := process(running, path, append(append([]string{command}, npmPatience...), args...)...)
 	var out strings.Builder
-	var said tail
+	said := words{unwritten: stop}
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, toolEnv(), &out, &said
 	err = cmd.Run()
 	switch {
-	case err == nil:
-		return strings.TrimSpace(out.String()), failure, nil
 	case ctx.Err() != nil:
 		return "", failure, context.Cause(ctx)
+	case said.failed != "":
+		return "", failure, r.unwritten(of, said.failed)
+	case err == nil:
+		return strings.TrimSpace(out.String()), failure, nil
 	}
 	failure = readFailure(said.String())
 	reason := failure.reason()
@@ -39,16 +45,55 @@ func npm(ctx context.Context, dir string, of specifier, command string, args ...
 			reason += "\n" + last
 		}
 	}
-	return "", failure, &InstallError{Specifier: of.String(), Reason: reason}
+	return "", failure, &InstallError{Specifier: of.String(), Reason: reason, Unable: failure.unable()}
+}
+
+// words are what npm says on its standard error.
+type words struct {
+	tail
+
+	unwritten func() // called at the first file that npm could not write
+	failed    string // why it could not
+	begun     []byte // of a line
+}
+
+// notWritten is in the warning for such a file. npm goes on, and succeeds.
+const notWritten = "TAR_ENTRY_ERROR "
+
+func (w *words) Write(p []byte) (int, error) {
+	if w.failed == "" {
+		w.begun = append(w.begun, p...)
+		lines := bytes.SplitAfter(w.begun, []byte("\n"))
+		w.begun = lines[len(lines)-1]
+		for _, line := range lines[:len(lines)-1] {
+			if _, why, found := bytes.Cut(line, []byte(notWritten)); found {
+				w.failed = string(bytes.TrimSpace(why))
+				w.unwritten()
+				break
+			}
+		}
+	}
+	return w.tail.Write(p)
+}
+
+// unwritten is the error for a package with a file that npm could not write; why is as
+// in "ENOSPC: no space left on device, write".
+func (r *Repo) unwritten(of specifier, why string) error {
+	code, _, _ := strings.Cut(why, ":")
+	reason := npmFailure{code: code, lines: []string{why}}.reason()
+	if code == "ENOSPC" {
+		reason = "no space left in " + r.dir
+	}
+	return &InstallError{Specifier: of.String(), Reason: reason, Unable: true}
 }
 
 // askNPM asks npm for the version that a tag stands for.
 func (r *Repo) askNPM(ctx context.Context, s specifier) (version string, offline bool, err error) {
 	// In a folder of our own, for npm takes settings from where it is.
 	if err := mkdir(r.dir); err != nil {
-		return "", false, &InstallError{Specifier: s.String(), Reason: err.Error()}
+		return "", false, &InstallError{Specifier: s.String(), Reason: r.unusable(err), Unable: true}
 	}
-	out, failure, err := npm(ctx, r.dir, s, "view", "--", s.String(), "version")
+	out, failure, err := r.npm(ctx, r.dir, s, "view", "--", s.String(), "version")
 	if err != nil {
 		return "", failure.offline(), err
 	}
@@ -61,8 +106,8 @@ func (r *Repo) askNPM(ctx context.Context, s specifier) (version string, offline
 
 // npmInstall installs a package into dir, which has a package.json. Scripts of
 // packages are not run.
-func npmInstall(ctx context.Context, dir string, s specifier) error {
-	_, _, err := npm(ctx, dir, s, "install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts", "--", s.String())
+func (r *Repo) npmInstall(ctx context.Context, dir string, s specifier) error {
+	_, _, err := r.npm(ctx, dir, s, "install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts", "--", s.String())
 	return err
 }
 

@@ -19,6 +19,8 @@ type Package struct {
 	// Exports are the names that the module exports, sorted. Nil if Node cannot
 	// load it.
 	Exports []string
+	// Problem is why Node cannot load it; empty if it can.
+	Problem string
 	// Bundled tells that Dir has a bundle, not what npm installed.
 	Bundled bool
 }

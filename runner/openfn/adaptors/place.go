@@ -16,9 +16,10 @@ const (
 )
 
 // place makes the folder path with fill, which gets a temporary one beside it,
-// for only within a file system a rename is atomic. If path is there when it is
-// complete, another process was first and theirs stays.
-func place(path string, fill func(dir string) error) error {
+// for only within a file system a rename is atomic. What is in it is on the disk before
+// it gets its name. If path is there by then, that stays if it is good: another process
+// was first.
+func place(path string, good func() bool, fill func(dir string) error) error {
 	parent := filepath.Dir(path)
 	if err := mkdir(parent); err != nil {
 		return err
@@ -35,11 +36,39 @@ func place(path string, fill func(dir string) error) error {
 	if err := fill(tmp); err != nil {
 		return err
 	}
-	err = os.Rename(tmp, path)
-	if _, statErr := os.Stat(path); statErr == nil {
-		return nil
+	if err := flush(tmp); err != nil {
+		return err
 	}
-	return err
+	if exists(path) {
+		if good() {
+			return nil
+		}
+		old := tmp + "-old"
+		defer os.RemoveAll(old)
+		if err := os.Rename(path, old); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(tmp, path); err != nil && !exists(path) {
+		return err
+	}
+	return flush(parent)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// flush has what was written below a folder be on the disk, and returns what came in
+// the way of it since, such as a disk that is full.
+func flush(dir string) error {
+	f, err := os.Open(dir) //nolint:gosec // below the folder of the repo
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return flushTree(f)
 }
 
 // sweep removes what installs that were killed have left in a folder. Errors do

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -17,6 +19,10 @@ type prepared struct {
 	Bundled bool     `json:"bundled"`
 	// Reason is why it is not bundled.
 	Reason string `json:"reason,omitempty"`
+	// Problem is why Node cannot load it.
+	Problem string `json:"problem,omitempty"`
+	// Sizes are those of the bundle's files, by path.
+	Sizes map[string]int64 `json:"sizes,omitempty"`
 }
 
 // bundleFolder is the name of the folder with a package's bundle. Another version
@@ -44,8 +50,13 @@ func (r *Repo) prepared(s specifier) (Package, error) {
 	if !known.Bundled {
 		dir = r.folder(s)
 	}
+	for name, size := range known.Sizes {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() != size {
+			return Package{}, fmt.Errorf("%w: %s of the bundle", errDamaged, name)
+		}
+	}
 	p, err := readPackage(npmFolder(dir, s.name))
-	p.Exports, p.Bundled = known.Exports, known.Bundled
+	p.Exports, p.Bundled, p.Problem = known.Exports, known.Bundled, known.Problem
 	return p, err
 }
 
@@ -64,12 +75,32 @@ func (r *Repo) bundle(ctx context.Context, s specifier, dir string) error {
 		if err := os.RemoveAll(filepath.Join(dir, "node_modules")); err != nil {
 			return err
 		}
+	} else if known.Sizes, err = sizes(dir); err != nil {
+		return err
 	}
 	raw, err := json.Marshal(known)
 	if err != nil {
 		return err
 	}
 	return write(filepath.Join(dir, preparedFile), raw)
+}
+
+// sizes returns those of all files in a folder.
+func sizes(dir string) (map[string]int64, error) {
+	found := make(map[string]int64)
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		found[name] = info.Size()
+		return err
+	})
+	return found, err
 }
 
 // modules are what the bundle of a package is made of: itself, as npm installed

@@ -5,9 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"sync"
+	"syscall"
 	"time"
 )
 
@@ -40,6 +44,9 @@ type Config struct {
 	// LatestFor is how long the version that a tag stood for is used without
 	// asking npm again. Defaults to 5 minutes.
 	LatestFor time.Duration
+	// Again has each package installed again when it is first asked for, though it is
+	// there.
+	Again bool
 	// Logger tells of installs, and of packages that cannot be bundled. Defaults
 	// to one that discards.
 	Logger *slog.Logger
@@ -52,6 +59,7 @@ type Repo struct {
 	monorepo     string
 	bundleFolder string // the name of a folder in that of each package
 	log          *slog.Logger
+	again        bool
 
 	installs flights[Package] // by exact specifier
 	lookUps  flights[string]  // of versions, by specifier with a tag
@@ -61,6 +69,8 @@ type Repo struct {
 	tags       expiring[string]  // versions, by specifier with a tag
 	unprepared expiring[Package] // those that could not be bundled just now, by exact specifier
 	warmed     warmed
+	renewed    sync.Map // by exact specifier, what was installed again
+	sound      sync.Map // by exact specifier, what was found to be whole and is used as npm made it
 }
 
 // Open returns the repo in a folder. It looks at no package and at no program
@@ -73,7 +83,7 @@ func Open(cfg Config) (*Repo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the folder for adaptors (--repo-dir) cannot be used: %w", err)
 	}
-	r := &Repo{dir: dir, bundleFolder: bundleFolder(), log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), turns: make(chan struct{}, atATime)}
+	r := &Repo{dir: dir, bundleFolder: bundleFolder(), log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), again: cfg.Again, turns: make(chan struct{}, atATime)}
 	r.tags.goodFor = cmp.Or(cfg.LatestFor, defaultLatestFor)
 	r.unprepared.goodFor = retryAfter
 	if cfg.Monorepo != "" {
@@ -151,18 +161,58 @@ func (r *Repo) Runtime(ctx context.Context, progress func(string)) (runtime, log
 	// The logger lies beside the runtime, in a bundle as well as where npm put it.
 	logger, err = readPackage(filepath.Join(runtime.Dir, "..", "logger"))
 	if err != nil {
-		return Package{}, Package{}, &InstallError{Specifier: runtimeName + "@" + runtimeVersion, Reason: "its logger is not there: " + err.Error()}
+		return Package{}, Package{}, &InstallError{Specifier: runtimeName + "@" + runtimeVersion, Reason: "its logger is not there: " + err.Error(), Unable: true}
 	}
 	logger.Bundled = runtime.Bundled
 	return runtime, logger, nil
 }
 
+// HasRuntime reports whether the runtime is installed and prepared.
+func (r *Repo) HasRuntime() bool {
+	_, ok := r.ready(specifier{runtimeName, runtimeVersion})
+	return ok
+}
+
+// ErrNoNPM says that nothing can be installed for want of npm.
+var ErrNoNPM = errors.New("npm is not in the PATH: install it, or the adaptors beforehand with phxworker adaptors install")
+
+// Check returns why nothing can be installed here, as far as a look tells. What is closed
+// looks like something that is meant so: there is no npm, or the folder may not be written.
+func (r *Repo) Check() (closed bool, err error) {
+	if _, err := exec.LookPath("npm"); err != nil {
+		return true, ErrNoNPM
+	}
+	if err := r.write(); err != nil {
+		return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS), errors.New(r.unusable(err))
+	}
+	return false, nil
+}
+
+// write writes a file, as large as a page, and removes it.
+func (r *Repo) write() error {
+	if err := mkdir(r.dir); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(r.dir, unfinished+"*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(make([]byte, 4096))
+	return errors.Join(err, f.Close())
+}
+
 // exactly returns a package by its version.
 func (r *Repo) exactly(ctx context.Context, s specifier, progress func(string)) (Package, error) {
-	if p, err := r.prepared(s); err == nil {
+	again := false
+	if r.again {
+		_, done := r.renewed.Load(s)
+		again = !done
+	}
+	if p, ok := r.ready(s); ok && !again {
 		return p, nil
 	}
 	return r.installs.do(ctx, s.String(), progress, func(ctx context.Context, tell func(string)) (Package, error) {
-		return r.install(ctx, s, tell)
+		return r.install(ctx, s, again, tell)
 	})
 }

@@ -70,7 +70,7 @@ func TestOfflineTheNewestInstalledIsTheLatest(t *testing.T) {
 
 	for _, specifier := range []string{"@openfn/language-one@next", "@openfn/language-two@latest"} {
 		_, err = r.Resolve(t.Context(), specifier, nil)
-		require.Equal(t, &InstallError{Specifier: specifier, Reason: "npm's registry cannot be reached from this worker\n" + offline}, err)
+		require.Equal(t, &InstallError{Specifier: specifier, Reason: "npm's registry cannot be reached from this worker\n" + offline, Unable: true}, err)
 	}
 	t.Setenv("FAKE_STDERR", "npm error code E404")
 	_, err = open(t, Config{Dir: r.Dir()}).Resolve(t.Context(), "@openfn/language-one", nil)

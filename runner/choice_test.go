@@ -1,0 +1,43 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// checked is an engine for no plan that is well, or ill.
+type checked struct {
+	preparing
+
+	ill error
+}
+
+func (checked) Accepts(*Plan) bool { return false }
+
+func (c checked) Check(context.Context) error { return c.ill }
+
+// Guards against a worker that takes runs for the one engine while the other is ill.
+func TestAChoiceIsAsWellAsBothEngines(t *testing.T) {
+	one, other := errors.New("one"), errors.New("other")
+	tests := []struct {
+		name   string
+		first  Accepter
+		second Preparer
+		want   error
+	}{
+		{name: "both are well", first: checked{}, second: checked{}},
+		{name: "the first is ill", first: checked{ill: one}, second: checked{ill: other}, want: one},
+		{name: "the second is ill", first: checked{}, second: checked{ill: other}, want: other},
+		{name: "the second does not tell", first: checked{}, second: preparing{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			choice, ok := Either(tt.first, tt.second).(Checker)
+			require.True(t, ok)
+			require.Equal(t, tt.want, choice.Check(t.Context()))
+		})
+	}
+}

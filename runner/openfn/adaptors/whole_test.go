@@ -1,0 +1,176 @@
+package adaptors
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// installedFolder is where the fake npm has put the package.
+func installedFolder(r *Repo) string {
+	return filepath.Join(r.Dir(), one, "node_modules", "@openfn", "language-one")
+}
+
+// Guards against packages with empty files that count as installed for ever: npm goes on
+// after a file that it cannot write, and succeeds.
+func TestADiskThatIsFull(t *testing.T) {
+	fakes(t)
+	t.Setenv("FAKE_UNWRITTEN", "ENOSPC: no space left on device, write")
+	r := open(t, Config{})
+	_, err := r.Resolve(t.Context(), one, nil)
+	require.Equal(t, &InstallError{Specifier: one, Reason: "no space left in " + r.Dir(), Unable: true}, err)
+	require.Empty(t, names(t, filepath.Join(r.Dir(), "@openfn")))
+	t.Setenv("FAKE_UNWRITTEN", "")
+	_, err = r.Resolve(t.Context(), one, nil)
+	require.NoError(t, err)
+}
+
+// The same with npm as it is, and a file system that is small.
+func TestASmallDisk(t *testing.T) {
+	shared(t)
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skip("no file system may be mounted here, and this test needs a small one: ", err)
+	}
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, 0)) })
+	r := open(t, Config{Dir: dir})
+	_, err := r.Resolve(t.Context(), common, nil)
+	require.Equal(t, &InstallError{Specifier: common, Reason: "no space left in " + r.Dir(), Unable: true}, err)
+	require.NoError(t, syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=200m"))
+	p, err := r.Resolve(t.Context(), common, nil)
+	require.NoError(t, err)
+	require.True(t, p.Bundled)
+	require.Empty(t, p.Problem)
+	mended, err := r.Mend(t.Context(), p, nil)
+	require.NoError(t, err)
+	require.False(t, mended, "it is whole")
+}
+
+// Guards against damage that stays: a package that is met and is not what was installed is
+// installed again, once.
+func TestWhatIsDamagedIsInstalledAgain(t *testing.T) {
+	tests := []struct {
+		name   string
+		damage func(t *testing.T, r *Repo)
+	}{
+		{"an empty manifest", func(t *testing.T, r *Repo) {
+			require.NoError(t, os.Truncate(filepath.Join(installedFolder(r), "package.json"), 0))
+		}},
+		{"an empty file", func(t *testing.T, r *Repo) {
+			require.NoError(t, os.Truncate(filepath.Join(installedFolder(r), "lib", "index.js"), 0))
+		}},
+		{"a file that is missing", func(t *testing.T, r *Repo) {
+			require.NoError(t, os.Remove(filepath.Join(installedFolder(r), "lib", "index.js")))
+		}},
+		{"the package is missing", func(t *testing.T, r *Repo) {
+			require.NoError(t, os.RemoveAll(filepath.Join(r.Dir(), one, "node_modules")))
+		}},
+		{"what is known of it is cut short", func(t *testing.T, r *Repo) {
+			require.NoError(t, os.Truncate(filepath.Join(r.preparedFolder(specifier{"@openfn/language-one", "1.0.0"}), preparedFile), 3))
+			require.NoError(t, os.Truncate(filepath.Join(installedFolder(r), "lib", "index.js"), 1))
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			log := fakes(t)
+			dir := open(t, Config{}).Dir()
+			_, err := open(t, Config{Dir: dir}).Resolve(t.Context(), one, nil)
+			require.NoError(t, err)
+			again := open(t, Config{Dir: dir}) // a worker that is started later
+			tt.damage(t, again)
+			for range 2 {
+				_, err = again.Resolve(t.Context(), one, nil)
+				require.NoError(t, err)
+			}
+			text, err := os.ReadFile(filepath.Join(installedFolder(again), "lib", "index.js"))
+			require.NoError(t, err)
+			require.Equal(t, "export const fn = 1\n", string(text))
+			require.Equal(t, 2, strings.Count(strings.Join(logged(t, log), "\n"), one))
+			require.Equal(t, []string{"language-one@1.0.0"}, names(t, filepath.Join(dir, "@openfn")))
+		})
+	}
+}
+
+// What is known of a package that was bundled is all that is looked at for a run.
+func TestABundleThatIsDamagedIsMadeAgain(t *testing.T) {
+	r := shared(t)
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(r.Dir())))
+	r = open(t, Config{Dir: dir})
+	p, err := r.Resolve(t.Context(), common, nil)
+	require.NoError(t, err)
+	require.True(t, p.Bundled)
+	for _, file := range []string{bundleFile, "index.js"} {
+		path := filepath.Join(p.Dir, file)
+		require.NoError(t, os.Truncate(path, 10))
+		again, err := r.Resolve(t.Context(), common, nil)
+		require.NoError(t, err)
+		require.Equal(t, p, again)
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.Greater(t, info.Size(), int64(10), file)
+	}
+}
+
+// A package that Node cannot load may have been installed on a disk that was full, by
+// someone who did not notice. If it is the same again, that is the package's fault.
+func TestWhatCannotBeLoadedIsInstalledAgainOnce(t *testing.T) {
+	log := fakes(t)
+	r := open(t, Config{})
+	_, err := r.Resolve(t.Context(), one, nil)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(filepath.Join(r.folder(specifier{"@openfn/language-one", "1.0.0"}), recordFile)))
+	require.NoError(t, os.RemoveAll(r.preparedFolder(specifier{"@openfn/language-one", "1.0.0"})))
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(log), "broken"), nil, 0o600))
+	for range 3 {
+		p, err := open(t, Config{Dir: r.Dir()}).Resolve(t.Context(), one, nil)
+		require.NoError(t, err)
+		require.Equal(t, "it is empty", p.Problem)
+	}
+	require.Equal(t, 2, strings.Count(strings.Join(logged(t, log), "\n"), one))
+}
+
+func TestMend(t *testing.T) {
+	log := fakes(t)
+	r := open(t, Config{})
+	p, err := r.Resolve(t.Context(), one, nil)
+	require.NoError(t, err)
+	mend := func(want bool) {
+		t.Helper()
+		mended, err := r.Mend(t.Context(), p, nil)
+		require.NoError(t, err)
+		require.Equal(t, want, mended)
+	}
+	mend(false)
+	require.NoError(t, os.Truncate(filepath.Join(installedFolder(r), "lib", "index.js"), 1))
+	mend(true)
+	mend(false)
+	require.NoError(t, os.Remove(filepath.Join(r.Dir(), one, recordFile)))
+	mend(true)
+	require.Equal(t, 3, strings.Count(strings.Join(logged(t, log), "\n"), one))
+
+	ended, cancel := context.WithCancelCause(t.Context())
+	cancel(errNobody)
+	require.NoError(t, os.Remove(filepath.Join(r.Dir(), one, recordFile)))
+	_, err = r.Mend(ended, p, nil)
+	require.ErrorIs(t, err, errNobody)
+	r.Close()
+}
+
+func TestEachIsInstalledAgainOnce(t *testing.T) {
+	log := fakes(t)
+	dir := open(t, Config{}).Dir()
+	for range 2 {
+		r := open(t, Config{Dir: dir, Again: true})
+		for range 2 {
+			_, err := r.Resolve(t.Context(), one, nil)
+			require.NoError(t, err)
+		}
+	}
+	require.Equal(t, []string{"install " + one, "install esbuild@" + bundlerVersion, "install " + one, "install esbuild@" + bundlerVersion}, logged(t, log))
+}

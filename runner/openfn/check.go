@@ -1,0 +1,111 @@
+package openfn
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/phxworker/phxworker/runner/openfn/adaptors"
+)
+
+// health is what an engine remembers of what it was not able to do.
+type health struct {
+	mu      sync.Mutex
+	checked bool   // once at least
+	sealed  bool   // nothing can be installed here, and that is meant so
+	missing string // what could not be installed last, for a reason of the worker's
+}
+
+// failed notes that an install failed for a reason of this machine. It reports whether that
+// is an illness: where nothing can be installed on purpose, it is not.
+func (h *health) failed(specifier string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.sealed {
+		return false
+	}
+	h.missing = specifier
+	return true
+}
+
+func (h *health) lacks() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.missing
+}
+
+func (h *health) has(specifier string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.missing == specifier {
+		h.missing = ""
+	}
+}
+
+// sealing notes whether the folder takes installs. It reports whether it is one that was
+// filled beforehand and closed: it takes none from the first time on, and has the runtime.
+func (h *health) sealing(closed, filled bool) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sealed = closed && filled && (!h.checked || h.sealed)
+	h.checked = true
+	return h.sealed
+}
+
+// Check implements [runner.Checker]: a file is written in the folder for adaptors, what
+// could not be installed last is tried again, and a process is started, unless the latest one was
+// ready. Before the runtime is installed, which the first run does, Node is asked for its
+// version. A folder that was filled beforehand need not take any more.
+func (e *Engine) Check(ctx context.Context) error {
+	err := e.check(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err == nil:
+		return nil
+	}
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return errors.New(line)
+}
+
+func (e *Engine) check(ctx context.Context) error {
+	if e.host.Load() == nil {
+		if err := CheckNode(ctx); err != nil {
+			return e.unlessOptional(err)
+		}
+	}
+	filled := e.host.Load() != nil || e.repo.HasRuntime()
+	closed, err := e.repo.Check()
+	if err != nil && !e.health.sealing(closed, filled) {
+		if errors.Is(err, adaptors.ErrNoNPM) && !filled {
+			return e.unlessOptional(err)
+		}
+		return err
+	}
+	if err == nil {
+		e.health.sealing(false, filled)
+	}
+	if missing := e.health.lacks(); missing != "" {
+		_, err := e.repo.Resolve(ctx, missing, nil)
+		if install, ok := errors.AsType[*adaptors.InstallError](err); ctx.Err() != nil || ok && install.Unable {
+			return err
+		}
+		e.health.has(missing)
+	}
+	if !filled && !e.repo.HasRuntime() {
+		return nil
+	}
+	host, err := e.open(ctx, func(string) {})
+	if err != nil {
+		return err
+	}
+	return host.check(ctx)
+}
+
+func (e *Engine) unlessOptional(err error) error {
+	if e.cfg.Optional {
+		return nil
+	}
+	return err
+}

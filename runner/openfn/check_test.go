@@ -1,0 +1,280 @@
+package openfn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"weak"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/internal/runtest"
+	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/runner"
+)
+
+// fakes puts an npm and a node into PATH that pretend: packages are empty, and each run
+// ends well. Files in the folder returned make them ill: "npm", what npm says as it fails;
+// "node", what a process says as it dies; "hang", that node does not answer.
+func fakes(t *testing.T) (ills string) {
+	t.Helper()
+	ills = t.TempDir()
+	bin := t.TempDir()
+	for name, text := range map[string]string{
+		"npm": `#!/bin/sh
+if [ -f '` + ills + `/npm' ]; then cat '` + ills + `/npm' >&2; exit 1; fi
+for last; do :; done
+for name in "${last%@*}" @openfn/logger; do
+	mkdir -p "node_modules/$name"
+	echo "{\"name\":\"$name\",\"version\":\"${last##*@}\",\"main\":\"main.js\"}" > "node_modules/$name/package.json"
+	echo 1 > "node_modules/$name/main.js"
+done
+`,
+		"node": `#!/bin/sh
+if [ -f '` + ills + `/hang' ]; then echo > '` + ills + `/hanging'; exec sleep 1000; fi
+case "$*" in
+*process.versions.node*) echo '{"version":"22.22.0","flags":["--permission"]}' ;;
+*host.mjs*)
+	if [ -f '` + ills + `/node' ]; then cat '` + ills + `/node' >&2; exit 1; fi
+	for last; do :; done
+	[ -s "$last" ] || { echo 'SyntaxError: it is empty' >&2; exit 1; }
+	echo '{"type":"ready"}'; read -r run; echo '{"type":"end"}'; cat > /dev/null ;;
+*toRoot*) echo '{"reason":"it is fake"}' >&3 ;;
+*logger*) echo '[{"exports":[]},{"exports":[]}]' >&3 ;;
+*) echo '[{"exports":[]}]' >&3 ;;
+esac
+`,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte(text), 0o755))
+	}
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	return ills
+}
+
+// ill has the fakes be ill until the function that is returned is called.
+func ill(t *testing.T, ills, how, says string) (heal func()) {
+	t.Helper()
+	path := filepath.Join(ills, how)
+	require.NoError(t, os.WriteFile(path, []byte(says), 0o600))
+	return func() { require.NoError(t, os.Remove(path)) }
+}
+
+func fakeBench(t *testing.T, cfg Config) (*runtest.Bench, *Engine) {
+	t.Helper()
+	if cfg.RepoDir == "" {
+		cfg.RepoDir = t.TempDir()
+	}
+	e, err := New(cfg)
+	require.NoError(t, err)
+	b := runtest.New(t, e)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	return b, e
+}
+
+func planWith(adaptor string) mockserver.Run {
+	return mockserver.Run{Plan: json.RawMessage(`{"id":"` + runtest.NewID() + `","jobs":[{"id":"a","adaptor":"` + adaptor + `","body":"fn(s => s)"}]}`)}
+}
+
+const common = "@openfn/language-common@3.3.4"
+
+// Guards against a worker that goes on taking runs which it cannot execute: failures of its
+// own are told as such, and Check tells when they are over.
+func TestFailuresThatAreTheWorkersOwn(t *testing.T) {
+	tests := []struct {
+		name, how, says string
+		unable          bool
+		kind, check     string
+	}{
+		{name: "the registry is ill", how: "npm", says: "npm error code E503", unable: true, kind: "AutoinstallError", check: "Error installing @openfn/language-new@1.0.0: npm's registry cannot be reached from this worker"},
+		{name: "npm cannot write", how: "npm", says: "npm error code ENOSPC", unable: true, kind: "AutoinstallError", check: "Error installing @openfn/language-new@1.0.0: no space left on the disk"},
+		{name: "no such version", how: "npm", says: "npm error code ETARGET", kind: "AutoinstallError"},
+		{name: "no such package", how: "npm", says: "npm error code E404", kind: "AutoinstallError"},
+		{
+			name: "Node does not start", how: "node", says: "Error [ERR_X]: no memory\n    at x\n\nNode.js v22.22.0", unable: true, kind: "EngineError",
+			check: "The engine could not be started: it exited before it was ready (code: 1): Error [ERR_X]: no memory",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			ills := fakes(t)
+			b, e := fakeBench(t, Config{})
+			require.NoError(t, e.Check(t.Context()), "nothing is installed yet")
+			require.Equal(t, "success", b.Run(t.Context(), runner.Limits{}, planWith(common)).Reason)
+			require.NoError(t, e.Check(t.Context()))
+
+			heal := ill(t, ills, tt.how, tt.says)
+			_, outcome := b.Outcome(t.Context(), runner.Limits{}, planWith("@openfn/language-new@1.0.0"))
+			require.Equal(t, []any{runner.Exception, tt.kind, tt.unable}, []any{outcome.Reason, outcome.Type, outcome.Unable}, outcome.Message)
+			for range 2 {
+				if tt.check == "" {
+					require.NoError(t, e.Check(t.Context()))
+				} else {
+					require.EqualError(t, e.Check(t.Context()), tt.check)
+				}
+			}
+			heal()
+			require.NoError(t, e.Check(t.Context()))
+			require.Equal(t, "success", b.Run(t.Context(), runner.Limits{}, planWith("@openfn/language-new@1.0.0")).Reason)
+		})
+	}
+}
+
+// What Check says before there was a run.
+func TestCheckBeforeTheFirstRun(t *testing.T) {
+	missing := func(t *testing.T, program string) { // of those of the fakes, and the real one
+		path := t.TempDir()
+		for _, name := range []string{"npm", "node"} {
+			if name != program {
+				require.NoError(t, os.WriteFile(filepath.Join(path, name), []byte("#!/bin/sh\necho '{\"version\":\"22.22.0\",\"flags\":[\"--permission\"]}'"), 0o755))
+			}
+		}
+		t.Setenv("PATH", path)
+	}
+	for _, program := range []string{"node", "npm"} {
+		t.Run("no "+program, func(t *testing.T) {
+			missing(t, program)
+			_, e := fakeBench(t, Config{})
+			require.ErrorContains(t, e.Check(t.Context()), "PATH: install ")
+			b, e := fakeBench(t, Config{Optional: true})
+			require.NoError(t, e.Check(t.Context()), "another engine has runs to execute")
+			if program == "node" {
+				require.Equal(t, "exception", b.Run(t.Context(), runner.Limits{}, planWith(common)).Reason)
+				require.NoError(t, e.Check(t.Context()))
+			}
+		})
+	}
+}
+
+// A folder that was filled beforehand may be read-only: what is not in it is not to be had.
+func TestAFolderThatTakesNothingMore(t *testing.T) {
+	fakes(t)
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
+		t.Skip("no file system may be mounted here, and this test needs one that is read-only: ", err)
+	}
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, 0)) })
+	protect := func(flag uintptr) {
+		t.Helper()
+		require.NoError(t, syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT|flag, ""))
+	}
+	protect(syscall.MS_RDONLY)
+	b, e := fakeBench(t, Config{RepoDir: dir})
+	require.ErrorContains(t, e.Check(t.Context()), "the folder for adaptors cannot be used: ", "it is empty")
+	_, outcome := b.Outcome(t.Context(), runner.Limits{}, planWith(common))
+	require.True(t, outcome.Unable)
+
+	protect(0)
+	require.NoError(t, e.Check(t.Context()))
+	require.Equal(t, "success", b.Run(t.Context(), runner.Limits{}, planWith(common)).Reason)
+	protect(syscall.MS_RDONLY)
+	_, outcome = b.Outcome(t.Context(), runner.Limits{}, planWith("@openfn/language-new@1.0.0"))
+	require.True(t, outcome.Unable, "it was not so when the worker began")
+	require.Error(t, e.Check(t.Context()))
+
+	b, e = fakeBench(t, Config{RepoDir: dir})
+	require.NoError(t, e.Check(t.Context()), "it was so when the worker began")
+	_, outcome = b.Outcome(t.Context(), runner.Limits{}, planWith("@openfn/language-new@1.0.0"))
+	require.Equal(t, "AutoinstallError", outcome.Type)
+	require.False(t, outcome.Unable)
+	require.NoError(t, e.Check(t.Context()))
+	require.Equal(t, "success", b.Run(t.Context(), runner.Limits{}, planWith(common)).Reason)
+}
+
+// Guards against "exited before it was ready" for ever, after a disk was full as the runtime
+// was installed: the run that meets it has it installed again.
+func TestARuntimeThatIsDamagedIsInstalledAgain(t *testing.T) {
+	for _, name := range []string{"a run meets it", "Check meets it"} {
+		t.Run(name, func(t *testing.T) {
+			fakes(t)
+			b, e := fakeBench(t, Config{})
+			require.Equal(t, "success", b.Run(t.Context(), runner.Limits{}, planWith(common)).Reason)
+			found, err := filepath.Glob(filepath.Join(e.repo.Dir(), "@openfn", "runtime@*", "node_modules", "@openfn", "*", "main.js"))
+			require.NoError(t, err)
+			require.Len(t, found, 2)
+			for _, path := range found {
+				require.NoError(t, os.Truncate(path, 0))
+			}
+			if strings.HasPrefix(name, "Check") {
+				require.ErrorContains(t, e.host.Load().pool.Start(t.Context()), "SyntaxError: it is empty")
+				require.NoError(t, e.Check(t.Context()))
+				require.NoError(t, e.host.Load().pool.Start(t.Context()))
+			}
+			record := b.Run(t.Context(), runner.Limits{}, planWith(common))
+			require.Equal(t, "success", record.Reason, record.ErrorMessage)
+		})
+	}
+}
+
+// engineFunc is an engine with another way to prepare or to execute.
+type engineFunc struct {
+	*Engine
+
+	prepare func(ctx context.Context, run *runner.Run) (runner.Versions, error)
+	execute runner.Func
+}
+
+func (e engineFunc) Prepare(ctx context.Context, run *runner.Run) (runner.Versions, error) {
+	return e.prepare(ctx, run)
+}
+
+func (e engineFunc) Execute(ctx context.Context, run *runner.Run) (runner.Result, error) {
+	return e.execute.Execute(ctx, run)
+}
+
+// Guards against what is kept for ever of a run that is prepared and never executed, as
+// when middleware does not call next.
+func TestNothingIsKeptOfARunThatIsNotExecuted(t *testing.T) {
+	fakes(t)
+	b, e := fakeBench(t, Config{})
+	var kept weak.Pointer[runner.Run]
+	b.Engine = engineFunc{
+		Engine: e,
+		prepare: func(ctx context.Context, run *runner.Run) (runner.Versions, error) {
+			kept = weak.Make(run)
+			return e.Prepare(ctx, run)
+		},
+		execute: func(context.Context, *runner.Run) (any, error) { return nil, nil },
+	}
+	require.Equal(t, "success", b.Run(t.Context(), runner.Limits{}, planWith(common)).Reason)
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		return kept.Value() == nil
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+// Guards against a time-out that is told as the death of what was killed for it.
+func TestWhatIsKilledForATimeOutIsNoFailureOfItsOwn(t *testing.T) {
+	ills := fakes(t)
+	b, e := fakeBench(t, Config{})
+	require.Equal(t, "success", b.Run(t.Context(), runner.Limits{}, planWith(common)).Reason) // which installs
+	require.NoError(t, e.Close())
+	b, e = fakeBench(t, Config{RepoDir: e.repo.Dir()})
+	ill(t, ills, "hang", "")
+	timeUp := errors.New("the time is up")
+	var failed error
+	b.Engine = engineFunc{Engine: e, prepare: func(ctx context.Context, run *runner.Run) (runner.Versions, error) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		go func() {
+			for !exists(filepath.Join(ills, "hanging")) {
+				time.Sleep(time.Millisecond)
+			}
+			cancel(timeUp)
+		}()
+		_, failed = e.Prepare(ctx, run)
+		return nil, failed
+	}}
+	b.Run(t.Context(), runner.Limits{}, planWith(common))
+	require.Same(t, timeUp, failed)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -41,7 +41,7 @@ type breaker struct {
 	wait    time.Duration
 	trial   bool          // a run is let in
 	told    bool          // people know that it is open
-	opened  chan struct{} // capacity one: receives when there is a trial to be waited for
+	moved   chan struct{} // capacity one: receives when it was opened or closed
 }
 
 // shut reports whether nothing is let in.
@@ -55,8 +55,12 @@ func (b *breaker) open(cause error) {
 	}
 	b.trial, b.told = false, true
 	b.postpone(cause)
+	b.signal()
+}
+
+func (b *breaker) signal() {
 	select {
-	case b.opened <- struct{}{}:
+	case b.moved <- struct{}{}:
 	default:
 	}
 }

@@ -83,14 +83,13 @@ func ended(h *house, ids []string) map[string]int {
 // Guards against a worker that eats the queue because it cannot execute anything.
 func TestAWorkerThatCannotExecuteStopsClaiming(t *testing.T) {
 	for name, f := range map[string]*frail{
-		"as it executes": {}, "as it prepares": {prepare: true},
-		"late": {after: 50 * time.Millisecond}, "very late, as it prepares": {prepare: true, after: 10 * time.Second},
+		"at once": {}, "late": {after: 400 * time.Millisecond},
 	} {
 		for _, groups := range []string{"manual:50", "fast_lane:2 manual>*:50", "manual:20 manual>default:20 *:20"} {
 			for _, all := range []bool{false, true} {
 				t.Run(fmt.Sprint(name, ", ", groups, ", ", all), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						f := &frail{prepare: f.prepare, after: f.after}
+						f := &frail{after: f.after}
 						h := openHouse(t, quiet)
 						ids := crowd(61)
 						h.enqueue("manual", ids...)
@@ -245,28 +244,113 @@ func TestAnOldRunThatEndsWellProvesNothing(t *testing.T) {
 	})
 }
 
-// A worker that prepares runs slowly takes few of them at once, and one that is quick any
-// number.
-func TestARunThatIsStuckInItsPreparationHoldsClaimsBack(t *testing.T) {
+// Guards against runs that are lost to an engine which could not prepare them, though
+// nothing had been reported of them yet: they wait until it is well, and so does the queue.
+func TestRunsThatCouldNotBePreparedWait(t *testing.T) {
+	for name, f := range map[string]func() Engine{
+		"asked by a run":   func() Engine { return &frail{prepare: true} },
+		"asked by a check": func() Engine { return checked{&frail{prepare: true}} },
+	} {
+		for _, proven := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", busy before: ", proven), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					h := openHouse(t, quiet)
+					engine := f()
+					ill := engine.(interface{ set(mended bool) })
+					ids := crowd(61)
+					worker, stop := h.hire(Config{Groups: "manual:50", Engine: engine})
+					if proven {
+						ill.set(true)
+						h.enqueue("manual", "before")
+						settle(11 * time.Second)
+						require.Equal(t, "success", h.state("before"))
+						ill.set(false)
+					}
+					h.enqueue("manual", ids...)
+					settle(4 * time.Minute)
+					states := ended(h, ids)
+					require.Zero(t, states["exception"])
+					if !proven {
+						require.LessOrEqual(t, states["claimed"], 3)
+					}
+					require.Error(t, worker.Stats().Breakers[0].Cause)
+					ill.set(true)
+					settle(4 * time.Minute)
+					require.Equal(t, 61, ended(h, ids)["success"], "%v", ended(h, ids))
+					require.NoError(t, worker.Stats().Breakers[0].Cause)
+					require.NoError(t, stop())
+				})
+			})
+		}
+	}
+}
+
+func (f *frail) set(mended bool) { f.mended.Store(mended) }
+
+// Guards against claims that are held back for ever though the engine works: runs fail, and
+// that is all that there is to see of it.
+func TestRunsThatFailProveThatTheEngineWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
-		ids := crowd(20)
-		h.enqueue("manual", "first")
-		slow := &slowly{}
-		h.hire(Config{Groups: "manual:20", Engine: slow})
+		ids := crowd(300)
+		h.enqueue("manual", ids...)
+		var now, most atomic.Int32
+		h.hire(Config{Groups: "manual:50", Engine: Func(func(context.Context, *Run) (any, error) {
+			most.Store(max(most.Load(), now.Add(1)))
+			defer now.Add(-1)
+			time.Sleep(90 * time.Millisecond)
+			return nil, errors.New("the job's own fault")
+		})})
 		settle(10 * time.Second)
-		require.Equal(t, "success", h.state("first"))
-		slow.takes.Store(int64(30 * time.Second))
-		h.enqueue("manual", ids[:3]...)
-		settle(10 * time.Second)
-		h.enqueue("manual", ids[3:]...)
-		settle(15 * time.Second)
-		require.Equal(t, 17, ended(h, ids)["available"])
-		slow.takes.Store(0)
-		settle(time.Minute)
-		require.Equal(t, 20, ended(h, ids)["success"])
+		require.Equal(t, map[string]int{"failed": 300}, ended(h, ids))
+		require.EqualValues(t, 50, most.Load())
 	})
 }
+
+// Guards against a group that waits for the slow preparations of another.
+func TestASlowPreparationHoldsNoOtherGroupBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		slow := &slowly{}
+		slow.takes.Store(int64(4 * time.Minute))
+		h.enqueue("manual", "a", "b", "c")
+		h.hire(Config{Groups: "fast_lane:1 manual>*:20", Engine: slow})
+		settle(20 * time.Second)
+		slow.takes.Store(0)
+		h.enqueue("fast_lane", "quick")
+		settle(12 * time.Second) // a back-off
+		require.Equal(t, "success", h.state("quick"))
+	})
+}
+
+// Guards against a worker that falls with the check of its engine, or waits for it for ever.
+func TestACheckThatPanicsOrHangs(t *testing.T) {
+	for name, check := range map[string]func(context.Context) error{
+		"panics": func(context.Context) error { panic("oh") },
+		"hangs":  func(ctx context.Context) error { <-ctx.Done(); return errors.New("cut off") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := openHouse(t, quiet)
+				h.enqueue("manual", "a")
+				worker, stop := h.hire(Config{Engine: odd{Func: func(context.Context, *Run) (any, error) { return nil, nil }, check: check}})
+				settle(10 * time.Minute)
+				require.ErrorContains(t, worker.Stats().Breakers[0].Cause, "the engine")
+				require.Equal(t, "available", h.state("a"))
+				require.NoError(t, stop())
+			})
+		})
+	}
+}
+
+// odd is an engine with a check of the test's.
+type odd struct {
+	Func
+
+	check func(context.Context) error
+}
+
+func (o odd) Check(ctx context.Context) error { return o.check(ctx) }
 
 type slowly struct{ takes atomic.Int64 }
 

@@ -19,7 +19,7 @@ func (s *starter) CanPrefetch() bool { return s.queue.canRelease() }
 func (s *starter) Prefetch(run claim.Run, group slots.Group) claim.Ahead {
 	a := &ahead{begin: make(chan error, 2), over: make(chan struct{})}
 	s.turnstile.verified()
-	s.turnstile.leave() // it waits for a slot, and could be given back
+	s.turnstile.leave(group.Name) // it waits for a slot, and could be given back
 	this := newUnderway(run, group.Name)
 	s.done.Go(func() {
 		settled := runner.Unsettled

@@ -46,8 +46,6 @@ type queue struct {
 	standing QueueStats
 }
 
-var _ claim.Claimer = (*queue)(nil)
-
 func newQueue(w *Worker, socket *channel.Socket, intake context.Context) *queue {
 	q := &queue{
 		socket: socket, payload: joinPayload{pools: w.pools, set: w.extensions}, claimTimeout: w.cfg.ClaimTimeout, patience: w.cfg.MessageTimeout,
@@ -146,7 +144,7 @@ var always = func() <-chan struct{} {
 	return c
 }()
 
-// Ready implements [claim.Claimer].
+// Ready returns what is closed when the queue is joined, or may be.
 func (q *queue) Ready() <-chan struct{} {
 	join, changed := q.now()
 	if join != nil {
@@ -155,14 +153,17 @@ func (q *queue) Ready() <-chan struct{} {
 	return changed
 }
 
-// Claim implements [claim.Claimer]. Once it has sent the claim, it waits for the reply
-// also while the worker stops.
-func (q *queue) Claim(ctx context.Context, req claim.Request) ([]claim.Run, error) {
+// claim puts a claim, which may wait at the server if that was agreed on. Once it has sent
+// it, it waits for the reply also while the worker stops. The error is [claim.ErrNotReady]
+// when the queue is not joined.
+func (q *queue) claim(ctx context.Context, req claim.Request, mayWait bool) ([]claim.Run, error) {
 	join, _ := q.now()
 	if join == nil {
 		return nil, claim.ErrNotReady
 	}
-	req.WaitMS = q.waitFor(join)
+	if mayWait {
+		req.WaitMS = q.waitFor(join)
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, q.claimTimeout, errClaimTimeout)
 	defer cancel()
 	patience := q.patience + time.Duration(req.WaitMS)*time.Millisecond

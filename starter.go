@@ -64,9 +64,8 @@ func newStarter(w *Worker, further *sockets, queue *queue, turnstile *turnstile,
 		Limits: w.cfg.Limits, Version: w.cfg.Version, MessageTimeout: w.cfg.MessageTimeout,
 		LogsAtMostOnce: w.cfg.LogsAtMostOnce, BatchLogs: w.cfg.BatchLogs, Spool: w.cfg.Spool, Logger: w.log,
 		Accept: w.cfg.Accept, RefuseUnsuitable: w.cfg.RefuseUnsuitable, MaxAttempts: w.cfg.MaxAttempts,
-		Releaser: queue, Extensions: w.extensions,
+		Releaser: queue, Extensions: w.extensions, Health: s,
 	})
-	turnstile.preparing = s.preparing
 	return s
 }
 
@@ -74,7 +73,7 @@ func newStarter(w *Worker, further *sockets, queue *queue, turnstile *turnstile,
 func (s *starter) Start(run claim.Run, slot *slots.Slot) {
 	s.turnstile.verified()
 	this := newUnderway(run, slot.Group().Name)
-	this.proven = sync.OnceFunc(s.turnstile.leave)
+	this.proven = sync.OnceFunc(func() { s.turnstile.leave(this.group) })
 	s.done.Go(func() {
 		defer this.proven()
 		settled := runner.Unsettled
@@ -110,9 +109,6 @@ func (s *starter) execute(this *underway, begin <-chan error) Settlement {
 	})
 	over = true
 	place.free()
-	if outcome.Unable {
-		s.turnstile.trip(&s.turnstile.engine, errors.New(outcome.Message))
-	}
 	s.settle(this, outcome)
 	if outcome.Settled == runner.Undelivered || outcome.Type == "JoinError" {
 		s.pause()
@@ -165,19 +161,26 @@ func (s *starter) begun(next ExecuteFunc) ExecuteFunc {
 			s.worker.tally.wakeToStart.Observe(now.Sub(this.Woken))
 		}
 		s.worker.feed.publish(Event{Kind: EventStarted, RunID: run.ID, Group: this.group})
-		executes := func() {
-			s.turnstile.prove(now)
-			this.proven()
-		}
-		timer := time.AfterFunc(provenAfter, executes)
-		defer timer.Stop()
-		result, err := next(ctx, run)
-		if err == nil {
-			executes()
-		}
-		return result, err
+		return next(ctx, run)
 	}
 }
+
+// Able implements [runner.Health].
+func (s *starter) Able(runID string, began time.Time) {
+	s.turnstile.prove(began)
+	s.mu.Lock()
+	this := s.active[runID]
+	s.mu.Unlock()
+	if this != nil {
+		this.proven()
+	}
+}
+
+// Unable implements [runner.Health].
+func (s *starter) Unable(cause error) { s.turnstile.trip(&s.turnstile.engine, cause) }
+
+// Await implements [runner.Health].
+func (s *starter) Await(ctx context.Context) error { return s.turnstile.await(ctx) }
 
 // pause holds up a slot whose run came to nothing. A server that refuses what
 // it has just given away would otherwise be emptied, run by run, as fast as the
@@ -193,8 +196,8 @@ func (s *starter) pause() {
 
 // refused takes note of a run whose token is no good, and gives it back, if the server takes
 // it: another worker may find nothing wrong with it.
-func (s *starter) refused(run claim.Run, err error) {
-	s.turnstile.leave()
+func (s *starter) refused(group string, run claim.Run, err error) {
+	s.turnstile.leave(group)
 	level := slog.LevelError
 	if refused, ok := errors.AsType[*claim.TokenError](err); ok && refused.Misfit() {
 		level = slog.LevelWarn // the error is that of the key
@@ -204,16 +207,6 @@ func (s *starter) refused(run claim.Run, err error) {
 		back := run.ID != "" && s.queue.handBack(s.report, run, runner.ReleasePostpone, refusedFor)
 		s.worker.log.Log(s.report, level, "run refused, it will not be started", "run_id", run.ID, "given_back", back, "error", err)
 	})
-}
-
-// preparing returns for how long the engine has prepared the run that waits longest.
-func (s *starter) preparing() (longest time.Duration) {
-	for _, progress := range s.runner.Active() {
-		if progress.Phase == runner.Preparing {
-			longest = max(longest, time.Since(progress.Since))
-		}
-	}
-	return longest
 }
 
 // begin reports whether the run was not under way yet.

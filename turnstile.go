@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -22,14 +23,15 @@ var ErrUnable = errors.New("the worker cannot execute runs")
 const (
 	// mostUnproven is how many runs there may be between their claim and the proof that the
 	// engine executes them, as long as it has not shown so lately: all of these may be lost.
-	// With more groups it is one a group.
+	// They are shared out among the groups; each has one at least.
 	mostUnproven = 3
-	// provenFor is how long the engine is trusted for a run that it executed, and
-	// provenAfter how long it must have executed one, if that has not ended well before.
-	provenFor   = time.Minute
-	provenAfter = 100 * time.Millisecond
-	// stuckAfter is how long an engine that is ready takes at most to prepare a run.
-	stuckAfter = time.Second
+	// provenFor is how long the engine is trusted for a run that it executed.
+	provenFor = 10 * time.Second
+	// waitingMost is how long a trial is put off at most while runs wait for it, which are
+	// not lost by it.
+	waitingMost = 30 * time.Second
+	// checkTimeout bounds a check, which may install something.
+	checkTimeout = 2 * time.Minute
 )
 
 // turnstile is the way of all claims to the queue. It lets as many runs in as the worker can
@@ -39,28 +41,24 @@ type turnstile struct {
 	queue *queue
 	feed  *feed
 	log   *slog.Logger
-	// preparing returns for how long the engine has prepared the run that waits longest.
-	preparing func() time.Duration
-	share     int // the most that one claim asks for then
+	share int // of mostUnproven, for each group
 
 	mu       sync.Mutex
 	engine   breaker
 	key      breaker
-	asked    int           // runs that the claims under way may bring
-	unproven int           // runs claimed that the engine may yet be unable to execute
-	proven   time.Time     // when a run was last
-	wary     bool          // no run was since the engine's breaker was open
-	changed  chan struct{} // closed and replaced when more may be let in
-	awaited  bool          // somebody may wait for that
+	unproven map[string]int // by group: runs claimed, or asked for, that the engine may yet be unable to execute
+	total    int            // of these
+	proven   time.Time      // when a run was last
+	waiting  int            // runs that could not be prepared and wait for the engine
+	trying   bool           // one of them is the trial
+	changed  chan struct{}  // closed and replaced when more may be let in
 }
-
-var _ claim.Claimer = (*turnstile)(nil)
 
 func newTurnstile(w *Worker, queue *queue) *turnstile {
 	t := &turnstile{
-		queue: queue, feed: &w.feed, log: w.log, changed: make(chan struct{}), share: max(1, mostUnproven/len(w.groups)),
-		engine: breaker{name: BreakerEngine, problem: "the engine cannot execute runs", first: 5 * time.Second, most: 5 * time.Minute, opened: make(chan struct{}, 1)},
-		key:    breaker{name: BreakerKey, problem: "the tokens of runs cannot be verified", first: time.Minute, most: 30 * time.Minute, opened: make(chan struct{}, 1)},
+		queue: queue, feed: &w.feed, log: w.log, share: max(1, mostUnproven/len(w.groups)), changed: make(chan struct{}), unproven: make(map[string]int),
+		engine: breaker{name: BreakerEngine, problem: "the engine cannot execute runs", first: 5 * time.Second, most: 5 * time.Minute, moved: make(chan struct{}, 1)},
+		key:    breaker{name: BreakerKey, problem: "the tokens of runs cannot be verified", first: time.Minute, most: 30 * time.Minute, moved: make(chan struct{}, 1)},
 	}
 	if checker, ok := w.cfg.Engine.(runner.Checker); ok {
 		t.engine.check = checker.Check
@@ -72,114 +70,95 @@ func newTurnstile(w *Worker, queue *queue) *turnstile {
 // errUnchecked holds back the first claim until the engine was asked.
 var errUnchecked = errors.New("the engine has not answered its first check yet")
 
+// door is the turnstile as the claims of one group see it.
+type door struct {
+	*turnstile
+
+	group string
+}
+
+var _ claim.Claimer = (*door)(nil)
+
 // Ready implements [claim.Claimer].
-func (t *turnstile) Ready() <-chan struct{} {
-	room, changed := t.room()
-	if room == 0 {
-		return changed
+func (d *door) Ready() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.roomLocked(d.group) == 0 {
+		return d.changed
 	}
-	return t.queue.Ready()
-}
-
-// isReady reports whether a claim could be put just now.
-func (t *turnstile) isReady() bool {
-	select {
-	case <-t.Ready():
-		return true
-	default:
-		return false
-	}
-}
-
-// room returns how many runs a group may claim, and what is closed when that may have
-// changed.
-func (t *turnstile) room() (n int, changed <-chan struct{}) {
-	t.mu.Lock()
-	n, trusted := t.roomLocked()
-	changed, t.awaited = t.changed, t.awaited || n == 0
-	t.mu.Unlock()
-	// How quickly it prepares runs matters only when there are some, and costs most to ask.
-	if trusted && (n > 0 || t.preparing() <= stuckAfter) {
-		return anyNumber, changed
-	}
-	return n, changed
+	return d.queue.Ready()
 }
 
 // anyNumber is more than any group has slots.
 const anyNumber = 1 << 30
 
-// roomLocked returns what room does of an engine that prepares runs slowly, and whether
-// it is trusted otherwise.
-func (t *turnstile) roomLocked() (n int, trusted bool) {
+// roomLocked returns how many runs a group may claim.
+func (t *turnstile) roomLocked(group string) int {
 	switch {
-	case t.engine.shut() || t.key.shut():
-		return 0, false
-	case t.engine.trial || t.key.trial || t.wary:
-		return max(0, 1-t.unproven-t.asked), false
+	case t.engine.shut(), t.key.shut(), t.engine.trial && t.waiting > 0:
+		return 0
+	case t.engine.trial, t.key.trial:
+		return max(0, 1-t.total)
+	case !t.proven.IsZero() && time.Since(t.proven) < provenFor:
+		return anyNumber
 	}
-	trusted = !t.proven.IsZero() && time.Since(t.proven) < provenFor
-	n = mostUnproven - t.unproven - t.asked
-	if t.unproven == 0 { // or one group would wait for what others may never get
-		n = max(n, 1)
-	}
-	return min(max(n, 0), t.share), trusted
-}
-
-// take reserves what a claim may bring, as much of the demand as there is room for.
-func (t *turnstile) take(demand int) int {
-	room, _ := t.room()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if room != anyNumber {
-		room, _ = t.roomLocked() // others may have taken it meanwhile
-	}
-	demand = min(demand, room)
-	t.asked += demand
-	return demand
+	return max(0, t.share-t.unproven[group])
 }
 
 // Claim implements [claim.Claimer].
-func (t *turnstile) Claim(ctx context.Context, req claim.Request) ([]claim.Run, error) {
-	if req.Demand = t.take(req.Demand); req.Demand == 0 {
+func (d *door) Claim(ctx context.Context, req claim.Request) ([]claim.Run, error) {
+	d.mu.Lock()
+	req.Demand = min(req.Demand, d.roomLocked(d.group))
+	trial := d.engine.trial || d.key.trial
+	d.countLocked(d.group, req.Demand)
+	d.mu.Unlock()
+	if req.Demand == 0 {
 		return nil, claim.ErrNotReady
 	}
-	runs, err := t.queue.Claim(ctx, req)
-	t.mu.Lock()
-	t.asked -= req.Demand
-	t.unproven += len(runs)
-	t.changeLocked()
-	t.mu.Unlock()
-	if err == nil && len(runs) == 0 {
-		t.nothingToTry()
+	runs, err := d.queue.claim(ctx, req, !trial) // others wait for a trial, which must not wait at the server
+	d.mu.Lock()
+	d.countLocked(d.group, len(runs)-req.Demand)
+	d.mu.Unlock()
+	if trial && err == nil && len(runs) == 0 && d.engine.check != nil { // it says that it is well, and there is no run to try it with
+		d.close(&d.engine)
 	}
 	return runs, err
 }
 
-// leave takes a run out of those that may be lost.
-func (t *turnstile) leave() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.unproven--
-	t.changeLocked()
-}
-
-func (t *turnstile) changeLocked() {
-	if t.awaited {
-		close(t.changed)
-		t.changed, t.awaited = make(chan struct{}), false
+func (t *turnstile) countLocked(group string, n int) {
+	if n == 0 {
+		return
+	}
+	t.unproven[group] += n
+	t.total += n
+	if n < 0 {
+		t.changeLocked()
 	}
 }
 
-// prove notes that the engine has executed a run, which it began at the time given.
+func (t *turnstile) changeLocked() {
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// leave takes a run out of those that may be lost.
+func (t *turnstile) leave(group string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.countLocked(group, -1)
+}
+
+// prove notes that the engine executes a run, which it began to prepare at the time given.
 func (t *turnstile) prove(began time.Time) {
 	t.mu.Lock()
 	if began.Before(t.engine.tripped) { // that says nothing about the time since
 		t.mu.Unlock()
 		return
 	}
-	t.proven, t.wary = time.Now(), false
-	t.engine.wait = 0
-	t.changeLocked()
+	t.proven = time.Now()
+	if t.proven.Sub(t.engine.tripped) > t.engine.most { // else it comes and goes
+		t.engine.wait = 0
+	}
 	t.mu.Unlock()
 	t.close(&t.engine)
 }
@@ -192,15 +171,43 @@ func (t *turnstile) verified() {
 	t.close(&t.key)
 }
 
-// nothingToTry ends the trial of an engine that says that it is well, when there is no run
-// to try it with. Until one has shown it, there is one at a time.
-func (t *turnstile) nothingToTry() {
+// await returns nil when a run that the engine was not able to prepare may be tried again: as
+// the trial, or when the engine is well.
+func (t *turnstile) await(ctx context.Context) error {
 	t.mu.Lock()
-	ends := t.engine.trial && t.engine.check != nil
-	t.wary = t.wary || ends
-	t.mu.Unlock()
-	if ends {
-		t.close(&t.engine)
+	defer t.mu.Unlock()
+	t.waiting++
+	t.hastenLocked(&t.engine)
+	defer func() {
+		t.waiting--
+		t.changeLocked()
+	}()
+	for {
+		switch {
+		case t.engine.cause == nil:
+			return nil
+		case t.engine.trial && !t.trying:
+			t.trying = true
+			return nil
+		}
+		changed := t.changed
+		t.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		t.mu.Lock()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// hastenLocked brings a trial forward that runs wait for.
+func (t *turnstile) hastenLocked(b *breaker) {
+	if soon := time.Now().Add(waitingMost); t.waiting > 0 && b.next.After(soon) {
+		b.next = soon
+		b.signal()
 	}
 }
 
@@ -215,7 +222,7 @@ func (t *turnstile) trip(b *breaker, cause error) {
 	again := b.told
 	b.open(cause)
 	if b == &t.engine {
-		t.proven = time.Time{}
+		t.proven, t.trying = time.Time{}, false
 	}
 	wait := b.wait
 	t.mu.Unlock()
@@ -230,11 +237,17 @@ func (t *turnstile) trip(b *breaker, cause error) {
 // close lets claims through again, as far as this breaker is concerned.
 func (t *turnstile) close(b *breaker) {
 	t.mu.Lock()
-	told := b.told
-	if b.cause != nil {
-		b.cause, b.trial, b.told = nil, false, false
-		t.changeLocked()
+	if b.cause == nil {
+		t.mu.Unlock()
+		return
 	}
+	told := b.told
+	b.cause, b.trial, b.told = nil, false, false
+	if b == &t.engine {
+		t.trying = false
+	}
+	b.signal()
+	t.changeLocked()
 	t.mu.Unlock()
 	if told {
 		t.log.Info("claims are made again", "breaker", b.name)
@@ -267,7 +280,7 @@ func (t *turnstile) checkFirst(ctx context.Context) error {
 	if t.engine.check == nil {
 		return nil
 	}
-	err := t.engine.check(ctx)
+	err := t.ask(ctx, &t.engine)
 	if isPermanent(err) {
 		return err
 	}
@@ -281,6 +294,25 @@ func (t *turnstile) checkFirst(ctx context.Context) error {
 	return nil //nolint:nilerr // it is the breaker's now
 }
 
+// ask returns what a check says. One that panics, or takes too long, says no.
+func (t *turnstile) ask(ctx context.Context, b *breaker) (err error) {
+	if b.check == nil {
+		return nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			t.log.Error("panic in a check of the engine", "panic", v, "stack", string(debug.Stack()))
+			err = fmt.Errorf("the check of the engine panics: %v", v)
+		}
+	}()
+	ctx, cancel := context.WithTimeoutCause(ctx, checkTimeout, fmt.Errorf("the engine has not answered its check in %v", checkTimeout))
+	defer cancel()
+	if err = b.check(ctx); err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return err
+}
+
 // isPermanent reports whether an engine says that somebody must change what it was told to
 // work with, so that there is no use in asking again.
 func isPermanent(err error) bool {
@@ -290,49 +322,41 @@ func isPermanent(err error) bool {
 // mend tries whenever a breaker was open for its time whether it may be closed, until ctx
 // ends.
 func (t *turnstile) mend(ctx context.Context, b *breaker) {
+	timer := time.NewTimer(never)
+	defer timer.Stop()
 	for {
+		t.mu.Lock()
+		due := never
+		if b.shut() && b.told {
+			due = time.Until(b.next)
+		}
+		t.mu.Unlock()
+		timer.Reset(due)
 		select {
-		case <-b.opened:
+		case <-timer.C:
+			t.try(ctx, b)
+		case <-b.moved:
 		case <-ctx.Done():
 			return
 		}
-		for t.rest(ctx, b) && !t.try(ctx, b) {
-		}
-	}
-}
-
-// rest waits until a breaker is due for a trial, and reports whether it is.
-func (t *turnstile) rest(ctx context.Context, b *breaker) bool {
-	t.mu.Lock()
-	next := b.next
-	t.mu.Unlock()
-	timer := time.NewTimer(time.Until(next))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
 // try asks the engine if that is what it is about, which costs no run; if it says that it is
 // well, one run is let in.
-func (t *turnstile) try(ctx context.Context, b *breaker) bool {
-	var err error
-	if b.check != nil {
-		err = b.check(ctx)
-	}
+func (t *turnstile) try(ctx context.Context, b *breaker) {
+	err := t.ask(ctx, b)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case ctx.Err() != nil, b.cause == nil: // the worker stops, or it was proven wrong meanwhile
-		return true
+	case ctx.Err() != nil, !b.shut(): // the worker stops, or a run has shown meanwhile that all is well
 	case err != nil:
 		b.postpone(err)
-		return false
+		if b == &t.engine {
+			t.hastenLocked(b)
+		}
+	default:
+		b.trial = true
+		t.changeLocked()
 	}
-	b.trial = true
-	t.changeLocked()
-	return true
 }

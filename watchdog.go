@@ -7,6 +7,15 @@ import (
 	"github.com/phxworker/phxworker/claim"
 )
 
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // watchEvery is how often the loops are looked at. A loop with an open slot puts
 // a claim within its longest back-off, which is shorter.
 const watchEvery = time.Minute
@@ -27,8 +36,8 @@ func (w *Worker) watch(intake context.Context, turnstile *turnstile, loops []*cl
 		case <-intake.Done():
 			return
 		}
-		ready := turnstile.isReady()
 		for i, loop := range loops {
+			ready := isClosed((&door{turnstile, w.groups[i].Name}).Ready())
 			before := claims[i]
 			stats := loop.Stats()
 			claims[i] = stats.Claims + stats.HeldBack // one that a gate holds back is not stuck

@@ -150,12 +150,12 @@ func (w *Worker) Run(ctx context.Context) error {
 			stopIntake(fmt.Errorf("%w: %w", ErrUnable, err))
 			return
 		}
-		turnstile.mend(intake, &turnstile.engine)
 	})
 	stages.Go(func() { turnstile.mend(intake, &turnstile.key) })
 	// The queue is left last: a claim in flight needs it.
 	stay, leave := context.WithCancelCause(context.WithoutCancel(ctx))
 	onQueue.Go(func() { queue.run(stay) })
+	onQueue.Go(func() { turnstile.mend(stay, &turnstile.engine) }) // runs may wait for it while the worker drains
 	onQueue.Go(func() { queue.reportStatus(stay, w.status) })
 	onQueue.Go(func() { w.watchIdle(intake, runs) })
 	for _, loop := range loops {
@@ -241,7 +241,7 @@ func (w *Worker) dial() (*channel.Socket, error) {
 	})
 }
 
-func (w *Worker) loops(claimer claim.Claimer, starter *starter) []*claim.Loop {
+func (w *Worker) loops(turnstile *turnstile, starter *starter) []*claim.Loop {
 	var prefetcher claim.Prefetcher
 	if w.cfg.Prefetch {
 		prefetcher = starter
@@ -253,7 +253,7 @@ func (w *Worker) loops(claimer claim.Claimer, starter *starter) []*claim.Loop {
 			gate = func(ctx context.Context) error { return w.cfg.Gate(ctx, pool.Group().Name) }
 		}
 		loops[i] = claim.NewLoop(claim.Config{
-			Pool: pool, Claimer: claimer, Starter: starter, GiveBack: starter.giveBack, Refused: starter.refused, Prefetcher: prefetcher,
+			Pool: pool, Claimer: &door{turnstile, pool.Group().Name}, Starter: starter, GiveBack: starter.giveBack, Refused: func(run claim.Run, err error) { starter.refused(pool.Group().Name, run, err) }, Prefetcher: prefetcher,
 			WorkerName: w.cfg.Name, Verifier: w.verifier, DemandAll: w.cfg.DemandAll,
 			MinBackoff: w.cfg.MinBackoff, MaxBackoff: w.cfg.MaxBackoff,
 			Gate: gate, Paused: w.cfg.Manual, Logger: w.log,

@@ -117,7 +117,7 @@ func (c *conn) heartbeat(ctx context.Context) {
 	written := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.HeartbeatInterval, errHeartbeat)
 	defer cancel()
-	switch _, err = c.reply(ctx, ref, w); {
+	switch _, err = c.reply(ctx, ref, w, nil); {
 	case err == nil:
 		c.stats.roundTrip.Store(int64(time.Since(written)))
 	case errors.Is(err, errHeartbeat):

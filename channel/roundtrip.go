@@ -45,12 +45,12 @@ func (c *conn) roundTrip(ctx context.Context, j *Join, ref frame.Ref, within tim
 	if err != nil {
 		return answer{}, err
 	}
-	if within > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, within, ErrUnanswered)
-		defer cancel()
+	if within == 0 {
+		return c.reply(ctx, ref, w, nil)
 	}
-	return c.reply(ctx, ref, w)
+	late := time.NewTimer(within)
+	defer late.Stop()
+	return c.reply(ctx, ref, w, late.C)
 }
 
 // request is the first half of a round trip: when it returns, the message is
@@ -72,15 +72,21 @@ func (c *conn) request(ctx context.Context, j *Join, ref frame.Ref, event string
 	return w, nil
 }
 
-// reply is the second half: it waits for the answer. Its error is
+// reply is the second half: it waits for the answer, until it is late. Its error is
 // ErrOutcomeUnknown.
-func (c *conn) reply(ctx context.Context, ref frame.Ref, w *waiter) (answer, error) {
+func (c *conn) reply(ctx context.Context, ref frame.Ref, w *waiter, late <-chan time.Time) (answer, error) {
 	var a answer
+	var why error
 	select {
 	case a = <-w.answer:
 	case <-ctx.Done():
+		why = context.Cause(ctx)
+	case <-late:
+		why = ErrUnanswered
+	}
+	if why != nil {
 		if c.take(ref) != nil {
-			a.lost = context.Cause(ctx)
+			a.lost = why
 		} else { // answered in this very moment: the answer counts
 			a = <-w.answer
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Engine executes plans.
@@ -39,6 +40,20 @@ type Preparer interface {
 type Checker interface {
 	Engine
 	Check(ctx context.Context) error
+}
+
+// Health is told how an engine does, and says when there is sense in asking it again. Its
+// methods are called concurrently.
+type Health interface {
+	// Able tells that the engine executes a run, whose preparation began at that time: it
+	// has begun a step, has been at it for half a second, or has ended the run in whatever
+	// way that is no failure of its own (see [Unable]). It is called once for a run.
+	Able(runID string, began time.Time)
+	// Unable tells that the engine was not able to prepare or to execute a run.
+	Unable(cause error)
+	// Await returns nil once there is sense in another try. A run that could not be prepared
+	// waits for that: nothing was reported of it yet.
+	Await(ctx context.Context) error
 }
 
 // Versions names what executes a run, for run:start: "worker", "engine", and

@@ -134,7 +134,7 @@ func (w *wire) booksAgree(r *Runner, outcome Outcome) {
 		made = map[string]int{"run:log": 2, "run:complete": 1}
 	}
 	for _, event := range runEvents {
-		undelivered := int(r.Stats().Undelivered[event]) //nolint:gosec // a count
+		undelivered := int(r.Stats().Undelivered[event])
 		require.Equal(w.t, made[event], has[event]+undelivered, "%s: %d at the server, %d undelivered", event, has[event], undelivered)
 	}
 	require.Equal(w.t, has["run:complete"] == 1, outcome.Settled == Processed && outcome.Err == nil, "%v", outcome)

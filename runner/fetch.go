@@ -251,7 +251,7 @@ func (e *readError) Error() string { return e.why }
 // fetchFailure makes an Exception of a read that was refused, with the response in its
 // message, or given up; any other error stays what it is.
 func fetchFailure(err error, errorType, format string) error {
-	why := ""
+	var why string
 	var gaveUp *readError
 	switch refused := refusalOf(err); {
 	case refused != nil:

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -163,28 +164,82 @@ func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Ru
 // run's time for the one, and again for the other, as far as the run's token
 // lasts: at its end the server calls the run lost, whatever was done.
 func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
-	limit := run.Limits.RunTimeout
-	preparing, cancel := context.WithTimeoutCause(ctx, limit, unreadyFailure(limit))
-	defer cancel()
-	run.setDone(preparing)
-	run.enter(Preparing)
-	versions, failure := r.prepare(preparing, run)
+	var began time.Time // the last preparation
+	if r.cfg.Health != nil {
+		run.able = sync.OnceFunc(func() { r.cfg.Health.Able(run.ID, began) })
+	}
+	versions, failure := r.prepareOrWait(ctx, run, &began)
 	if failure != nil {
 		return Result{}, failure
 	}
 	run.Versions = versions
 
-	end, late := run.outbox.patience.deadline(limit)
-	ctx, cancel = context.WithDeadlineCause(ctx, end, late)
+	end, late := run.outbox.patience.deadline(run.Limits.RunTimeout)
+	ctx, cancel := context.WithDeadlineCause(ctx, end, late)
 	defer cancel()
 	run.setDone(ctx)
 	run.enter(Executing)
 	run.report(&runStart{versions: versions, at: time.Now()}, 0)
+	soon := time.AfterFunc(ableAfter, run.able)
 	result, failure := r.execute(ctx, run)
+	soon.Stop()
+	if !r.wasUnable(run, failure) {
+		run.able()
+	}
 	if failure == nil {
 		return result, worstLeaf(run)
 	}
 	return result, failure
+}
+
+// ableAfter is how long an engine takes at most to find that it is not able to execute a run,
+// as far as that can be waited for: it need not report steps.
+const ableAfter = 500 * time.Millisecond
+
+// prepareOrWait prepares a run. One that the engine is not able to prepare waits, for as long
+// as the run might have taken, until there is sense in another try; but not where the
+// server takes it back.
+func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) (Versions, *Failure) {
+	limit := run.Limits.RunTimeout
+	end, _ := run.outbox.patience.deadline(limit)
+	waiting, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	for {
+		preparing, cancel := context.WithTimeoutCause(ctx, limit, unreadyFailure(limit))
+		run.setDone(preparing)
+		run.enter(Preparing)
+		*began = time.Now()
+		versions, failure := r.prepare(preparing, run)
+		cancel()
+		if !r.wasUnable(run, failure) {
+			if failure != nil {
+				run.able() // it knows what is wrong with the run
+			}
+			return versions, failure
+		}
+		if r.cfg.Health == nil || r.cfg.Releaser != nil && r.cfg.Releaser.CanRelease(noWait) || r.cfg.Health.Await(waiting) != nil {
+			return nil, failure
+		}
+	}
+}
+
+// noWait is a context for those who do not wait.
+var noWait = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// wasUnable reports whether a run failed because its engine was not able to execute it, and
+// tells so; the cause must have nothing of the run in it.
+func (r *Runner) wasUnable(run *Run, failure *Failure) bool {
+	if failure == nil || failure.wants == nil || failure.wants.unable == nil {
+		return false
+	}
+	if r.cfg.Health != nil {
+		r.cfg.Health.Unable(errors.New(firstLine(run.scrub.plain(failure.Message))))
+	}
+	return true
 }
 
 // await waits for the word that a run which was claimed ahead may go on. Of two

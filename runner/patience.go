@@ -48,13 +48,13 @@ func newPatience(token string, claimed time.Time, answer time.Duration, recovere
 // error wraps [channel.ErrUnanswered], or errTokenOver.
 func (p patience) push(ctx context.Context, under *channel.Join, event string, payload any, before int) (channel.Reply, error) {
 	const mostDoublings = 10
-	atLeast := time.Now().Add(p.answer)
-	if p.until.After(atLeast) {
-		atLeast = p.until
+	within := p.answer << min(before, mostDoublings)
+	if left := max(time.Until(p.until), p.answer); left < within {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, left, errTokenOver)
+		defer stop()
 	}
-	ctx, stop := context.WithDeadlineCause(ctx, atLeast, errTokenOver)
-	defer stop()
-	return under.PushWithin(ctx, p.answer<<min(before, mostDoublings), event, payload)
+	return under.PushWithin(ctx, within, event, payload)
 }
 
 // deadline returns when a run must end that may take so long from now on, and how it has

@@ -142,23 +142,96 @@ func TestARefusedReleaseIsNone(t *testing.T) {
 	})
 }
 
+// clinic is told how an engine does.
+type clinic struct {
+	able   []string
+	unable []string
+	waits  time.Duration
+	heals  bool
+}
+
+func (c *clinic) Able(runID string, _ time.Time) { c.able = append(c.able, runID) }
+func (c *clinic) Unable(cause error)             { c.unable = append(c.unable, cause.Error()) }
+
+func (c *clinic) Await(ctx context.Context) error {
+	if !c.heals {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	time.Sleep(c.waits)
+	return nil
+}
+
+var errFullDisk = &Failure{Reason: Exception, Type: "EngineError", Message: "the disk is full\nmore of it"}
+
 // An engine that is ill is no fault of the run: the run goes back where that can be, and
 // the worker is told either way.
 func TestARunThatTheEngineWasNotAbleToExecute(t *testing.T) {
-	unable := Func(func(context.Context, *Run) (any, error) {
-		return nil, Unable(&Failure{Reason: Exception, Type: "EngineError", Message: "the disk is full"})
-	})
-	onWire(t, func(t *testing.T, w *wire) {
-		outcome := w.run(Config{Engine: unable}, planOf(""))
-		require.True(t, outcome.Unable)
-		require.Equal(t, Processed, outcome.Settled)
-		require.Equal(t, []string{"exception", "EngineError", "the disk is full"}, []string{w.result("r1").Reason, w.result("r1").ErrorType, w.result("r1").ErrorMessage})
-	})
-	onWire(t, func(t *testing.T, w *wire) {
-		queue := &takesBack{}
-		outcome := w.run(Config{Engine: unable, Releaser: queue}, planOf(""))
-		require.True(t, outcome.Unable)
-		require.Equal(t, Requeued, outcome.Settled)
-		require.Len(t, queue.released, 1)
-	})
+	unable := Func(func(context.Context, *Run) (any, error) { return nil, Unable(errFullDisk) })
+	for _, releaser := range []*takesBack{nil, {}} {
+		onWire(t, func(t *testing.T, w *wire) {
+			health := &clinic{}
+			cfg := Config{Engine: unable, Health: health}
+			if releaser != nil {
+				cfg.Releaser = releaser
+			}
+			outcome := w.run(cfg, planOf(""))
+			require.Equal(t, []string{"the disk is full"}, health.unable, "a line of it")
+			require.Empty(t, health.able)
+			if releaser != nil {
+				require.Equal(t, Requeued, outcome.Settled)
+				require.Len(t, releaser.released, 1)
+				return
+			}
+			require.Equal(t, Processed, outcome.Settled)
+			require.Equal(t, []string{"exception", "EngineError", errFullDisk.Message}, []string{w.result("r1").Reason, w.result("r1").ErrorType, w.result("r1").ErrorMessage})
+		})
+	}
+}
+
+// A run that could not be prepared waits until it can be, for as long as it might have taken.
+func TestARunThatTheEngineWasNotAbleToPrepareWaits(t *testing.T) {
+	for _, heals := range []bool{true, false} {
+		onWire(t, func(t *testing.T, w *wire) {
+			health := &clinic{heals: heals, waits: time.Minute}
+			tries := 0
+			begin := time.Now()
+			outcome := w.run(Config{Health: health, Engine: preparing{Func: success, prepare: func(context.Context, *Run) (Versions, error) {
+				if tries++; tries < 3 {
+					return nil, Unable(errFullDisk)
+				}
+				return nil, nil
+			}}}, planOf(""))
+			require.NoError(t, outcome.Err)
+			if heals {
+				require.Equal(t, "success", w.result("r1").Reason)
+				require.Equal(t, []string{"r1"}, health.able)
+				require.Len(t, health.unable, 2)
+				return
+			}
+			require.Equal(t, "EngineError", w.result("r1").ErrorType)
+			require.Equal(t, 5*time.Minute, time.Since(begin), "the run's limit")
+			require.Empty(t, health.able)
+		})
+	}
+}
+
+func TestAnEngineShowsThatItIsAble(t *testing.T) {
+	for name, engine := range map[string]Engine{
+		"a step":    Func(twoSteps),
+		"an end":    Func(success),
+		"a failure": Func(func(context.Context, *Run) (any, error) { return nil, errors.New("no") }),
+		"a plan that cannot be prepared": preparing{Func: success, prepare: func(context.Context, *Run) (Versions, error) {
+			return nil, &Failure{Reason: Crash, Type: "CompileError", Message: "no"}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onWire(t, func(t *testing.T, w *wire) {
+				health := &clinic{}
+				w.run(Config{Engine: engine, Health: health}, planOf(""))
+				require.Equal(t, []string{"r1"}, health.able)
+				require.Empty(t, health.unable)
+			})
+		})
+	}
 }

@@ -42,6 +42,7 @@ type Run struct {
 	// logsAtMostOnce keeps lines from being sent again.
 	logsAtMostOnce bool
 	tally          *tally       // the runner's
+	able           func()       // tells that the engine executes the run
 	leftOut        atomic.Int64 // lines that found no room
 	settled        Settlement   // set by the runner when the run was given back
 	why            string       // it was
@@ -80,6 +81,7 @@ func (r *Run) StartStep(jobID string, from *Step) *Step {
 	r.open = append(r.open, step)
 	r.steps++
 	r.mu.Unlock()
+	r.able()
 	r.report(&stepStart{step: step, at: time.Now()}, 0)
 	return step
 }

@@ -48,6 +48,9 @@ type Config struct {
 	// MaxAttempts is how often a run may be tried, where the server counts.
 	// Defaults to 3; negative: as often as it likes.
 	MaxAttempts int
+	// Health is told how the engine does. Defaults to nobody; a run that the engine is not
+	// able to prepare then ends at once.
+	Health Health
 	// Releaser gives runs back. Defaults to none: they are reported as exceptions.
 	Releaser Releaser
 	// Extensions are what is offered to the server. Defaults to none.
@@ -144,7 +147,7 @@ func (r *Runner) Run(work, report context.Context, socket Joiner, c Claimed) Out
 	run := &Run{
 		ID: c.ID, Plan: &Plan{ID: c.ID}, Limits: r.cfg.Limits, Attempt: c.Attempt,
 		scrub: newScrubber(c.Token, nil), log: log, token: c.Token, logsAtMostOnce: r.cfg.LogsAtMostOnce, tally: &r.tally,
-		since: begin, noticing: make(chan struct{}, 1),
+		since: begin, noticing: make(chan struct{}, 1), able: func() {},
 	}
 	r.enlist(run)
 	defer r.dismiss(run)

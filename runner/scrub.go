@@ -90,6 +90,14 @@ func (s *scrubber) messages(in []json.RawMessage) []json.RawMessage {
 	return out
 }
 
+// plain scrubs a text.
+func (s *scrubber) plain(text string) string {
+	if s.replace == nil {
+		return text
+	}
+	return s.replace.Replace(text)
+}
+
 // value scrubs the strings of a JSON value and leaves all else as it is:
 // replacing a secret that is a number outside a string would break the value.
 func (s *scrubber) value(in json.RawMessage) json.RawMessage {

@@ -63,8 +63,11 @@ var ErrRequeue error = &disposition{settled: Requeued, release: ReleaseRequeue}
 // Unable says that an engine could not execute a run for a reason that lies in this
 // worker and not in the run: no disk, no memory, a program that does not start. The run
 // goes back as with [ErrRequeue]; a server that takes none back gets the failure.
-// [Outcome.Unable] tells the worker, which had better take no more runs for now.
+// [Config.Health] is told at once, for a worker had better take no more runs then.
 func Unable(failure *Failure) error {
+	if failure == nil {
+		failure = &Failure{Reason: Exception, Type: "EngineError", Message: "The engine was not able to execute the run, and does not say why"}
+	}
 	return &disposition{settled: Requeued, release: ReleaseRequeue, reason: failure.Message, unable: failure}
 }
 

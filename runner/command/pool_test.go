@@ -152,7 +152,7 @@ func TestAContextThatHasEndedStartsNothing(t *testing.T) {
 func TestAContextThatEndsDuringTheStart(t *testing.T) {
 	w := newWire(t, "mute", Config{StartTimeout: time.Hour, CancelGrace: time.Hour})
 	record := w.start(t.Context(), runner.Limits{RunTimeout: 50 * time.Millisecond}, oneJob("ok {}")).wait()
-	requireEnd(t, record, "exception", "PrepareError", "The engine was not ready for the run within 50ms; what it waited for may be there the next time")
+	requireEnd(t, record, "kill", "TimeoutError", "The engine was not ready for the run within 50ms; what it waited for may be there the next time")
 	// The start goes on, for the next run. Close ends it.
 	require.NoError(t, w.engine.Close())
 }

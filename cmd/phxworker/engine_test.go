@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -165,4 +166,20 @@ echo '{"type":"ready"}'; cat > /dev/null`)
 		require.Equal(t, exitOK, stop())
 		require.GreaterOrEqual(t, count(t, starts), 3)
 	})
+}
+
+// Guards against a worker that goes on for ever without claiming, where somebody has to
+// change what it was told to work with.
+func TestARepoDirThatCannotBeWrittenEndsTheWorker(t *testing.T) {
+	runtest.Need(t, "node", "npm")
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has a folder that nobody can write to")
+	}
+	server := startServer(t, "")
+	enqueue(t, server, "a", "fn(s => s)")
+	stderr, stop := start(t, nil, "-l", server.URL(), "-s", secret, "--repo-dir", "/sys/phxworker")
+	stderr.await(t, "the folder for adaptors cannot be used")
+	require.Equal(t, exitUsage, stop())
+	record, _ := server.Inspect("a")
+	require.EqualValues(t, "available", record.State)
 }

@@ -65,8 +65,10 @@ func (e *Engine) Check(ctx context.Context) error {
 	case err == nil:
 		return nil
 	}
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return errors.New(line)
+	if line, _, longer := strings.Cut(err.Error(), "\n"); longer {
+		return errors.New(line)
+	}
+	return err // with its cause, which may be one that does not pass
 }
 
 func (e *Engine) check(ctx context.Context) error {

@@ -112,15 +112,15 @@ func (r *Repo) fetch(ctx context.Context, s specifier, there bool) error {
 	if _, ok := errors.AsType[*InstallError](err); ok || err == nil {
 		return err
 	}
-	return &InstallError{Specifier: s.String(), Reason: r.unusable(err), Unable: true}
+	return &InstallError{Specifier: s.String(), Reason: r.unusable(err).Error(), Unable: true}
 }
 
 // unusable says why nothing can be installed in the folder.
-func (r *Repo) unusable(err error) string {
+func (r *Repo) unusable(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
-		return "no space left in " + r.dir
+		return errors.New("no space left in " + r.dir)
 	}
-	return "the folder for adaptors cannot be used: " + err.Error()
+	return fmt.Errorf("the folder for adaptors cannot be used: %w", err)
 }
 
 // Mend installs a package of the repo again if files of it are missing or cut short, or

@@ -91,7 +91,7 @@ func (r *Repo) unwritten(of specifier, why string) error {
 func (r *Repo) askNPM(ctx context.Context, s specifier) (version string, offline bool, err error) {
 	// In a folder of our own, for npm takes settings from where it is.
 	if err := mkdir(r.dir); err != nil {
-		return "", false, &InstallError{Specifier: s.String(), Reason: r.unusable(err), Unable: true}
+		return "", false, &InstallError{Specifier: s.String(), Reason: r.unusable(err).Error(), Unable: true}
 	}
 	out, failure, err := r.npm(ctx, r.dir, s, "view", "--", s.String(), "version")
 	if err != nil {

@@ -183,7 +183,7 @@ func (r *Repo) Check() (closed bool, err error) {
 		return true, ErrNoNPM
 	}
 	if err := r.write(); err != nil {
-		return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS), errors.New(r.unusable(err))
+		return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS), r.unusable(err)
 	}
 	return false, nil
 }

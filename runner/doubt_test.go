@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -229,4 +230,48 @@ func TestAFetchThatNoFrameHoldsEndsTheRun(t *testing.T) {
 		require.NoError(t, outcome.Err)
 		require.Equal(t, "DataClipError", w.result("r1").ErrorType)
 	})
+}
+
+// Guards against a step that is neither at the server nor in the spool, because its run was
+// given up while the outbox was full.
+func TestAFullOutboxOfARunThatIsGivenUpKeepsItsSteps(t *testing.T) {
+	ends := map[string]func() (any, error){
+		"returns": func() (any, error) { return nil, nil },
+		"fails":   func() (any, error) { return nil, errors.New("no") },
+		"panics":  func() (any, error) { panic("oh") },
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			onWire(t, func(t *testing.T, w *wire) {
+				dir := t.TempDir()
+				id, token := w.claim(planOf(""))
+				w.fail(fault.Rule{Event: "run:start", Action: fault.Drop, When: fault.Before})
+				w.fail(fault.Rule{Event: fault.Join, Run: "r1", Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"reason":"not_found"}`), Count: -1})
+				r := New(Config{OutboxBytes: 3000, Spool: dir, Engine: Func(func(_ context.Context, run *Run) (any, error) {
+					a := run.StartStep("a", nil)
+					for range 5 {
+						a.Log(TextLine("info", "JOB", strings.Repeat("x", 1000)))
+					}
+					a.Complete(StepResult{State: json.RawMessage(`{"a":1}`), Leaf: true})
+					return end()
+				})})
+				outcome := r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+				require.Equal(t, Undelivered, outcome.Settled)
+				all, err := ReadSpool(dir)
+				require.NoError(t, err)
+				spooled := make(map[string]uint64)
+				for _, e := range all[0].Events {
+					spooled[e.Event]++
+				}
+				require.EqualValues(t, 1, spooled["step:start"])
+				require.EqualValues(t, 1, spooled["step:complete"])
+				require.EqualValues(t, 1, spooled["run:complete"])
+				undelivered := r.Stats().Undelivered
+				lines := undelivered["run:log"]
+				require.GreaterOrEqual(t, lines, uint64(5+1), "those that found no room are counted, too")
+				undelivered["run:log"] = spooled["run:log"]
+				require.Equal(t, spooled, undelivered)
+			})
+		})
+	}
 }

@@ -18,6 +18,9 @@ type BreakerStats struct {
 	// Cause is why nothing is claimed, or one run at a time to see whether that still
 	// is so; nil when all is well.
 	Cause error
+	// Pending says that the engine was not asked yet whether it can execute runs, so that
+	// nothing is known.
+	Pending bool
 	// Since is when that began.
 	Since time.Time
 	// Trial says that the next run that there is decides; before, Next is when it will be so.
@@ -73,5 +76,5 @@ func (b *breaker) postpone(cause error) {
 }
 
 func (b *breaker) stats() BreakerStats {
-	return BreakerStats{Name: b.name, Cause: b.cause, Since: b.since, Trial: b.trial, Next: b.next}
+	return BreakerStats{Name: b.name, Cause: b.cause, Pending: b.cause == errUnchecked, Since: b.since, Trial: b.trial, Next: b.next}
 }

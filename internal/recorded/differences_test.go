@@ -24,6 +24,7 @@ var differences = map[string]map[string]string{
 		"js-class-field-instance":     laterSyntax,
 		"js-numeric-separator":        laterSyntax,
 		"js-regex-flag-v":             laterSyntax,
+		"js-unicode-comments":         nul,
 	},
 	"openfn": {
 		"cred-leak":               scrubbed,
@@ -36,6 +37,7 @@ var differences = map[string]map[string]string{
 		"log-bigint":              bigInt,
 		"log-class-hangs":         loggedFunction,
 		"log-function-hangs":      loggedFunction,
+		"js-unicode-comments":     nul,
 		"state-return-number":     wrapped,
 		"state-return-string":     wrapped,
 	},
@@ -48,5 +50,6 @@ const (
 	loggedFunction = "a function or class that is logged arrives as null; OpenFn's engine hangs"
 	namedFunction  = "an error keeps its type wherever in the job's own code it is thrown; with OpenFn's engine a named function makes it an AdaptorError"
 	wrapped        = `a final state that is no object is sent as {"value": …}; Lightning loses a run that ends with anything else`
+	nul            = "U+0000 becomes U+FFFD; Lightning's database cannot store it, and its channel crashes"
 	laterSyntax    = "syntax that OpenFn's compiler refuses is accepted"
 )

@@ -23,7 +23,7 @@ var overall = []family{
 		labels: []string{"breaker"}, kind: prometheus.GaugeValue,
 		read: func(now *snapshot, out *series) {
 			for _, name := range []string{phxworker.BreakerEngine, phxworker.BreakerKey} {
-				out.number(bit(slices.ContainsFunc(now.Breakers, func(b phxworker.BreakerStats) bool { return b.Name == name && b.Cause != nil })), name)
+				out.number(bit(slices.ContainsFunc(now.Breakers, func(b phxworker.BreakerStats) bool { return b.Name == name && b.Cause != nil && !b.Pending })), name)
 			}
 		},
 	},

@@ -51,7 +51,7 @@ func TestSlotsWhileRunsGoOn(t *testing.T) {
 		h.begin()
 		h.enqueue("manual", "hold-1", "hold-2")
 		h.server.Wake()
-		settle(0)
+		settle(time.Second) // until the first has shown that the engine works
 		h.fail(fault.Rule{Action: fault.Delay, Event: "claim", Delay: time.Hour})
 		settle(30 * time.Second)
 		h.expect(map[string]float64{

@@ -80,6 +80,8 @@ type Queue struct {
 
 // Unable is a reason for which a worker claims nothing.
 type Unable struct {
+	pending bool // nothing is known yet
+
 	// Name is "engine" when that cannot execute runs, and "key" when the public key does not
 	// fit the tokens of runs.
 	Name       string    `json:"name"`
@@ -113,7 +115,8 @@ func unable(breakers []phxworker.BreakerStats, now time.Time) []Unable {
 	for _, b := range breakers {
 		if b.Cause != nil {
 			all = append(all, Unable{
-				Name: b.Name, Error: b.Cause.Error(), Since: b.Since.UTC(), ForSeconds: seconds(now.Sub(b.Since)),
+				pending: b.Pending,
+				Name:    b.Name, Error: b.Cause.Error(), Since: b.Since.UTC(), ForSeconds: seconds(now.Sub(b.Since)),
 				Trial: b.Trial, NextSeconds: seconds(b.Next.Sub(now)),
 			})
 		}

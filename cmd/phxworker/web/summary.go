@@ -25,6 +25,8 @@ func (s *Status) verdict() (health Health, sentence string) {
 		return Bad, "Stopped."
 	case !s.Queue.Joined:
 		return s.unjoined()
+	case len(s.Unable) > 0 && s.Unable[0].pending:
+		return Attention, "Starting: the engine is asked whether it can execute runs."
 	case len(s.Unable) > 0:
 		return Bad, "Claims nothing: " + s.Unable[0].String() + "."
 	}

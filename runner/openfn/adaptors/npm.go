@@ -19,7 +19,7 @@ var npmPatience = []string{"--loglevel=warn", "--fetch-retry-mintimeout=1000", "
 func (r *Repo) npm(ctx context.Context, dir string, of specifier, command string, args ...string) (stdout string, failure npmFailure, err error) {
 	path, err := exec.LookPath("npm")
 	if err != nil {
-		return "", npmFailure{code: missing}, &InstallError{Specifier: of.String(), Reason: noNPM, Unable: true}
+		return "", npmFailure{code: missing}, &InstallError{Specifier: of.String(), Reason: noNPM, Unable: true, NoNPM: true}
 	}
 	running, stop := context.WithCancel(ctx)
 	defer stop()

@@ -2,6 +2,7 @@ package phxworker
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -76,5 +77,5 @@ func (b *breaker) postpone(cause error) {
 }
 
 func (b *breaker) stats() BreakerStats {
-	return BreakerStats{Name: b.name, Cause: b.cause, Pending: b.cause == errUnchecked, Since: b.since, Trial: b.trial, Next: b.next}
+	return BreakerStats{Name: b.name, Cause: b.cause, Pending: errors.Is(b.cause, errUnchecked), Since: b.since, Trial: b.trial, Next: b.next}
 }

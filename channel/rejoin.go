@@ -50,7 +50,7 @@ func (t *Topic) keepJoined() error {
 		}
 		c.lose(j, err)
 		t.moveTo(nil, err, nil)
-		log.Warn("topic not joined, trying again", "error", err)
+		log.Warn("a topic is not joined, or not any more; joining it", "error", err)
 		pace.wait(t.ctx, t.hurry)
 	}
 }

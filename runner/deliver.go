@@ -80,7 +80,10 @@ func (o *outbox) pushOnce(ctx context.Context, e event, t *tries) error {
 			t.since = pushed
 		}
 	}
-	t.crashed = t.crashed || errors.Is(err, channel.ErrCrashed)
+	if errors.Is(err, channel.ErrCrashed) && !t.crashed {
+		t.crashed = true
+		o.log.Warn("the server's channel crashed over an event; it is sent again", "event", e.name())
+	}
 	if errors.Is(err, channel.ErrUnanswered) {
 		t.unanswered++
 		o.log.Warn("the server has not answered an event; its topic is joined anew", "event", e.name(), "after", time.Since(pushed).Round(time.Millisecond))

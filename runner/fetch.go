@@ -237,8 +237,7 @@ func (f *fetcher) read(ctx context.Context, event string, payload any, large boo
 		again = true
 		took := time.Since(began)
 		if crashed >= mostCrashes && took >= crashesFor || unanswered >= mostUnanswered || lost >= manyLosses {
-			return channel.Reply{}, again, &readError{fmt.Sprintf(
-				"given up after %v: the server's channel crashed %d times and did not answer %d times, and the connection was lost %d times", took.Round(time.Second), crashed, unanswered, lost)}
+			return channel.Reply{}, again, givenUp(took, crashed, unanswered, lost)
 		}
 	}
 }
@@ -247,6 +246,19 @@ func (f *fetcher) read(ctx context.Context, event string, payload any, large boo
 type readError struct{ why string }
 
 func (e *readError) Error() string { return e.why }
+
+func givenUp(after time.Duration, crashed, unanswered, lost int) *readError {
+	var why []string
+	for _, c := range []struct {
+		times int
+		what  string
+	}{{crashed, "the server's channel crashed over it"}, {unanswered, "the server did not answer it"}, {lost, "the connection was lost over it"}} {
+		if c.times > 0 {
+			why = append(why, fmt.Sprintf("%s, %d times", c.what, c.times))
+		}
+	}
+	return &readError{fmt.Sprintf("given up after %v: %s", after.Round(time.Second), strings.Join(why, "; "))}
+}
 
 // fetchFailure makes an Exception of a read that was refused, with the response in its
 // message, or given up; any other error stays what it is.

@@ -192,6 +192,10 @@ func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	return result, failure
 }
 
+// longPreparation is more than an engine that is well takes to prepare a run; one with less
+// time than that says nothing about its engine.
+const longPreparation = 20 * time.Second
+
 // ableAfter is how long an engine takes at most to find that it is not able to execute a run,
 // as far as that can be waited for: it need not report steps.
 const ableAfter = 500 * time.Millisecond
@@ -210,9 +214,13 @@ func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) 
 		run.enter(Preparing)
 		*began = time.Now()
 		versions, failure := r.prepare(preparing, run)
+		late := preparing.Err() != nil && ctx.Err() == nil
 		cancel()
+		if late && limit >= longPreparation && r.cfg.Health != nil {
+			r.cfg.Health.Unable(fmt.Errorf("it was not ready for a run within %v", limit))
+		}
 		if !r.wasUnable(run, failure) {
-			if failure != nil {
+			if failure != nil && !late {
 				run.able() // it knows what is wrong with the run
 			}
 			return versions, failure

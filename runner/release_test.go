@@ -235,3 +235,20 @@ func TestAnEngineShowsThatItIsAble(t *testing.T) {
 		})
 	}
 }
+
+// Guards against a registry that accepts and never answers: each run that needs it is killed
+// by its own limit, and nothing would say that the worker is ill.
+func TestAPreparationThatTakesAllTheTimeOfARun(t *testing.T) {
+	for limit, unable := range map[time.Duration]int{30 * time.Second: 1, time.Second: 0} {
+		onWire(t, func(t *testing.T, w *wire) {
+			health := &clinic{}
+			w.run(Config{Limits: Limits{RunTimeout: limit}, Health: health, Engine: preparing{prepare: func(ctx context.Context, _ *Run) (Versions, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}}}, planOf(""))
+			require.Equal(t, "TimeoutError", w.result("r1").ErrorType)
+			require.Len(t, health.unable, unable)
+			require.Empty(t, health.able)
+		})
+	}
+}

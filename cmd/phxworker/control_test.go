@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -27,6 +28,14 @@ func serveWorker(t *testing.T, args ...string) *served {
 	s.stderr, s.stop = start(t, nil, append([]string{"-l", s.upstream.URL(), "-s", secret, "--host", "127.0.0.1", "--log-format", "text"}, args...)...)
 	s.address = regexp.MustCompile(`http://[\d.:]+`).FindString(s.stderr.await(t, "msg=serving"))
 	s.stderr.await(t, "joined the queue")
+	require.Eventually(t, func() bool { // the engine is asked beside the join
+		response, err := http.Get(s.address + "/readyz")
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	}, patient, time.Millisecond)
 	return s
 }
 

@@ -18,11 +18,11 @@ type health struct {
 }
 
 // failed notes that an install failed for a reason of this machine. It reports whether that
-// is an illness: where nothing can be installed on purpose, it is not.
-func (h *health) failed(specifier string) bool {
+// is an illness: that the folder is closed is none where it was from the first.
+func (h *health) failed(specifier string, closed bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.sealed {
+	if h.sealed && closed {
 		return false
 	}
 	h.missing = specifier

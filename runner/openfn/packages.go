@@ -74,7 +74,7 @@ func (e *Engine) failure(err error) error {
 	if install.NoNPM && e.cfg.Optional {
 		return failure
 	}
-	if install.Unable && e.health.failed(install.Specifier) {
+	if install.Unable && e.health.failed(install.Specifier, install.Closed || install.NoNPM) {
 		return runner.Unable(failure)
 	}
 	return failure

@@ -53,7 +53,7 @@ func TestSlotsWhileRunsGoOn(t *testing.T) {
 		h.server.Wake()
 		settle(time.Second) // until the first has shown that the engine works
 		h.fail(fault.Rule{Action: fault.Delay, Event: "claim", Delay: time.Hour})
-		settle(30 * time.Second)
+		settle(29 * time.Second)
 		h.expect(map[string]float64{
 			`phxworker_slots{group="fast_lane"}`:                      1,
 			`phxworker_slots` + manual:                                3,

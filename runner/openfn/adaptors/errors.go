@@ -15,8 +15,8 @@ type InstallError struct {
 	// Unable tells that the reason lies in this machine, its network or its registry,
 	// and not in what was asked for: other packages would not be installed either.
 	Unable bool
-	// NoNPM tells that there is no npm.
-	NoNPM bool
+	// NoNPM tells that there is no npm, and Closed that the folder takes no writes.
+	NoNPM, Closed bool
 }
 
 func (e *InstallError) Error() string { return "Error installing " + e.Specifier + ": " + e.Reason }

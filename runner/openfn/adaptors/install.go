@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -112,7 +113,12 @@ func (r *Repo) fetch(ctx context.Context, s specifier, there bool) error {
 	if _, ok := errors.AsType[*InstallError](err); ok || err == nil {
 		return err
 	}
-	return &InstallError{Specifier: s.String(), Reason: r.unusable(err).Error(), Unable: true}
+	return &InstallError{Specifier: s.String(), Reason: r.unusable(err).Error(), Unable: true, Closed: takesNoWrites(err)}
+}
+
+// takesNoWrites reports whether an error says that a folder takes no writes, which may be meant so.
+func takesNoWrites(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }
 
 // unusable says why nothing can be installed in the folder.

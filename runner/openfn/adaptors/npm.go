@@ -9,9 +9,10 @@ import (
 
 const noNPM = "npm is not installed here, and the package is not either: install Node.js with npm, or install the package beforehand with phxworker adaptors install"
 
-// Without the network npm would try for a minute and more. Of a file that it cannot
+// Without the network npm would try for a minute and more, and for five at a registry that
+// accepts and does not answer, which is all the time of a run. Of a file that it cannot
 // write, it says so in a warning and goes on.
-var npmPatience = []string{"--loglevel=warn", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"}
+var npmPatience = []string{"--loglevel=warn", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000", "--fetch-timeout=60000"}
 
 // npm runs npm in dir and returns its standard output. What it said as it failed
 // is returned as well, in failure. The error is an [*InstallError], or why ctx

@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -183,7 +181,7 @@ func (r *Repo) Check() (closed bool, err error) {
 		return true, ErrNoNPM
 	}
 	if err := r.write(); err != nil {
-		return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS), r.unusable(err)
+		return takesNoWrites(err), r.unusable(err)
 	}
 	return false, nil
 }

@@ -287,6 +287,44 @@ func TestRunsThatCouldNotBePreparedWait(t *testing.T) {
 
 func (f *frail) set(mended bool) { f.mended.Store(mended) }
 
+// Guards against runs that wait for ever for a trial which was cancelled.
+func TestATrialThatIsCancelledIsNoEndOfTrials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("manual", "a", "b")
+		f := &hanging{trials: make(chan string, 1)}
+		worker, _ := h.hire(Config{Groups: "manual:2", Engine: f})
+		settle(4 * time.Second)
+		require.Equal(t, 2, ended(h, []string{"a", "b"})["claimed"])
+		f.hangs.Store(true)
+		require.NoError(t, worker.Cancel(<-f.trials))
+		f.hangs.Store(false)
+		f.mended.Store(true)
+		settle(2 * time.Minute)
+		require.Equal(t, map[string]int{"cancelled": 1, "success": 1}, ended(h, []string{"a", "b"}))
+	})
+}
+
+// hanging is an engine that may hang as it prepares a run.
+type hanging struct {
+	mended, hangs atomic.Bool
+	trials        chan string
+}
+
+func (f *hanging) Prepare(ctx context.Context, run *Run) (runner.Versions, error) {
+	switch {
+	case f.mended.Load():
+		return nil, nil
+	case f.hangs.Load():
+		f.trials <- run.ID
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return nil, runner.Unable(errFullDisk)
+}
+
+func (*hanging) Execute(context.Context, *Run) (Result, error) { return Result{}, nil }
+
 // Guards against claims that are held back for ever though the engine works: runs fail, and
 // that is all that there is to see of it.
 func TestRunsThatFailProveThatTheEngineWorks(t *testing.T) {

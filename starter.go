@@ -44,6 +44,8 @@ type underway struct {
 	cancel context.CancelCauseFunc
 	// proven is called when the run is no longer one that may be lost for want of an engine.
 	proven func()
+	// trial is set while the run decides whether the engine is well; guarded by starter.mu.
+	trial bool
 	// by is who claimed it, for the log of a run that is lost track of.
 	by []uintptr
 	// started is when its engine began; guarded by starter.mu.
@@ -180,7 +182,15 @@ func (s *starter) Able(runID string, began time.Time) {
 func (s *starter) Unable(cause error) { s.turnstile.trip(&s.turnstile.engine, cause) }
 
 // Await implements [runner.Health].
-func (s *starter) Await(ctx context.Context) error { return s.turnstile.await(ctx) }
+func (s *starter) Await(ctx context.Context, runID string) error {
+	trial, err := s.turnstile.await(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if this := s.active[runID]; this != nil {
+		this.trial = trial
+	}
+	return err
+}
 
 // pause holds up a slot whose run came to nothing. A server that refuses what
 // it has just given away would otherwise be emptied, run by run, as fast as the
@@ -226,6 +236,9 @@ func (s *starter) end(this *underway) (started time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.active, this.ID)
+	if this.trial {
+		s.turnstile.trialOver()
+	}
 	s.lastRun = time.Now()
 	return this.started
 }

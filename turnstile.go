@@ -171,9 +171,9 @@ func (t *turnstile) verified() {
 	t.close(&t.key)
 }
 
-// await returns nil when a run that the engine was not able to prepare may be tried again: as
-// the trial, or when the engine is well.
-func (t *turnstile) await(ctx context.Context) error {
+// await returns when a run that the engine was not able to prepare may be tried again: as
+// the trial, which [turnstile.trialOver] must follow, or when the engine is well.
+func (t *turnstile) await(ctx context.Context) (trial bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.waiting++
@@ -185,10 +185,10 @@ func (t *turnstile) await(ctx context.Context) error {
 	for {
 		switch {
 		case t.engine.cause == nil:
-			return nil
+			return false, nil
 		case t.engine.trial && !t.trying:
 			t.trying = true
-			return nil
+			return true, nil
 		}
 		changed := t.changed
 		t.mu.Unlock()
@@ -198,9 +198,18 @@ func (t *turnstile) await(ctx context.Context) error {
 		}
 		t.mu.Lock()
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return false, context.Cause(ctx)
 		}
 	}
+}
+
+// trialOver says that the run is over which was the trial. If it has shown nothing, as when
+// it was cancelled, another one may.
+func (t *turnstile) trialOver() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.trying = false
+	t.changeLocked()
 }
 
 // hastenLocked brings a trial forward that runs wait for.

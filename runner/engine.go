@@ -53,7 +53,7 @@ type Health interface {
 	Unable(cause error)
 	// Await returns nil once there is sense in another try. A run that could not be prepared
 	// waits for that: nothing was reported of it yet.
-	Await(ctx context.Context) error
+	Await(ctx context.Context, runID string) error
 }
 
 // Versions names what executes a run, for run:start: "worker", "engine", and

@@ -183,7 +183,7 @@ func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	soon := time.AfterFunc(ableAfter, run.able)
 	result, failure := r.execute(ctx, run)
 	soon.Stop()
-	if !r.wasUnable(run, failure) {
+	if !r.wasUnable(run, failure) && ctx.Err() == nil {
 		run.able()
 	}
 	if failure == nil {
@@ -214,18 +214,18 @@ func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) 
 		run.enter(Preparing)
 		*began = time.Now()
 		versions, failure := r.prepare(preparing, run)
-		late := preparing.Err() != nil && ctx.Err() == nil
+		cutOff := preparing.Err() != nil
 		cancel()
-		if late && limit >= longPreparation && r.cfg.Health != nil {
+		if cutOff && ctx.Err() == nil && limit >= longPreparation && r.cfg.Health != nil {
 			r.cfg.Health.Unable(fmt.Errorf("it was not ready for a run within %v", limit))
 		}
 		if !r.wasUnable(run, failure) {
-			if failure != nil && !late {
+			if failure != nil && !cutOff {
 				run.able() // it knows what is wrong with the run
 			}
 			return versions, failure
 		}
-		if r.cfg.Health == nil || r.cfg.Releaser != nil && r.cfg.Releaser.CanRelease(noWait) || r.cfg.Health.Await(waiting) != nil {
+		if r.cfg.Health == nil || r.cfg.Releaser != nil && r.cfg.Releaser.CanRelease(noWait) || r.cfg.Health.Await(waiting, run.ID) != nil {
 			return nil, failure
 		}
 	}

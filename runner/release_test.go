@@ -153,7 +153,7 @@ type clinic struct {
 func (c *clinic) Able(runID string, _ time.Time) { c.able = append(c.able, runID) }
 func (c *clinic) Unable(cause error)             { c.unable = append(c.unable, cause.Error()) }
 
-func (c *clinic) Await(ctx context.Context) error {
+func (c *clinic) Await(ctx context.Context, _ string) error {
 	if !c.heals {
 		<-ctx.Done()
 		return ctx.Err()

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
 	oneSeed = flag.Uint64("seed", 0, "test this seed only")
-	seeds   = flag.Uint64("seeds", 130, "how many seeds to test, from 1 on")
+	seeds   = flag.Uint64("seeds", defaultSeeds, "how many seeds to test, from 1 on")
 	runs    = flag.Int("runs", 80, "how many runs a seed has; with the default number of seeds a little over 10,000")
 	soak    = flag.Int("soak", 0, "how many runs TestSoak takes through the weather")
 )

@@ -234,13 +234,14 @@ func (s *starter) begin(this *underway) bool {
 // end returns when the run had begun to execute.
 func (s *starter) end(this *underway) (started time.Time) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	delete(s.active, this.ID)
-	if this.trial {
+	s.lastRun = time.Now()
+	started, trial := this.started, this.trial
+	s.mu.Unlock()
+	if trial {
 		s.turnstile.trialOver()
 	}
-	s.lastRun = time.Now()
-	return this.started
+	return started
 }
 
 // cancel stops a run, and returns its group.

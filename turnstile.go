@@ -82,9 +82,10 @@ var _ claim.Claimer = (*door)(nil)
 // Ready implements [claim.Claimer].
 func (d *door) Ready() <-chan struct{} {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.roomLocked(d.group) == 0 {
-		return d.changed
+	room, changed := d.roomLocked(d.group), d.changed
+	d.mu.Unlock()
+	if room == 0 {
+		return changed
 	}
 	return d.queue.Ready()
 }
@@ -177,7 +178,7 @@ func (t *turnstile) await(ctx context.Context) (trial bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.waiting++
-	t.hastenLocked(&t.engine)
+	t.hastenLocked()
 	defer func() {
 		t.waiting--
 		t.changeLocked()
@@ -212,11 +213,11 @@ func (t *turnstile) trialOver() {
 	t.changeLocked()
 }
 
-// hastenLocked brings a trial forward that runs wait for.
-func (t *turnstile) hastenLocked(b *breaker) {
-	if soon := time.Now().Add(waitingMost); t.waiting > 0 && b.next.After(soon) {
-		b.next = soon
-		b.signal()
+// hastenLocked brings a trial of the engine forward that runs wait for.
+func (t *turnstile) hastenLocked() {
+	if soon := time.Now().Add(waitingMost); t.waiting > 0 && t.engine.next.After(soon) {
+		t.engine.next = soon
+		t.engine.signal()
 	}
 }
 
@@ -361,9 +362,7 @@ func (t *turnstile) try(ctx context.Context, b *breaker) {
 	case ctx.Err() != nil, !b.shut(): // the worker stops, or a run has shown meanwhile that all is well
 	case err != nil:
 		b.postpone(err)
-		if b == &t.engine {
-			t.hastenLocked(b)
-		}
+		t.hastenLocked()
 	default:
 		b.trial = true
 		t.changeLocked()

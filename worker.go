@@ -81,8 +81,8 @@ func New(cfg Config) (*Worker, error) {
 func (w *Worker) Groups() string { return slots.Format(w.groups) }
 
 // ErrAborted says that runs were cut short, before they had ended or before the server had
-// been told how: by [Worker.Abort],
-// or because [Config.Grace] had passed. They were reported as cancelled, or given back.
+// been told how: by [Worker.Abort], or because [Config.Grace] had passed. Those that had not
+// ended were reported as cancelled, or given back.
 var ErrAborted = errors.New("runs were cut short, before they had ended or the server knew of it")
 
 // errStopped is the cause of an expected end.
@@ -148,7 +148,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	stages.Go(func() {
 		if err := turnstile.checkFirst(intake); err != nil {
 			stopIntake(fmt.Errorf("%w: %w", ErrUnable, err))
-			return
 		}
 	})
 	stages.Go(func() { turnstile.mend(intake, &turnstile.key) })

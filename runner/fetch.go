@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -22,7 +21,6 @@ type fetcher struct {
 	run      *Run
 	topic    *channel.Topic
 	patience patience
-	log      *slog.Logger
 }
 
 type idPayload struct {
@@ -170,7 +168,7 @@ func (f *fetcher) credentialsAgain(ctx context.Context, join *channel.Join, jobs
 		if err == nil {
 			continue
 		}
-		f.log.Warn("a credential could not be fetched again after a rejoin; the worker alone scrubs it from the log", "error", err)
+		f.run.log.Warn("a credential could not be fetched again after a rejoin; the worker alone scrubs it from the log", "error", err)
 		if refusalOf(err) == nil {
 			return !errors.Is(err, channel.ErrCrashed) && !errors.Is(err, channel.ErrUnanswered) && ctx.Err() == nil
 		}
@@ -228,7 +226,7 @@ func (f *fetcher) read(ctx context.Context, event string, payload any, large boo
 			return channel.Reply{}, again, err
 		case errors.Is(err, channel.ErrUnanswered):
 			unanswered++
-			f.log.Warn("the server has not answered a read; its topic is joined anew", "event", event)
+			f.run.log.Warn("the server has not answered a read; its topic is joined anew", "event", event)
 		case errors.Is(err, channel.ErrCrashed):
 			crashed++
 		default:

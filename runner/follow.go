@@ -128,7 +128,7 @@ func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Ru
 	if r.cfg.MaxAttempts > 0 && c.Attempt > r.cfg.MaxAttempts {
 		return Poison(fmt.Sprintf("this is attempt %d of at most %d", c.Attempt, r.cfg.MaxAttempts))
 	}
-	fetch := fetcher{run: run, topic: topic, patience: run.outbox.patience, log: run.log}
+	fetch := fetcher{run: run, topic: topic, patience: run.outbox.patience}
 	plan, err := fetch.plan(ctx)
 	if err != nil {
 		return err

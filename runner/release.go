@@ -105,10 +105,10 @@ func releasing(work, report context.Context, run *Run) (context.Context, context
 // canRelease reports whether the server takes runs back, which is worth a wait; but
 // not to a worker that stops, whose time is short.
 func (r *Runner) canRelease(ctx context.Context, d *disposition) bool {
+	if d.stopped {
+		return r.cfg.Releaser.CanRelease(noWait)
+	}
 	ctx, cancel := context.WithTimeout(ctx, releaseWithin)
 	defer cancel()
-	if d.stopped {
-		cancel()
-	}
 	return r.cfg.Releaser.CanRelease(ctx)
 }

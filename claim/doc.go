@@ -20,7 +20,9 @@
 // A loop has one claim in flight at most. The back-off grows by 1.15 from
 // MinBackoff to MaxBackoff, each pause off by up to a tenth either way so that
 // workers that started together drift apart, but never shorter than MinBackoff
-// nor longer than MaxBackoff. A run, a wake-up and a finished run start it over.
+// nor longer than MaxBackoff. A claim that brought a run and a finished run start it
+// over. A wake-up does not: it causes one claim, for which the server wakes every worker,
+// and those that come too late would otherwise ask again and again.
 //
 // Wake-ups coalesce. Those that come while a claim is in flight cause one more
 // claim, as soon as its reply is there: the server may have looked before the

@@ -163,8 +163,10 @@ func (l *Loop) wait(intake, work context.Context) {
 	case <-due:
 	case <-l.unready:
 	case at := <-wakeups:
+		// The pace stays as it is: every worker is woken for one run, and all but one of
+		// them find nothing.
 		l.woken = at
-		l.hasten()
+		l.due, l.resting = time.Time{}, false
 	case <-l.cfg.Pool.Freed():
 		// That a run was given back is no reason to hope for others.
 		if !l.resting || l.cfg.Pool.Finished() != l.finished {

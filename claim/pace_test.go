@@ -69,7 +69,6 @@ func TestBackOffStartsOver(t *testing.T) {
 		do   func(o *outside, l *rig)
 		now  bool // the claim follows at once
 	}{
-		{name: "after a wake-up", now: true, do: func(_ *outside, l *rig) { l.Wake() }},
 		{name: "after a finished run", now: true, do: func(o *outside, _ *rig) { o.finish("r1") }},
 		{name: "after a claim that brought a run", do: func(o *outside, _ *rig) { o.enqueue("manual", 1) }},
 	}
@@ -96,4 +95,27 @@ func TestBackOffStartsOver(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Guards against a thousand workers that all ask six times more for each run that one of
+// them got.
+func TestAWakeUpClaimsOnceAndLeavesThePace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutside()
+		l := runLoop(t, "manual:1", o, claim.Config{})
+		time.Sleep(10 * time.Minute)
+		for range 20 {
+			before, at := len(o.asks("manual")), time.Since(o.began)
+			l.Wake()
+			synctest.Wait()
+			asks := o.asks("manual")
+			require.Len(t, asks, before+1)
+			require.Equal(t, at, asks[before], "a wake-up is answered at once")
+			time.Sleep(20 * time.Second)
+			next := o.asks("manual")[before+1] - at
+			require.GreaterOrEqual(t, next, 9*time.Second, "the pauses are as long as before")
+		}
+		require.EqualValues(t, 20, l.Stats().EmptyWoken)
+		require.Greater(t, l.Stats().Empty, l.Stats().EmptyWoken)
+	})
 }

@@ -59,7 +59,6 @@ func (l *Loop) enter(next State) {
 func (l *Loop) takeWakeUp() {
 	select {
 	case l.woken = <-l.wakeups:
-		l.pace.reset()
 	default:
 	}
 }

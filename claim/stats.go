@@ -8,6 +8,8 @@ type Stats struct {
 	Claims   uint64 // put to the Claimer and over
 	Brought  uint64 // claims that brought a run
 	Empty    uint64 // claims of which the reply had no runs
+	// EmptyWoken counts those of them that answered a wake-up: somebody else was first.
+	EmptyWoken uint64
 	Failed   uint64 // claims that ended with an error, those of a stop left out
 	HeldBack uint64 // claims that were not made, because the gate said no
 	Runs     uint64 // handed to the Starter
@@ -26,7 +28,7 @@ type Stats struct {
 
 // tally is Stats in the making: the loop adds, anyone reads.
 type tally struct {
-	claims, brought, empty, failed, heldBack atomic.Uint64
+	claims, brought, empty, emptyWoken, failed, heldBack atomic.Uint64
 	runs, refused, held                      atomic.Uint64
 	wakes, coalesced                         atomic.Uint64
 	exhausted, prefetched, returned          atomic.Uint64
@@ -36,7 +38,7 @@ func (t *tally) read() Stats {
 	return Stats{
 		Claims:    t.claims.Load(),
 		Brought:   t.brought.Load(),
-		Empty:     t.empty.Load(),
+		Empty:     t.empty.Load(), EmptyWoken: t.emptyWoken.Load(),
 		Failed:    t.failed.Load(),
 		HeldBack:  t.heldBack.Load(),
 		Runs:      t.runs.Load(),

@@ -79,6 +79,9 @@ func (l *Loop) turn(intake, work context.Context, a *ask) outcome {
 	l.reportSuccess()
 	if len(runs) == 0 {
 		l.tally.empty.Add(1)
+		if !woken.IsZero() {
+			l.tally.emptyWoken.Add(1)
+		}
 		return nothing
 	}
 	l.tally.brought.Add(1)

@@ -39,7 +39,7 @@ func (e *GroupError) Error() string {
 // Drain makes the worker stop in good order, as the end of the context of
 // [Worker.Run] does: no more claims, the runs finish, Run returns. It does not
 // wait, and may be called at any time.
-func (w *Worker) Drain() { w.drainOnce.Do(func() { close(w.drain) }) }
+func (w *Worker) Drain() { w.drain.raise() }
 
 // Pause keeps a group from claiming, every group if the name is empty; their runs
 // go on. The error is [ErrNotRunning], [ErrDraining] or a [*GroupError].

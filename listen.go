@@ -10,7 +10,7 @@ import (
 )
 
 // listen passes on wake-ups until the topic or ctx ends.
-func (q *queue) listen(ctx context.Context, topic *channel.Topic) error {
+func (q *queue) listen(ctx context.Context, topic *channel.Topic, wake func()) error {
 	var last *channel.Join
 	for {
 		join, changed := topic.Current()
@@ -22,7 +22,7 @@ func (q *queue) listen(ctx context.Context, topic *channel.Topic) error {
 		select {
 		case <-changed:
 		case message := <-topic.Messages():
-			q.hear(message)
+			q.hear(message, wake)
 		case <-topic.Done():
 			return topic.Err()
 		case <-ctx.Done():
@@ -59,15 +59,13 @@ func (q *queue) greet(join *channel.Join) {
 
 // hear acts on what the server pushes. What is not known, or was not agreed on, is
 // counted and left at that.
-func (q *queue) hear(message channel.Message) {
+func (q *queue) hear(message channel.Message, wake func()) {
 	switch {
 	case message.Event == workAvailable:
-		for _, loop := range q.loops {
-			loop.Wake()
-		}
+		wake()
 	case message.Event == "worker:drain" && q.payload.set.Agreed(message.Join, extDrain, nil):
 		q.log.Info("the server asks the worker to stop")
-		q.drain()
+		q.drain.raise()
 	default:
 		q.mu.Lock()
 		q.standing.Unknown++

@@ -31,9 +31,7 @@ type queue struct {
 	budget       *budget
 	log          *slog.Logger
 
-	intake context.Context // when it ends, no claim is sent any more
-	loops  []*claim.Loop   // which wake-ups go to
-	drain  func()          // when the server asks for it
+	drain *signal // raised when the server asks for it
 	// prefetch is whether runs are to be claimed ahead.
 	prefetch bool
 
@@ -46,10 +44,10 @@ type queue struct {
 	standing QueueStats
 }
 
-func newQueue(w *Worker, socket *channel.Socket, intake context.Context) *queue {
+func newQueue(w *Worker, socket *channel.Socket) *queue {
 	q := &queue{
 		socket: socket, payload: joinPayload{pools: w.pools, set: w.extensions}, claimTimeout: w.cfg.ClaimTimeout, patience: w.cfg.MessageTimeout,
-		budget: w.budget, log: w.log, intake: intake, drain: w.Drain, prefetch: w.cfg.Prefetch, changed: make(chan struct{}),
+		budget: w.budget, log: w.log, drain: w.drain, prefetch: w.cfg.Prefetch, changed: make(chan struct{}),
 		seconds: make(map[string]*histogram.Histogram), standing: QueueStats{Since: time.Now()},
 	}
 	for _, group := range w.groups {
@@ -59,15 +57,15 @@ func newQueue(w *Worker, socket *channel.Socket, intake context.Context) *queue 
 }
 
 // run joins the topic, and joins it anew should the server end it, until ctx
-// ends; then it leaves.
-func (q *queue) run(ctx context.Context) {
+// ends; then it leaves. wake is called for each wake-up of the server's, and must not wait.
+func (q *queue) run(ctx context.Context, wake func()) {
 	pace := backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Second), backoff.WithMaxInterval(time.Minute), backoff.WithMaxElapsedTime(0))
 	for ctx.Err() == nil {
 		topic, err := q.socket.Join(ctx, queueTopic, q.payload)
 		if err == nil {
 			pace.Reset()
 			q.set(topic)
-			err = q.listen(ctx, topic)
+			err = q.listen(ctx, topic, wake)
 			q.set(nil)
 		}
 		if ctx.Err() != nil {

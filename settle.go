@@ -1,10 +1,7 @@
 package phxworker
 
 import (
-	"fmt"
-	goruntime "runtime"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/phxworker/phxworker/runner"
@@ -20,7 +17,7 @@ func (s *starter) settle(this *underway, outcome runner.Outcome) {
 		Claimed: this.Claimed, Started: s.end(this), Ended: time.Now(), Err: outcome.Err,
 		Settled: outcome.Settled,
 	}
-	s.worker.tally.add(result)
+	s.tally.add(result)
 	kind := EventCompleted
 	switch {
 	case outcome.Settled.GivenBack():
@@ -29,9 +26,9 @@ func (s *starter) settle(this *underway, outcome runner.Outcome) {
 		kind = EventGivenUp
 	}
 	if outcome.Settled == runner.Undelivered || outcome.Err == nil && !outcome.Settled.GivenBack() {
-		s.worker.budget.count(outcome.Err)
+		s.budget.count(outcome.Err)
 	}
-	s.worker.feed.publish(Event{Kind: kind, RunID: this.ID, Group: this.group, Result: &result})
+	s.feed.publish(Event{Kind: kind, RunID: this.ID, Group: this.group, Result: &result})
 	s.after(result)
 }
 
@@ -43,26 +40,13 @@ func cutShort(outcome runner.Outcome) bool {
 
 // after calls the hook of the configuration. A slot does not fall with it.
 func (s *starter) after(result RunResult) {
-	if s.worker.cfg.AfterRun == nil {
+	if s.afterRun == nil {
 		return
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			s.worker.log.Error("panic in AfterRun", "run_id", result.RunID, "group", result.Group, "panic", v, "stack", string(debug.Stack()))
+			s.log.Error("panic in AfterRun", "run_id", result.RunID, "group", result.Group, "panic", v, "stack", string(debug.Stack()))
 		}
 	}()
-	s.worker.cfg.AfterRun(result)
-}
-
-// claimedBy writes the stack of the claim.
-func (u *underway) claimedBy() string {
-	var b strings.Builder
-	frames := goruntime.CallersFrames(u.by)
-	for {
-		frame, more := frames.Next()
-		fmt.Fprintf(&b, "%s %s:%d\n", frame.Function, frame.File, frame.Line)
-		if !more {
-			return b.String()
-		}
-	}
+	s.afterRun(result)
 }

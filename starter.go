@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	goruntime "runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,8 +18,18 @@ import (
 // starter executes claimed runs, each in a goroutine that holds the run's slot
 // from beginning to end.
 type starter struct {
-	worker    *Worker
+	maxRuns    int
+	minBackoff time.Duration
+	afterRun   func(RunResult)
+	log        *slog.Logger
+
+	tally  *tally
+	feed   *feed
+	budget *budget
+	drain  *signal // raised when maxRuns were begun
+
 	turnstile *turnstile
+	intake    context.Context // ends when no more is claimed
 	work      context.Context // the engines'
 	report    context.Context // outlasts work by reportGrace
 	runner    *runner.Runner
@@ -46,21 +55,22 @@ type underway struct {
 	proven func()
 	// trial is set while the run decides whether the engine is well; guarded by starter.mu.
 	trial bool
-	// by is who claimed it, for the log of a run that is lost track of.
-	by []uintptr
 	// started is when its engine began; guarded by starter.mu.
 	started time.Time
 }
 
 func newUnderway(run claim.Run, group string) *underway {
-	by := make([]uintptr, 16)
-	return &underway{Run: run, group: group, by: by[:goruntime.Callers(2, by)], proven: func() {}}
+	return &underway{Run: run, group: group, proven: func() {}}
 }
 
 var _ claim.Starter = (*starter)(nil)
 
-func newStarter(w *Worker, further *sockets, queue *queue, turnstile *turnstile, work, report context.Context) *starter {
-	s := &starter{worker: w, turnstile: turnstile, work: work, report: report, sockets: further, queue: queue, active: make(map[string]*underway), lastRun: time.Now()}
+func newStarter(w *Worker, further *sockets, queue *queue, turnstile *turnstile, intake, work, report context.Context) *starter {
+	s := &starter{
+		maxRuns: w.cfg.MaxRuns, minBackoff: w.cfg.MinBackoff, afterRun: w.cfg.AfterRun, log: w.log,
+		tally: &w.tally, feed: &w.feed, budget: w.budget, drain: w.drain,
+		turnstile: turnstile, intake: intake, work: work, report: report, sockets: further, queue: queue, active: make(map[string]*underway), lastRun: time.Now(),
+	}
 	s.runner = runner.New(runner.Config{
 		Engine: w.cfg.Engine, Middleware: append([]Middleware{s.begun}, w.cfg.Middleware...),
 		Limits: w.cfg.Limits, Version: w.cfg.Version, MessageTimeout: w.cfg.MessageTimeout,
@@ -91,7 +101,7 @@ func (s *starter) execute(this *underway, begin <-chan error) Settlement {
 	defer cancel(nil)
 	this.cancel = cancel
 	if !s.begin(this) {
-		s.worker.log.Error("the server gave a run that this worker is executing already; not executed twice", "run_id", this.ID, "group", this.group)
+		s.log.Error("the server gave a run that this worker is executing already; not executed twice", "run_id", this.ID, "group", this.group)
 		s.refuse(this)
 		return runner.Unsettled
 	}
@@ -99,10 +109,10 @@ func (s *starter) execute(this *underway, begin <-chan error) Settlement {
 	defer func() {
 		if !over {
 			s.end(this)
-			s.worker.log.Error("a claimed run was not settled; this is a mistake in the worker", "run_id", this.ID, "group", this.group, "claimed", this.claimedBy())
+			s.log.Error("a claimed run was not settled; this is a mistake in the worker", "run_id", this.ID, "group", this.group)
 		}
 	}()
-	s.worker.feed.publish(Event{Kind: EventClaimed, RunID: this.ID, Group: this.group})
+	s.feed.publish(Event{Kind: EventClaimed, RunID: this.ID, Group: this.group})
 	place := seat{sockets: s.sockets}
 	defer place.free()
 	outcome := s.runner.Run(work, s.report, &place, runner.Claimed{
@@ -112,7 +122,7 @@ func (s *starter) execute(this *underway, begin <-chan error) Settlement {
 	over = true
 	place.free()
 	s.settle(this, outcome)
-	if outcome.Settled == runner.Undelivered || outcome.Type == "JoinError" {
+	if outcome.Settled == runner.Undelivered || !outcome.Joined {
 		s.pause()
 	}
 	return outcome.Settled
@@ -152,17 +162,17 @@ func (s *starter) begun(next ExecuteFunc) ExecuteFunc {
 		this := s.active[run.ID]
 		this.started = now
 		s.begunRuns++
-		last := s.begunRuns == s.worker.cfg.MaxRuns
+		last := s.begunRuns == s.maxRuns
 		s.mu.Unlock()
 		if last {
-			s.worker.log.Info("stopping: as many runs were begun as there were to be", "runs", s.worker.cfg.MaxRuns)
-			s.worker.Drain()
+			s.log.Info("stopping: as many runs were begun as there were to be", "runs", s.maxRuns)
+			s.drain.raise()
 		}
-		s.worker.tally.claimToStart.Observe(now.Sub(this.Claimed))
+		s.tally.claimToStart.Observe(now.Sub(this.Claimed))
 		if !this.Woken.IsZero() {
-			s.worker.tally.wakeToStart.Observe(now.Sub(this.Woken))
+			s.tally.wakeToStart.Observe(now.Sub(this.Woken))
 		}
-		s.worker.feed.publish(Event{Kind: EventStarted, RunID: run.ID, Group: this.group})
+		s.feed.publish(Event{Kind: EventStarted, RunID: run.ID, Group: this.group})
 		return next(ctx, run)
 	}
 }
@@ -196,11 +206,11 @@ func (s *starter) Await(ctx context.Context, runID string) error {
 // it has just given away would otherwise be emptied, run by run, as fast as the
 // network allows.
 func (s *starter) pause() {
-	timer := time.NewTimer(s.worker.cfg.MinBackoff)
+	timer := time.NewTimer(s.minBackoff)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-s.queue.intake.Done(): // nothing is claimed for the slot any more
+	case <-s.intake.Done(): // nothing is claimed for the slot any more
 	}
 }
 
@@ -215,7 +225,7 @@ func (s *starter) refused(group string, run claim.Run, err error) {
 	}
 	s.done.Go(func() {
 		back := run.ID != "" && s.queue.handBack(s.report, run, runner.ReleasePostpone, refusedFor)
-		s.worker.log.Log(s.report, level, "run refused, it will not be started", "run_id", run.ID, "given_back", back, "error", err)
+		s.log.Log(s.report, level, "run refused, it will not be started", "run_id", run.ID, "given_back", back, "error", err)
 	})
 }
 

@@ -38,7 +38,8 @@ type groupStatus struct {
 
 func (w *Worker) status() status {
 	stats := w.Stats()
-	s := status{Groups: make(map[string]groupStatus), Runs: []string{}}
+	_, err := w.claiming()
+	s := status{Groups: make(map[string]groupStatus), Runs: []string{}, Draining: err != nil}
 	for _, g := range stats.Groups {
 		sum := s.Groups[g.Name] // groups may be alike
 		sum.Slots += g.Size
@@ -54,9 +55,8 @@ func (w *Worker) status() status {
 }
 
 // reportStatus tells the server how the worker is, as often as it wants, and once
-// when the intake ends, until ctx does.
-func (q *queue) reportStatus(ctx context.Context, now func() status) {
-	draining := q.intake.Done()
+// when it begins to drain, until ctx ends.
+func (q *queue) reportStatus(ctx context.Context, now func() status, draining <-chan struct{}) {
 	timer := time.NewTimer(never)
 	defer timer.Stop()
 	for {
@@ -88,7 +88,6 @@ const never = 1000 * time.Hour
 func (q *queue) tell(ctx context.Context, join *channel.Join, s status, patience time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	s.Draining = q.intake.Err() != nil
 	if _, err := q.payload.set.Push(ctx, join, extStatus, "worker:status", s); err != nil {
 		q.log.Debug("the server was not told the worker's status", "error", err)
 	}

@@ -31,10 +31,7 @@ type Worker struct {
 	budget *budget
 	feed   feed
 
-	drain     chan struct{} // closed by Drain
-	drainOnce sync.Once
-	abort     chan struct{} // closed by Abort
-	abortOnce sync.Once
+	drain, abort *signal
 
 	mu    sync.Mutex
 	phase Phase
@@ -61,7 +58,7 @@ func New(cfg Config) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, id: uuid.NewString(), groups: groups, log: cfg.Logger,
-		budget: newBudget(cfg.MaxErrors), drain: make(chan struct{}), abort: make(chan struct{}),
+		budget: newBudget(cfg.MaxErrors), drain: newSignal(), abort: newSignal(),
 	}
 	if cfg.PublicKey != "" {
 		if w.verifier, err = claim.NewVerifier(cfg.PublicKey); err != nil {
@@ -92,7 +89,7 @@ var errStopped = errors.New("the worker was stopped")
 // reported has 15 s. It is the second stage of a stop, for when the first, the
 // end of the context of [Worker.Run], takes too long. It does not wait, and may
 // be called at any time.
-func (w *Worker) Abort() { w.abortOnce.Do(func() { close(w.abort) }) }
+func (w *Worker) Abort() { w.abort.raise() }
 
 // Run connects, claims and executes until ctx ends, then stops as the package
 // comment says and returns nil, or [ErrAborted]. A server that cannot be
@@ -120,11 +117,15 @@ func (w *Worker) Run(ctx context.Context) error {
 
 	further := newSockets(socket, w.dial, w.log)
 	defer further.close()
-	queue := newQueue(w, socket, intake)
+	queue := newQueue(w, socket)
 	turnstile := newTurnstile(w, queue)
-	runs := newStarter(w, further, queue, turnstile, work, report)
+	runs := newStarter(w, further, queue, turnstile, intake, work, report)
 	loops := w.loops(turnstile, runs)
-	queue.loops = loops
+	wake := func() {
+		for _, loop := range loops {
+			loop.Wake()
+		}
+	}
 	w.begin(&shift{intake: intake, socket: socket, sockets: further, queue: queue, turnstile: turnstile, starter: runs, loops: loops})
 	defer w.end()
 
@@ -133,9 +134,9 @@ func (w *Worker) Run(ctx context.Context) error {
 		select {
 		case <-w.budget.spent:
 			stopIntake(ErrTooManyErrors)
-		case <-w.abort:
+		case <-w.abort.raised:
 			stopIntake(errStopped)
-		case <-w.drain:
+		case <-w.drain.raised:
 			stopIntake(errStopped)
 		case <-intake.Done():
 		}
@@ -153,9 +154,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	stages.Go(func() { turnstile.mend(intake, &turnstile.key) })
 	// The queue is left last: a claim in flight needs it.
 	stay, leave := context.WithCancelCause(context.WithoutCancel(ctx))
-	onQueue.Go(func() { queue.run(stay) })
+	onQueue.Go(func() { queue.run(stay, wake) })
 	onQueue.Go(func() { turnstile.mend(stay, &turnstile.engine) }) // runs may wait for it while the worker drains
-	onQueue.Go(func() { queue.reportStatus(stay, w.status) })
+	onQueue.Go(func() { queue.reportStatus(stay, w.status, intake.Done()) })
 	onQueue.Go(func() { w.watchIdle(intake, runs) })
 	for _, loop := range loops {
 		claiming.Go(func() {
@@ -191,7 +192,7 @@ func (w *Worker) limitGrace(work context.Context, stopWork context.CancelCauseFu
 	case <-work.Done():
 		return
 	case <-grace.C:
-	case <-w.abort:
+	case <-w.abort.raised:
 	}
 	// With their ids: should the process end now, this is what is known of them.
 	w.log.Warn("stopping the runs under way", "running", w.running(), "run_ids", w.status().Runs)

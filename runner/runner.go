@@ -117,6 +117,8 @@ type Outcome struct {
 	Err error
 	// Settled is what became of the run in the server's queue.
 	Settled Settlement
+	// Joined is set when the server let the worker onto the run's topic.
+	Joined bool
 	// Stopped is set when the run was ended, or given back, because work had ended.
 	Stopped bool
 	// Unable is set when it was this worker that could not execute the run; see [Unable].
@@ -163,7 +165,9 @@ func (r *Runner) Run(work, report context.Context, socket Joiner, c Claimed) Out
 	if err := topic.Leave(report); err != nil {
 		log.Debug("cannot leave the topic of a run", "error", err)
 	}
-	return r.conclude(run, failure, err, begin)
+	out := r.conclude(run, failure, err, begin)
+	out.Joined = true
+	return out
 }
 
 // notJoined is the outcome of a run that the server does not let us join.

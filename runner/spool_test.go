@@ -66,7 +66,7 @@ func TestASpooledRunIsKeptUntilTheServerHasIt(t *testing.T) {
 			id, token := w.claim(planOf(""))
 			s := spooled(t, id, token, theEnd)
 			w.fail(fault.Rule{Event: "run:complete", Action: fault.Withhold, When: fault.Before})
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
 			defer cancel()
 			require.ErrorIs(t, s.Resend(ctx, w.socket), context.DeadlineExceeded)
 			require.FileExists(t, s.Path)

@@ -93,7 +93,10 @@ func TestAnEventTellsHowARunEnded(t *testing.T) {
 			}
 		}
 		require.Equal(t, []EventKind{EventCompleted, EventGivenUp}, kinds)
-		require.Equal(t, RunResult{RunID: "a", Group: "manual", Reason: "success", Claimed: begin, Started: begin, Ended: begin.Add(time.Second), Settled: runner.Processed}, results[0])
+		require.Equal(t, RunResult{
+			Outcome: runner.Outcome{RunID: "a", Reason: "success", Joined: true, Settled: runner.Processed, Took: time.Second},
+			Group:   "manual", Claimed: begin, Started: begin, Ended: begin.Add(time.Second),
+		}, results[0])
 		require.ErrorContains(t, results[1].Err, "takes run:complete in no form")
 		require.Equal(t, "b", results[1].RunID)
 	})

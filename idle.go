@@ -28,13 +28,3 @@ func (w *Worker) watchIdle(ctx context.Context, runs *starter) {
 		timer.Reset(left)
 	}
 }
-
-// idle returns for how long there was no run.
-func (s *starter) idle() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.active) > 0 {
-		return 0
-	}
-	return time.Since(s.lastRun)
-}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -45,22 +46,28 @@ type starter struct {
 	done      sync.WaitGroup
 }
 
-// underway is a run that is not over.
+// underway is a run from its claim to its end.
 type underway struct {
 	claim.Run
 
-	group  string
 	cancel context.CancelCauseFunc
 	// proven is called when the run is no longer one that may be lost for want of an engine.
 	proven func()
-	// trial is set while the run decides whether the engine is well; guarded by starter.mu.
-	trial bool
-	// started is when its engine began; guarded by starter.mu.
-	started time.Time
-}
+	// begin is nil for a run that has had a slot from the beginning. To one that was claimed
+	// ahead it tells to go on, or to go back; it has room for a word of each. Only the loop
+	// sends.
+	begin chan error
+	over  chan struct{} // closed when it has ended without a slot
 
-func newUnderway(run claim.Run, group string) *underway {
-	return &underway{Run: run, group: group, proven: func() {}}
+	mu      sync.Mutex
+	slot    *slots.Slot // nil while there is none
+	ended   bool
+	settled Settlement
+
+	// What is below is guarded by starter.mu.
+
+	started time.Time // when its engine began
+	trial   bool      // it decides whether the engine is well
 }
 
 var _ claim.Starter = (*starter)(nil)
@@ -82,26 +89,85 @@ func newStarter(w *Worker, further *sockets, queue *queue, turnstile *turnstile,
 }
 
 // Start implements [claim.Starter].
-func (s *starter) Start(run claim.Run, slot *slots.Slot) {
+func (s *starter) Start(run claim.Run, slot *slots.Slot) { s.take(run, slot, nil) }
+
+// CanPrefetch implements [claim.Prefetcher].
+func (s *starter) CanPrefetch() bool { return s.queue.canRelease() }
+
+// Prefetch implements [claim.Prefetcher]: the run's topic is joined and its plan
+// fetched. The dataclip is not: a server may erase it once it was read, and the
+// run may yet go to another worker.
+func (s *starter) Prefetch(run claim.Run, _ slots.Group) claim.Ahead {
+	this := s.take(run, nil, make(chan error, 2))
+	this.proven() // it waits for a slot, and could be given back
+	return this
+}
+
+// take executes a run in a goroutine of its own.
+func (s *starter) take(run claim.Run, slot *slots.Slot, begin chan error) *underway {
 	s.turnstile.verified()
-	this := newUnderway(run, slot.Group().Name)
-	this.proven = sync.OnceFunc(func() { s.turnstile.leave(this.group) })
+	this := &underway{Run: run, slot: slot, begin: begin, over: make(chan struct{})}
+	this.proven = sync.OnceFunc(func() { s.turnstile.leave(run.Group) })
 	s.done.Go(func() {
 		defer this.proven()
 		settled := runner.Unsettled
-		defer func() { giveBackSlot(slot, settled) }() // whatever ends the goroutine
-		settled = s.execute(this, nil)
+		defer func() { this.end(settled) }() // whatever ends the goroutine
+		settled = s.execute(this)
 	})
+	return this
 }
 
-// execute takes a run to its end. It is held back before it begins, if there is a
-// channel to say when.
-func (s *starter) execute(this *underway, begin <-chan error) Settlement {
+// Start implements [claim.Ahead].
+func (u *underway) Start(slot *slots.Slot) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.ended { // it had ended without a slot: its plan could not be read, or it was cancelled
+		freeSlot(slot, u.settled)
+		return
+	}
+	u.slot = slot
+	u.begin <- nil
+}
+
+// Release implements [claim.Ahead].
+func (u *underway) Release() {
+	if len(u.begin) == 0 { // else it was not heard yet
+		u.begin <- runner.ErrTooLong
+	}
+}
+
+// Over implements [claim.Ahead].
+func (u *underway) Over() <-chan struct{} { return u.over }
+
+// end frees the slot of a run that is over, if it has one.
+func (u *underway) end(settled Settlement) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.ended, u.settled = true, settled
+	if u.slot == nil {
+		close(u.over)
+		return
+	}
+	freeSlot(u.slot, settled)
+}
+
+// freeSlot tells the claim loop whether a run has finished, or has only gone
+// back to where it came from.
+func freeSlot(slot *slots.Slot, settled Settlement) {
+	if settled.GivenBack() {
+		slot.Return()
+		return
+	}
+	slot.Release()
+}
+
+// execute takes a run to its end.
+func (s *starter) execute(this *underway) Settlement {
 	work, cancel := context.WithCancelCause(s.work)
 	defer cancel(nil)
 	this.cancel = cancel
 	if !s.begin(this) {
-		s.log.Error("the server gave a run that this worker is executing already; not executed twice", "run_id", this.ID, "group", this.group)
+		s.log.Error("the server gave a run that this worker is executing already; not executed twice", "run_id", this.ID, "group", this.Group)
 		s.refuse(this)
 		return runner.Unsettled
 	}
@@ -109,16 +175,13 @@ func (s *starter) execute(this *underway, begin <-chan error) Settlement {
 	defer func() {
 		if !over {
 			s.end(this)
-			s.log.Error("a claimed run was not settled; this is a mistake in the worker", "run_id", this.ID, "group", this.group)
+			s.log.Error("a claimed run was not settled; this is a mistake in the worker", "run_id", this.ID, "group", this.Group)
 		}
 	}()
-	s.feed.publish(Event{Kind: EventClaimed, RunID: this.ID, Group: this.group})
+	s.feed.publish(Event{Kind: EventClaimed, RunID: this.ID, Group: this.Group})
 	place := seat{sockets: s.sockets}
 	defer place.free()
-	outcome := s.runner.Run(work, s.report, &place, runner.Claimed{
-		ID: this.ID, Token: this.Token, At: this.Claimed, Lease: this.Lease,
-		Attempt: this.Attempt, Begin: begin, Labels: []slog.Attr{slog.String("group", this.group)},
-	})
+	outcome := s.runner.Run(work, s.report, &place, this.Run, this.begin)
 	over = true
 	place.free()
 	s.settle(this, outcome)
@@ -126,6 +189,46 @@ func (s *starter) execute(this *underway, begin <-chan error) Settlement {
 		s.pause()
 	}
 	return outcome.Settled
+}
+
+// settle tells everybody that a run is over.
+func (s *starter) settle(this *underway, outcome runner.Outcome) {
+	if s.work.Err() != nil && cutShort(outcome) {
+		s.stopped.Add(1)
+	}
+	result := RunResult{Outcome: outcome, Group: this.Group, Claimed: this.Claimed, Started: s.end(this), Ended: time.Now()}
+	s.tally.add(result)
+	kind := EventCompleted
+	switch {
+	case outcome.Settled.GivenBack():
+		kind = EventGivenBack
+	case outcome.Err != nil:
+		kind = EventGivenUp
+	}
+	if outcome.Settled == runner.Undelivered || outcome.Err == nil && !outcome.Settled.GivenBack() {
+		s.budget.count(outcome.Err)
+	}
+	s.feed.publish(Event{Kind: kind, RunID: this.ID, Group: this.Group, Result: &result})
+	s.after(result)
+}
+
+// cutShort tells a run that was stopped from one whose end was only being reported
+// when work ended.
+func cutShort(outcome runner.Outcome) bool {
+	return outcome.Err != nil || outcome.Stopped
+}
+
+// after calls the hook of the configuration. A slot does not fall with it.
+func (s *starter) after(result RunResult) {
+	if s.afterRun == nil {
+		return
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			s.log.Error("panic in AfterRun", "run_id", result.RunID, "group", result.Group, "panic", v, "stack", string(debug.Stack()))
+		}
+	}()
+	s.afterRun(result)
 }
 
 // refuse gives a run back that is not executed, if the server takes it: it was
@@ -143,16 +246,6 @@ func (s *starter) refuse(this *underway) {
 // refusedFor is how long nobody gets a run that this worker was given twice: it is
 // about to notice that the first one is no longer its own.
 const refusedFor = 3 * time.Second
-
-// giveBackSlot tells the claim loop whether a run has finished, or has only gone
-// back to where it came from.
-func giveBackSlot(slot *slots.Slot, settled Settlement) {
-	if settled.GivenBack() {
-		slot.Return()
-		return
-	}
-	slot.Release()
-}
 
 // begun is the middleware that notes when a run begins to execute.
 func (s *starter) begun(next ExecuteFunc) ExecuteFunc {
@@ -172,7 +265,7 @@ func (s *starter) begun(next ExecuteFunc) ExecuteFunc {
 		if !this.Woken.IsZero() {
 			s.tally.wakeToStart.Observe(now.Sub(this.Woken))
 		}
-		s.feed.publish(Event{Kind: EventStarted, RunID: run.ID, Group: this.group})
+		s.feed.publish(Event{Kind: EventStarted, RunID: run.ID, Group: this.Group})
 		return next(ctx, run)
 	}
 }
@@ -216,8 +309,8 @@ func (s *starter) pause() {
 
 // refused takes note of a run whose token is no good, and gives it back, if the server takes
 // it: another worker may find nothing wrong with it.
-func (s *starter) refused(group string, run claim.Run, err error) {
-	s.turnstile.leave(group)
+func (s *starter) refused(run claim.Run, err error) {
+	s.turnstile.leave(run.Group)
 	level := slog.LevelError
 	if refused, ok := errors.AsType[*claim.TokenError](err); ok && refused.Misfit() {
 		level = slog.LevelWarn // the error is that of the key
@@ -254,6 +347,16 @@ func (s *starter) end(this *underway) (started time.Time) {
 	return started
 }
 
+// idle returns for how long there was no run.
+func (s *starter) idle() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.active) > 0 {
+		return 0
+	}
+	return time.Since(s.lastRun)
+}
+
 // cancel stops a run, and returns its group.
 func (s *starter) cancel(id string, cause error) (group string, err error) {
 	reported := func(p runner.Progress) bool { return p.RunID == id && p.Phase == runner.Reporting }
@@ -267,7 +370,7 @@ func (s *starter) cancel(id string, cause error) (group string, err error) {
 		return "", ErrNoRun
 	}
 	this.cancel(cause)
-	return this.group, nil
+	return this.Group, nil
 }
 
 // underway returns the runs under way, the oldest first.
@@ -276,7 +379,7 @@ func (s *starter) underway() []RunStats {
 	for _, progress := range s.runner.Active() {
 		s.mu.Lock()
 		if this := s.active[progress.RunID]; this != nil { // else it has just ended
-			runs = append(runs, RunStats{Progress: progress, Group: this.group, Claimed: this.Claimed, Started: this.started})
+			runs = append(runs, RunStats{Progress: progress, Group: this.Group, Claimed: this.Claimed, Started: this.started})
 		}
 		s.mu.Unlock()
 	}

@@ -95,20 +95,12 @@ type RunStats struct {
 
 // RunResult is how a run ended.
 type RunResult struct {
-	RunID string
+	runner.Outcome
+
 	Group string
-	// Reason is empty for a run that was given back; see Settled.
-	Reason Reason
-	// Type and Message are the error's, empty after a success; of a run that was
-	// given back, the message says why. A message may quote the data of the run.
-	Type, Message string
 	// Claimed, Started and Ended are when; Started is zero for a run that never
 	// began to execute.
 	Claimed, Started, Ended time.Time
-	// Err is why the server could not be told, nil when it was.
-	Err error
-	// Settled is what became of the run in the server's queue.
-	Settled Settlement
 }
 
 // Stats returns the numbers of this moment. It may be called at any time.

@@ -253,7 +253,7 @@ func (w *Worker) loops(turnstile *turnstile, starter *starter) []*claim.Loop {
 			gate = func(ctx context.Context) error { return w.cfg.Gate(ctx, pool.Group().Name) }
 		}
 		loops[i] = claim.NewLoop(claim.Config{
-			Pool: pool, Claimer: &door{turnstile, pool.Group().Name}, Starter: starter, GiveBack: starter.giveBack, Refused: func(run claim.Run, err error) { starter.refused(pool.Group().Name, run, err) }, Prefetcher: prefetcher,
+			Pool: pool, Claimer: &door{turnstile, pool.Group().Name}, Starter: starter, GiveBack: starter.giveBack, Refused: starter.refused, Prefetcher: prefetcher,
 			WorkerName: w.cfg.Name, Verifier: w.verifier, DemandAll: w.cfg.DemandAll,
 			MinBackoff: w.cfg.MinBackoff, MaxBackoff: w.cfg.MaxBackoff,
 			Gate: gate, Paused: w.cfg.Manual, Logger: w.log,

@@ -36,6 +36,8 @@ type Run struct {
 	// the server does not tell. See docs/extensions/attempt.md.
 	Attempt int `json:"-"`
 
+	// Group is the name of the slot group that it was claimed for.
+	Group string `json:"-"`
 	// Claimed is when the loop had the reply that brought the run.
 	Claimed time.Time `json:"-"`
 	// Woken is when the wake-up came that the claim answered, zero for a claim

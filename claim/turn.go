@@ -87,7 +87,7 @@ func (l *Loop) turn(intake, work context.Context, a *ask) outcome {
 	l.tally.brought.Add(1)
 	now := time.Now()
 	for i := range runs {
-		runs[i].Claimed, runs[i].Woken = now, woken
+		runs[i].Group, runs[i].Claimed, runs[i].Woken = l.cfg.Pool.Group().Name, now, woken
 	}
 	admitted, fresh := l.admit(runs)
 	if !admitted {

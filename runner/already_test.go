@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver/fault"
 )
 
@@ -29,7 +30,7 @@ func TestARefusalThatSaysAlready(t *testing.T) {
 					w.fail(fault.Rule{Event: "step:complete", Skip: 1, Action: fault.Drop, When: fault.After})
 				}
 				w.fail(fault.Rule{Event: "step:complete", Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"errors":{"id":["has already been taken"]}}`)})
-				require.NoError(t, New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+				require.NoError(t, New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
 				require.Len(t, w.server.Faults(), tt.pushes)
 				require.Equal(t, tt.pushes, w.pushes("r1", "step:complete"), "nothing less is offered")
 				require.JSONEq(t, `{"data":{"x":2}}`, string(w.result("r1").FinalState), "which goes first from an end that is refused")
@@ -48,7 +49,7 @@ func TestLostConnectionsTakeNothingFromTheEndOfARun(t *testing.T) {
 				id, token := w.claim(planOf(""))
 				w.fail(fault.Rule{Event: "run:complete", Action: action, When: fault.Before})
 				w.fail(fault.Rule{Event: "run:complete", Action: fault.Drop, When: fault.Before, Count: 3})
-				require.NoError(t, New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+				require.NoError(t, New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
 				require.Len(t, w.server.Faults(), 4)
 				require.JSONEq(t, `{"data":{"x":2}}`, string(w.result("r1").FinalState))
 			})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver/fault"
 )
 
@@ -112,7 +113,7 @@ func TestARefusedBatchIsSentLineByLine(t *testing.T) {
 		id, token := w.claim(planOf(""))
 		w.fail(fault.Rule{Action: fault.Refuse, Event: "run:batch_logs", Response: json.RawMessage(`{"message":["is invalid"]}`), Count: 1})
 		r := New(Config{Engine: Func(counts), BatchLogs: BatchLogs{Interval: 10 * time.Millisecond, Limit: 5}})
-		require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+		require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
 		messages, batches := w.messages("r1")
 		require.Equal(t, numbers(0, 21), messages[:21])
 		require.Equal(t, []int{5, 2, 5, 3, 2}, batches, "the others go on in batches")
@@ -133,7 +134,7 @@ func TestAServerThatDoesNotKnowBatchesGetsLines(t *testing.T) {
 			plan := planOf("")
 			plan.Plan = json.RawMessage(`{"id":"` + id + `","jobs":[{"id":"a"}]}`)
 			id, token := w.claim(plan)
-			require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+			require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
 			messages, batches := w.messages(id)
 			require.Equal(t, numbers(0, 21), messages[:21])
 			require.Empty(t, batches, "the rule strikes once; no other batch may have come")
@@ -149,7 +150,7 @@ func TestABatchIsSentAgainAfterALostConnectionUnlessAtMostOnce(t *testing.T) {
 				id, token := w.claim(planOf(""))
 				w.fail(fault.Rule{Action: fault.Drop, When: fault.Before, Event: "run:batch_logs", Count: 1})
 				r := New(Config{Engine: Func(counts), LogsAtMostOnce: atMostOnce, BatchLogs: BatchLogs{Interval: 10 * time.Millisecond, Limit: 5}})
-				require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+				require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
 				messages, _ := w.messages("r1")
 				if atMostOnce {
 					require.Equal(t, numbers(5, 21), messages[:16])
@@ -170,7 +171,7 @@ func TestBatchesAtMostOnceToAServerThatDoesNotKnowThem(t *testing.T) {
 		id, token := w.claim(planOf(""))
 		w.fail(fault.Rule{Action: fault.Crash, When: fault.Before, Event: "run:batch_logs", Count: -1})
 		r := New(Config{Engine: Func(counts), LogsAtMostOnce: true, BatchLogs: BatchLogs{Interval: 10 * time.Millisecond, Limit: 5}})
-		require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+		require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
 		messages, _ := w.messages("r1")
 		require.Equal(t, numbers(5, 21), messages[:len(messages)-1], "one batch may be lost, the other lines go one by one")
 	})
@@ -220,7 +221,7 @@ func TestABatchThatIsNotDeliveredIsSpooled(t *testing.T) {
 			return nil, ctx.Err()
 		})
 		r := New(Config{Engine: engine, Spool: dir, BatchLogs: BatchLogs{Interval: time.Second, Limit: 5}})
-		require.Equal(t, Undelivered, r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Settled)
+		require.Equal(t, Undelivered, r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Settled)
 		all, err := ReadSpool(dir)
 		require.NoError(t, err)
 		require.Len(t, all, 1)

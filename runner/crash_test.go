@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
 )
@@ -30,7 +31,7 @@ func TestACrashIsNoReceipt(t *testing.T) {
 						id, token := w.claim(planOf(""))
 						w.fail(fault.Rule{Event: event, Action: fault.Crash, When: when, Count: times})
 						r := New(Config{Engine: Func(twoSteps)})
-						outcome := r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+						outcome := r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 						w.hasAll(r, outcome)
 						require.JSONEq(t, `{"data":{"x":2}}`, string(w.result("r1").FinalState))
 						require.Equal(t, w.events("r1", "step:complete")[1]["output_dataclip_id"], w.result("r1").FinalDataclipID)
@@ -70,7 +71,7 @@ func TestAnEndThatAlwaysCrashesIsUndelivered(t *testing.T) {
 				id, token := w.claim(planOf(""))
 				w.fail(fault.Rule{Event: "run:complete", Action: action, When: fault.Before, Count: -1})
 				r := New(Config{Engine: Func(twoSteps), Spool: dir})
-				outcome := r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+				outcome := r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 				require.Error(t, outcome.Err)
 				require.Equal(t, Undelivered, outcome.Settled)
 				require.Equal(t, map[string]uint64{"run:complete": 1}, r.Stats().Undelivered)
@@ -111,7 +112,7 @@ func TestFiftyRunsThroughSixSecondsOfCrashes(t *testing.T) {
 			plan.Plan = json.RawMessage(fmt.Sprintf(`{"id":"r%d","jobs":[{"id":"a"}]}`, i))
 			id, token := w.claim(plan)
 			all.Go(func() {
-				outcome := r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+				outcome := r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 				require.NoError(t, outcome.Err)
 				require.Equal(t, Processed, outcome.Settled)
 			})
@@ -151,7 +152,7 @@ func TestTheFinalDataclipGoesBeforeTheFinalState(t *testing.T) {
 		onWire(t, func(t *testing.T, w *wire) {
 			id, token := w.claim(planOf(""))
 			w.fail(fault.Rule{Event: "run:complete", Action: fault.Refuse, Response: json.RawMessage(response)})
-			outcome := New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+			outcome := New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 			require.NoError(t, outcome.Err)
 			require.JSONEq(t, `{"data":{"x":2}}`, string(w.result("r1").FinalState))
 			require.Empty(t, w.result("r1").FinalDataclipID)
@@ -173,7 +174,7 @@ func TestOnlyWhatARefusalNamesIsLeftOut(t *testing.T) {
 			b := run.StartStep("b", a)
 			b.Complete(StepResult{State: json.RawMessage(`{}`), WebhookResponse: response, Leaf: true})
 			return nil, nil
-		})}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		})}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		steps := w.events("r1", "step:complete")
 		require.Len(t, steps, 2)
 		require.NotContains(t, steps[0], "webhook_response")
@@ -195,7 +196,7 @@ func TestNULsAreReplaced(t *testing.T) {
 			step.Log(Line{Level: "info", Source: "J\x00B", Message: []json.RawMessage{json.RawMessage(`{"\u0000":[" \u0000"]}`)}})
 			step.Complete(StepResult{Reason: Fail, ErrorType: "T\x00", ErrorMessage: "m\x00", State: state, ThreadID: "t\x00", WebhookResponse: json.RawMessage(`{"body":"\u0000"}`), Leaf: true})
 			return state, &Failure{Reason: Fail, Type: "T\x00", Message: "m\x00"}
-		})}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		})}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		result := w.result("r1")
 		require.Equal(t, []string{"T\uFFFD", "m\uFFFD"}, []string{result.ErrorType, result.ErrorMessage})
 		require.Equal(t, want, string(result.FinalState))
@@ -229,7 +230,7 @@ func TestCredentialsThatCannotBeFetchedAgainHoldNothingUp(t *testing.T) {
 				w.fail(fault.Rule{Event: "step:start", Action: fault.Drop, When: fault.After})
 				begin := time.Now()
 				r := New(Config{Engine: Func(twoSteps)})
-				outcome := r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+				outcome := r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 				w.hasAll(r, outcome)
 				require.Less(t, time.Since(begin), time.Minute)
 			})
@@ -253,7 +254,7 @@ func TestAFetchThatAlwaysFailsEndsTheRun(t *testing.T) {
 					w.fail(rule)
 					begin := time.Now()
 					r := New(Config{Engine: Func(twoSteps)})
-					outcome := r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+					outcome := r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 					require.NoError(t, outcome.Err)
 					require.Equal(t, "exception", w.result("r1").Reason)
 					require.Contains(t, w.result("r1").ErrorMessage, event)
@@ -278,7 +279,7 @@ func TestAReplyThatNeverComesFreesTheSlotWithinAMinute(t *testing.T) {
 					w.fail(fault.Rule{Event: event, Action: fault.Withhold, When: when})
 					begin := time.Now()
 					r := New(Config{Engine: Func(twoSteps)})
-					outcome := r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+					outcome := r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 					w.hasAll(r, outcome)
 					require.Len(t, w.server.Faults(), 1)
 					require.Less(t, time.Since(begin), time.Minute)
@@ -314,7 +315,7 @@ func TestAFullOutboxDropsNoStep(t *testing.T) {
 				})
 				r := New(Config{Engine: engine, OutboxBytes: 3000})
 				done := make(chan Outcome)
-				go func() { done <- r.Run(work, t.Context(), w.socket, Claimed{ID: id, Token: token}) }()
+				go func() { done <- r.Run(work, t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil) }()
 				synctest.Wait()
 				end(cancel)
 				outcome := <-done
@@ -371,7 +372,7 @@ func TestAnEndThatIsThereAlreadyIsAnothersUnlessOursWasSent(t *testing.T) {
 				w.fail(fault.Rule{Event: "run:complete", Action: fault.Refuse, Response: already, Count: -1})
 			}
 			r := New(Config{Engine: Func(twoSteps)})
-			outcome := r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+			outcome := r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 			if sent {
 				w.hasAll(r, outcome)
 				return

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/claim"
 )
 
 func TestEventsSurviveLostConnectionsInOrder(t *testing.T) {
@@ -64,7 +65,7 @@ func TestAFullOutboxHoldsTheEngineUpAndDropsNothing(t *testing.T) {
 		id, token := w.claim(planOf(""))
 		done := make(chan Outcome)
 		go func() {
-			done <- New(Config{Engine: engine, OutboxBytes: 10_000}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+			done <- New(Config{Engine: engine, OutboxBytes: 10_000}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		}()
 		outcome := <-done
 		require.NoError(t, outcome.Err)
@@ -132,7 +133,7 @@ func TestAStopIsReportedWithALiveContext(t *testing.T) {
 		})
 		done := make(chan Outcome)
 		go func() {
-			done <- New(Config{Engine: engine}).Run(work, t.Context(), w.socket, Claimed{ID: id, Token: token})
+			done <- New(Config{Engine: engine}).Run(work, t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		}()
 		synctest.Wait()
 		cancel()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
 )
@@ -37,7 +38,7 @@ func TestFiftyRunsThroughAServerThatIsNearlyFull(t *testing.T) {
 			plan.Plan = json.RawMessage(fmt.Sprintf(`{"id":"r%d","jobs":[{"id":"a"}]}`, i))
 			id, token := w.claim(plan)
 			all.Go(func() {
-				require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+				require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
 			})
 		}
 		synctest.Wait()
@@ -67,7 +68,7 @@ func TestARefusalInBetweenIsNoProofThatNothingArrived(t *testing.T) {
 		w.fail(fault.Rule{Event: "run:complete", Action: fault.Drop, When: fault.After})
 		w.fail(fault.Rule{Event: "run:complete", Action: fault.Refuse, Response: json.RawMessage(`"the database is busy"`)})
 		r := New(Config{Engine: Func(twoSteps)})
-		w.hasAll(r, r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}))
+		w.hasAll(r, r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil))
 	})
 }
 
@@ -79,7 +80,7 @@ func TestASlowInputIsWaitedFor(t *testing.T) {
 			id, token := w.claim(fetching())
 			w.fail(fault.Rule{Event: "fetch:dataclip", Action: fault.Delay, Delay: 50 * time.Second, Count: -1})
 			r := New(Config{Engine: Func(twoSteps)})
-			w.hasAll(r, r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}))
+			w.hasAll(r, r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil))
 		})
 	}
 }
@@ -89,7 +90,7 @@ func TestAFetchThatAlwaysDropsTheConnectionEndsTheRun(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
 		id, token := w.claim(fetching())
 		w.fail(fault.Rule{Event: "fetch:dataclip", Action: fault.Drop, Count: -1})
-		outcome := New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		outcome := New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		require.NoError(t, outcome.Err)
 		require.Equal(t, []string{"exception", "DataClipError"}, []string{w.result("r1").Reason, w.result("r1").ErrorType})
 		require.Len(t, w.server.Faults(), manyLosses)
@@ -112,7 +113,7 @@ func TestAPanicOfOursEndsItsRunOnly(t *testing.T) {
 				run.outbox.force(bomb{}, 0)
 				return nil, nil
 			})})
-			outcome := r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+			outcome := r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 			require.ErrorContains(t, outcome.Err, "a mistake in the worker: panic: bomb")
 			require.Equal(t, Undelivered, outcome.Settled)
 			require.Equal(t, map[string]uint64{"run:log": 2, "run:complete": 1}, r.Stats().Undelivered)
@@ -144,7 +145,7 @@ func TestABatchThatIsNotBorneIsSentLineByLine(t *testing.T) {
 				id, token := w.claim(planOf(""))
 				w.fail(fault.Rule{Event: "run:batch_logs", Action: action, When: fault.Before, Count: -1})
 				r := New(Config{BatchLogs: BatchLogs{Interval: time.Second, Limit: 10}, Engine: Func(counts)})
-				require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+				require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
 				messages, _ := w.messages("r1")
 				require.Equal(t, numbers(0, 21), messages[:21])
 			})
@@ -158,7 +159,7 @@ func TestACrashOverABatchDoesNotEndBatchesThatTheServerKnows(t *testing.T) {
 		id, token := w.claim(planOf(""))
 		w.fail(fault.Rule{Event: "run:batch_logs", Skip: 1, Action: fault.Crash, When: fault.Before})
 		r := New(Config{BatchLogs: BatchLogs{Interval: 10 * time.Millisecond, Limit: 5}, Engine: Func(counts)})
-		require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+		require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
 		messages, batches := w.messages("r1")
 		require.Equal(t, numbers(0, 21), messages[:21])
 		require.Greater(t, len(batches), 2)
@@ -177,7 +178,7 @@ func TestADuplicateTellsTheNewJoinNoWebhookResponse(t *testing.T) {
 			a.Complete(StepResult{State: json.RawMessage(`{}`), WebhookResponse: response})
 			run.StartStep("b", a).Complete(StepResult{State: json.RawMessage(`{}`), Leaf: true})
 			return nil, nil
-		})}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		})}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		steps := w.events("r1", "step:complete")
 		require.Contains(t, steps[len(steps)-1], "webhook_response")
 	})
@@ -192,7 +193,7 @@ func TestWhatTheLogShouldBeToldIsSpooledToo(t *testing.T) {
 		w.fail(fault.Rule{Event: "run:log", Skip: 1, Action: fault.Drop, When: fault.Before})
 		w.fail(fault.Rule{Event: fault.Join, Run: "r1", Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"reason":"not_found"}`), Count: -1})
 		r := New(Config{Engine: Func(twoSteps), Spool: dir})
-		r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		all, err := ReadSpool(dir)
 		require.NoError(t, err)
 		require.Equal(t, []string{"run:log", "step:complete"}, []string{all[0].Events[0].Event, all[0].Events[1].Event})
@@ -255,7 +256,7 @@ func TestAFullOutboxOfARunThatIsGivenUpKeepsItsSteps(t *testing.T) {
 					a.Complete(StepResult{State: json.RawMessage(`{"a":1}`), Leaf: true})
 					return end()
 				})})
-				outcome := r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+				outcome := r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 				require.Equal(t, Undelivered, outcome.Settled)
 				all, err := ReadSpool(dir)
 				require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
 )
@@ -71,7 +72,7 @@ func TestEveryEventSurvivesEveryFault(t *testing.T) {
 						lifted := time.AfterFunc(25*time.Second, func() { w.server.ClearFaults() })
 						defer lifted.Stop()
 						r := New(Config{Engine: Func(twoSteps), Limits: Limits{RunTimeout: time.Hour}})
-						outcome := r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+						outcome := r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 						require.NotEmpty(t, w.server.Faults(), "the fault must have struck")
 						w.hasAll(r, outcome)
 						w.booksAgree(r, outcome)
@@ -103,7 +104,7 @@ func TestTheBooksAgreeOverEveryRefusal(t *testing.T) {
 						id, token := w.claim(fetching())
 						w.fail(fault.Rule{Event: event, Action: fault.Refuse, Response: json.RawMessage(response), Count: times})
 						r := New(Config{Engine: Func(twoSteps)})
-						w.booksAgree(r, r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}))
+						w.booksAgree(r, r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil))
 					})
 				})
 			}
@@ -149,7 +150,7 @@ func TestALateReplyOnALiveJoinIsWaitedFor(t *testing.T) {
 			id, token := w.claim(planOf(""))
 			w.fail(fault.Rule{Event: "step:complete", Action: fault.Delay, When: fault.After, Delay: late})
 			r := New(Config{Engine: Func(twoSteps)})
-			w.hasAll(r, r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}))
+			w.hasAll(r, r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil))
 			require.Equal(t, 2+joins, w.pushes("r1", "step:complete"))
 			require.Equal(t, uint64(joins), r.Stats().Resent)
 		})
@@ -165,7 +166,7 @@ func TestOneCrashOverASecondCopyProvesNothing(t *testing.T) {
 				id, token := w.claim(planOf(""))
 				w.fail(fault.Rule{Event: event, Action: fault.Drop, When: fault.Before})
 				w.fail(fault.Rule{Event: event, Action: fault.Crash, When: fault.Before})
-				require.NoError(t, New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+				require.NoError(t, New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
 				require.Equal(t, "success", w.result("r1").Reason)
 				require.JSONEq(t, `{"data":{"x":2}}`, string(w.result("r1").FinalState))
 				require.Contains(t, w.logged("r1"), "hello")
@@ -181,7 +182,7 @@ func TestAPlanThatIsWithheldIsReadAgain(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
 		id, token := w.claim(planOf(""))
 		w.fail(fault.Rule{Event: "fetch:plan", Action: fault.Withhold, Count: 2})
-		require.NoError(t, New(Config{Engine: Func(success)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+		require.NoError(t, New(Config{Engine: Func(success)}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
 		require.Equal(t, 3, w.pushes("r1", "fetch:plan"))
 	})
 }
@@ -199,7 +200,7 @@ func TestAnInputThatWasErasedByALostReadEndsTheRun(t *testing.T) {
 		New(Config{Engine: Func(func(context.Context, *Run) (any, error) {
 			executed = true
 			return nil, nil
-		})}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		})}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		require.False(t, executed)
 		require.Equal(t, []string{"exception", "DataClipError"}, []string{w.result("r1").Reason, w.result("r1").ErrorType})
 	})
@@ -212,7 +213,7 @@ func TestARejoinFetchesTheCredentialsAgain(t *testing.T) {
 			Credentials: map[string]json.RawMessage{"c": json.RawMessage(`{"k":"v"}`)},
 		})
 		w.fail(fault.Rule{Event: "step:start", Action: fault.Drop, When: fault.After})
-		New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		require.Equal(t, 2, w.pushes("r1", "fetch:credential"), "the server's scrubber forgets them with the join")
 		names := w.names("r1")
 		require.Equal(t, []string{"step:start", "fetch:credential", "step:start"}, names[3:6], "before anything else of the new join: %v", names)
@@ -233,7 +234,7 @@ func TestARejoinTellsTheWebhookResponseAgain(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
 		id, token := w.claim(planOf(""))
 		w.fail(fault.Rule{Event: "step:start", Skip: 1, Action: fault.Drop, When: fault.After})
-		New(Config{Engine: engine}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		New(Config{Engine: engine}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		steps := w.events("r1", "step:complete")
 		require.Len(t, steps, 3)
 		require.Contains(t, steps[0], "webhook_response")
@@ -247,7 +248,7 @@ func TestLogLinesAtMostOnce(t *testing.T) {
 		onWire(t, func(t *testing.T, w *wire) {
 			id, token := w.claim(planOf(""))
 			w.fail(fault.Rule{Event: "run:log", Action: fault.Drop, When: fault.After})
-			New(Config{Engine: Func(twoSteps), LogsAtMostOnce: once}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+			New(Config{Engine: Func(twoSteps), LogsAtMostOnce: once}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 			want := 2
 			if once {
 				want = 1
@@ -265,7 +266,7 @@ func TestARunThatIsRefusedOnRejoinIsGivenUpAndSpooled(t *testing.T) {
 		id, token := w.claim(planOf(""))
 		w.fail(fault.Rule{Event: "step:complete", Action: fault.Drop, When: fault.Before})
 		w.fail(fault.Rule{Event: fault.Join, Run: "r1", Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"reason":"unauthorized"}`), Count: -1})
-		outcome := New(Config{Engine: Func(twoSteps), Spool: dir}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		outcome := New(Config{Engine: Func(twoSteps), Spool: dir}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		require.ErrorContains(t, outcome.Err, "unauthorized")
 
 		all, err := ReadSpool(dir)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver/fault"
 )
 
@@ -24,7 +25,7 @@ func TestAnInputThatIsNotErasedIsReadAgain(t *testing.T) {
 			w.fail(rule)
 			require.NoError(t, New(Config{Engine: Func(func(_ context.Context, run *Run) (any, error) {
 				return run.Input, nil
-			})}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+			})}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
 			require.Equal(t, "success", w.result("r1").Reason)
 			require.JSONEq(t, `{"data":{"patient":1}}`, string(w.result("r1").FinalState))
 		})
@@ -43,7 +44,7 @@ func TestWhatTheServerRefusesToShowEndsTheRun(t *testing.T) {
 				run.Dataclip = json.RawMessage(`{}`)
 				id, token := w.claim(run)
 				w.fail(fault.Rule{Event: tt.event, Action: fault.Refuse, Response: json.RawMessage(`"no"`)})
-				require.NoError(t, New(Config{Engine: Func(success)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+				require.NoError(t, New(Config{Engine: Func(success)}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
 				result := w.result("r1")
 				require.Equal(t, []string{"exception", tt.kind, tt.message}, []string{result.Reason, result.ErrorType, result.ErrorMessage})
 				require.NotContains(t, w.names("r1"), "run:start")

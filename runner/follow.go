@@ -14,10 +14,10 @@ import (
 // attend takes a joined run to its end, with what goes on beside it: its events are sent,
 // the server is listened to, and the lease is kept. The failure is nil for a success; the
 // error is for what could not be reported.
-func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run *Run, c Claimed) (failure *Failure, err error) {
+func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run *Run) (failure *Failure, err error) {
 	working, abandon := context.WithCancelCause(work)
 	telling, hush := context.WithCancelCause(report)
-	r.equip(run, topic, c)
+	r.equip(run, topic)
 	sent := make(chan error, 1)
 	var beside sync.WaitGroup
 	beside.Go(func() {
@@ -42,7 +42,7 @@ func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run 
 	}
 	var result Result
 	mistake := run.survive(func() error {
-		result, failure = r.work(working, telling, topic, run, c)
+		result, failure = r.work(working, telling, topic, run)
 		return nil
 	})
 	if mistake != nil {
@@ -74,9 +74,9 @@ func (r *Run) survive(do func() error) (err error) {
 }
 
 // work takes a joined run to the end of its execution.
-func (r *Runner) work(working, report context.Context, topic *channel.Topic, run *Run, c Claimed) (Result, *Failure) {
+func (r *Runner) work(working, report context.Context, topic *channel.Topic, run *Run) (Result, *Failure) {
 	run.enter(Loading)
-	failure := failureOf(working, r.load(working, report, topic, run, c))
+	failure := failureOf(working, r.load(working, report, topic, run))
 	if err := topic.Err(); err != nil && run.settled == Unsettled {
 		failure = topicLost(err)
 	}
@@ -111,12 +111,12 @@ func (r *Runner) tell(working, report context.Context, sent <-chan error, run *R
 }
 
 // equip gives the run the outbox through which the server hears of it.
-func (r *Runner) equip(run *Run, topic *channel.Topic, c Claimed) {
-	box := newOutbox(topic, run.log, r.cfg.OutboxBytes, newPatience(run.token, c.At, r.cfg.MessageTimeout, r.hurry), &r.tally)
+func (r *Runner) equip(run *Run, topic *channel.Topic) {
+	box := newOutbox(topic, run.log, r.cfg.OutboxBytes, newPatience(run.given.Token, run.given.Claimed, r.cfg.MessageTimeout, r.hurry), &r.tally)
 	if batch := r.cfg.BatchLogs; batch.Limit > 1 {
 		box.batches = &batches{runID: run.ID, cfg: batch, known: &r.batched, off: &r.unbatched}
 	}
-	box.lease = newLease(c)
+	box.lease = newLease(run.given)
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	run.outbox = box
@@ -124,9 +124,9 @@ func (r *Runner) equip(run *Run, topic *channel.Topic, c Claimed) {
 
 // load fetches what the run needs before its engine can begin. A run is given back
 // under report: its topic ends with that, and the work with the topic.
-func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Run, c Claimed) error {
-	if r.cfg.MaxAttempts > 0 && c.Attempt > r.cfg.MaxAttempts {
-		return Poison(fmt.Sprintf("this is attempt %d of at most %d", c.Attempt, r.cfg.MaxAttempts))
+func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Run) error {
+	if r.cfg.MaxAttempts > 0 && run.Attempt > r.cfg.MaxAttempts {
+		return Poison(fmt.Sprintf("this is attempt %d of at most %d", run.Attempt, r.cfg.MaxAttempts))
 	}
 	fetch := fetcher{run: run, topic: topic, patience: run.outbox.patience}
 	plan, err := fetch.plan(ctx)
@@ -135,7 +135,7 @@ func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Ru
 	}
 	run.Plan = plan
 	run.Limits = r.cfg.Limits.override(plan.Options)
-	for err := await(ctx, c.Begin); err != nil; err = await(ctx, c.Begin) {
+	for err := await(ctx, run.begin); err != nil; err = await(ctx, run.begin) {
 		failure := failureOf(ctx, err)
 		if ctx.Err() != nil || failure.wants == nil || !failure.wants.gives() || r.release(ctx, report, run, failure) {
 			return err
@@ -151,7 +151,7 @@ func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Ru
 	if run.credentials, err = fetch.credentials(ctx, plan.Jobs); err != nil {
 		return err
 	}
-	run.scrub = newScrubber(run.token, run.credentials)
+	run.scrub = newScrubber(run.given.Token, run.credentials)
 	run.outbox.afterRejoin(func(ctx context.Context, join *channel.Join) {
 		if !fetch.credentialsAgain(ctx, join, plan.Jobs) {
 			run.outbox.afterRejoin(func(context.Context, *channel.Join) {})

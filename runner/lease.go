@@ -9,6 +9,7 @@ import (
 
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/channel/extension"
+	"github.com/phxworker/phxworker/claim"
 )
 
 // ErrLeaseLost says that a run was another worker's by the time that it ended here.
@@ -28,10 +29,10 @@ type lease struct {
 	whole time.Duration
 }
 
-func newLease(c Claimed) *lease {
+func newLease(c claim.Run) *lease {
 	l := &lease{whole: c.Lease}
 	if c.Lease > 0 {
-		l.until = c.At.Add(c.Lease)
+		l.until = c.Claimed.Add(c.Lease)
 	}
 	return l
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver/fault"
 )
 
@@ -19,8 +20,8 @@ func TestNothingIsSentOnceTheLeaseIsOver(t *testing.T) {
 		id, token := w.claim(planOf(""))
 		topic, err := w.socket.Join(t.Context(), "run:"+id, joinPayload{token: token})
 		require.NoError(t, err)
-		claimed := Claimed{ID: id, Token: token, At: time.Now(), Lease: time.Minute}
-		box := newOutbox(topic, slog.New(slog.DiscardHandler), 0, newPatience(token, claimed.At, time.Minute, nil), new(tally))
+		claimed := claim.Run{ID: id, Token: token, Claimed: time.Now(), Lease: time.Minute}
+		box := newOutbox(topic, slog.New(slog.DiscardHandler), 0, newPatience(token, claimed.Claimed, time.Minute, nil), new(tally))
 		box.lease = newLease(claimed)
 		_, err = box.deliver(t.Context(), &runStart{at: time.Now()}, new(tries))
 		require.NoError(t, err)
@@ -37,7 +38,7 @@ func TestAnEventThatIsRefusedForTheLeaseIsTheLast(t *testing.T) {
 		id, token := w.claim(planOf(""))
 		w.fail(fault.Rule{Event: "step:start", Action: fault.Refuse, Response: json.RawMessage(`{"reason":"lease_lost"}`)})
 		dir := t.TempDir()
-		outcome := New(Config{Engine: Func(twoSteps), Spool: dir}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		outcome := New(Config{Engine: Func(twoSteps), Spool: dir}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		require.ErrorIs(t, outcome.Err, ErrLeaseLost)
 		require.Equal(t, []string{"fetch:plan", "run:start"}, w.names("r1"))
 		spooled, err := ReadSpool(dir)
@@ -50,7 +51,7 @@ func TestAnEventThatIsRefusedForTheLeaseIsTheLast(t *testing.T) {
 // sleeps, the monotonic one is never set back. No fake clock has two that differ.
 func TestALeaseHasBothReadings(t *testing.T) {
 	require.Contains(t, time.Now().String(), "m=", "which stands for a monotonic reading")
-	l := newLease(Claimed{At: time.Now(), Lease: time.Minute})
+	l := newLease(claim.Run{Claimed: time.Now(), Lease: time.Minute})
 	require.Contains(t, l.until.String(), "m=")
 	l.extend(time.Now(), time.Minute)
 	require.Contains(t, l.until.String(), "m=")
@@ -68,7 +69,7 @@ func TestALeaseThatCannotBeRenewedIsNone(t *testing.T) {
 			case <-ctx.Done():
 				return nil, context.Cause(ctx)
 			}
-		})}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token, Lease: time.Minute})
+		})}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token, Lease: time.Minute}, nil)
 		require.NoError(t, outcome.Err)
 		require.Equal(t, "success", w.result("r1").Reason)
 		require.Zero(t, w.pushes("r1", "run:renew"))
@@ -79,7 +80,7 @@ func TestAJoinThatIsRefusedForTheLeaseIsNoError(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
 		id, token := w.claim(planOf(""))
 		w.fail(fault.Rule{Event: fault.Join, Run: "r1", Action: fault.Refuse, Response: json.RawMessage(`{"reason":"lease_lost"}`)})
-		outcome := New(Config{Engine: Func(success)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		outcome := New(Config{Engine: Func(success)}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		require.ErrorIs(t, outcome.Err, ErrLeaseLost)
 		require.Equal(t, LeaseLost, outcome.Settled)
 	})

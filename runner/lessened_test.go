@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver/fault"
 )
 
@@ -19,7 +20,7 @@ func TestAnEventThatTheConnectionDoesNotBearIsLessened(t *testing.T) {
 		w.fail(fault.Rule{Event: "run:log", Action: fault.Drop, When: fault.Before, Count: 2 * manyLosses})
 		w.fail(fault.Rule{Event: "step:complete", Action: fault.Drop, When: fault.Before, Count: 3 * manyLosses})
 		w.fail(fault.Rule{Event: "run:complete", Action: fault.Drop, When: fault.Before, Count: manyLosses})
-		require.NoError(t, New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+		require.NoError(t, New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
 		require.Equal(t, "success", w.result("r1").Reason)
 		require.Contains(t, strings.Join(w.logged("r1"), "\n"), "it was left out")
 		completes := w.events("r1", "step:complete")
@@ -39,7 +40,7 @@ func TestAnOutputThatOutgrowsTheFrameIsReportedAsTooLarge(t *testing.T) {
 			return json.RawMessage(`{"all":"well"}`), nil
 		})
 		id, token := w.claim(planOf(""))
-		outcome := New(Config{Engine: engine}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		outcome := New(Config{Engine: engine}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		require.NoError(t, outcome.Err)
 		require.Equal(t, "DATACLIP_TOO_LARGE", w.events("r1", "step:complete")[0]["output_dataclip_error"])
 		join, err := w.queue.Ready(t.Context())
@@ -63,7 +64,7 @@ func TestTheEndOfARunIsOfferedWithLess(t *testing.T) {
 				id, token := w.claim(planOf(""))
 				tt.rule.Event = "run:complete"
 				w.fail(tt.rule)
-				outcome := New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+				outcome := New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 				require.NoError(t, outcome.Err)
 				require.Equal(t, "success", w.result("r1").Reason)
 				require.Empty(t, w.result("r1").FinalState)
@@ -99,7 +100,7 @@ func TestTheNameOfAnErrorIsCut(t *testing.T) {
 			return nil, &Failure{Reason: Crash, Type: long, Message: "m"}
 		})
 		id, token := w.claim(planOf(""))
-		outcome := New(Config{Engine: engine}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		outcome := New(Config{Engine: engine}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		require.NoError(t, outcome.Err)
 		want := "E" + strings.Repeat("é", 127) // of the 256th byte's there is only half
 		require.Equal(t, want, w.result("r1").ErrorType)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/claim"
 )
 
 // told is an engine that takes notices, for as long as the test likes.
@@ -34,7 +36,7 @@ func TestARunTakesNoNoticesUnlessItIsExecuted(t *testing.T) {
 		id, token := w.claim(planOf(""))
 		r := New(Config{Engine: engine})
 		go func() {
-			done <- r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token, Begin: begin})
+			done <- r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, begin)
 		}()
 		synctest.Wait() // its plan is there
 		found, err := r.Notify(t.Context(), "r1", json.RawMessage(`{}`))
@@ -57,7 +59,7 @@ func TestANoticeIsWaitedForAsLongAsItsSenderLikes(t *testing.T) {
 		id, token := w.claim(planOf(""))
 		r := New(Config{Engine: engine})
 		done := make(chan Outcome)
-		go func() { done <- r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}) }()
+		go func() { done <- r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil) }()
 		synctest.Wait()
 		for i := range 2 { // the first is taken and not done with, the second not even taken
 			begin := time.Now()

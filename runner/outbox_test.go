@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver/fault"
 )
 
@@ -37,7 +38,7 @@ func TestAFullOutboxLetsGoOfAnEngineWhoseTimeIsOver(t *testing.T) {
 			}
 			returned = time.Since(begin)
 			return nil, context.Cause(ctx)
-		})}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		})}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		require.NoError(t, outcome.Err)
 		require.Equal(t, 2*time.Second, returned)
 		require.Less(t, lines, 10)
@@ -56,7 +57,7 @@ func TestNothingIsSentAfterTheEnd(t *testing.T) {
 			run.Print("too late")
 			return nil, nil
 		})
-		require.NoError(t, New(Config{Engine: engine}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+		require.NoError(t, New(Config{Engine: engine}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
 		synctest.Wait()
 		record, _ := w.server.Inspect("r1")
 		require.Equal(t, "run:complete", record.Events[len(record.Events)-1].Event)
@@ -77,7 +78,7 @@ func TestAnEngineThatNobodyCanHearIsStopped(t *testing.T) {
 			<-ctx.Done()
 			cause = context.Cause(ctx)
 			return nil, cause
-		})}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		})}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		require.Less(t, time.Since(begin), time.Minute)
 		require.ErrorContains(t, cause, "cannot be told of the run any more")
 		require.Equal(t, Undelivered, outcome.Settled)

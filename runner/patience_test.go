@@ -9,6 +9,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver"
 )
 
@@ -24,7 +25,7 @@ func TestALateJoinDoesNotProlongTheRunsToken(t *testing.T) {
 		outcome := New(Config{Engine: Func(func(ctx context.Context, _ *Run) (any, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
-		})}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token, At: claimed})
+		})}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token, Claimed: claimed}, nil)
 		require.NoError(t, outcome.Err)
 		require.True(t, time.Now().Before(over), "%s too late", time.Since(over))
 		require.Equal(t, "kill", w.result("r1").Reason)

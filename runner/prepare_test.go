@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/claim"
 )
 
 // preparing is an engine with something to do before a run starts.
@@ -92,7 +94,7 @@ func TestAStopWhileAnEngineGetsReadyIsACancel(t *testing.T) {
 			<-ctx.Done()
 			return nil, errors.New("npm was killed")
 		}}
-		require.NoError(t, New(Config{Engine: engine}).Run(work, t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+		require.NoError(t, New(Config{Engine: engine}).Run(work, t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
 		require.Equal(t, "cancel", w.result("r1").Reason)
 	})
 }
@@ -107,7 +109,7 @@ func TestAnEngineMayTakeAMomentToStop(t *testing.T) {
 			return nil, ctx.Err()
 		})})
 		id, token := w.claim(planOf(`,"options":{"run_timeout_ms":1000}`))
-		r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		require.Contains(t, w.logged("r1"), "all cleared away")
 		require.Equal(t, "kill", w.result("r1").Reason)
 		require.Zero(t, r.Stats().Stuck)
@@ -128,7 +130,7 @@ func TestHowOftenARunMayBeTried(t *testing.T) {
 	for _, tt := range tests {
 		onWire(t, func(t *testing.T, w *wire) {
 			id, token := w.claim(planOf(""))
-			New(Config{MaxAttempts: tt.most, Engine: Func(success)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token, Attempt: tt.attempt})
+			New(Config{MaxAttempts: tt.most, Engine: Func(success)}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token, Attempt: tt.attempt}, nil)
 			require.Equal(t, tt.executed, w.pushes("r1", "run:start") == 1, "attempt %d of %d", tt.attempt, tt.most)
 		})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver/fault"
 )
 
@@ -36,7 +37,7 @@ func TestARunsProgressIsToldWhileItIsUnderWay(t *testing.T) {
 		require.Empty(t, r.Active())
 		begin := time.Now()
 		done := make(chan Outcome)
-		go func() { done <- r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}) }()
+		go func() { done <- r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil) }()
 		for _, want := range []struct {
 			at time.Duration
 			is Progress
@@ -76,11 +77,11 @@ func TestStatsCountWhatEnginesDoWrong(t *testing.T) {
 			return nil, nil
 		})})
 		id, token := w.claim(planOf(""))
-		r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		second := planOf("")
 		second.Plan = []byte(`{"id":"r2","jobs":[{"id":"a"}]}`)
 		id, token = w.claim(second)
-		r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		stats := r.Stats()
 		require.Equal(t, []uint64{1, 1, 1}, []uint64{stats.Panics, stats.LogsShortened, stats.Stuck})
 		require.Equal(t, int64(1), stats.StuckNow)

@@ -69,7 +69,7 @@ func (r *Runner) release(work, report context.Context, run *Run, failure *Failur
 	if delay == 0 && d.settled != Postponed {
 		delay = requeueDelay
 	}
-	err := r.cfg.Releaser.Release(ctx, Release{ID: run.ID, Token: run.token, Reason: d.release, DelayMS: delay.Milliseconds()})
+	err := r.cfg.Releaser.Release(ctx, Release{ID: run.ID, Token: run.given.Token, Reason: d.release, DelayMS: delay.Milliseconds()})
 	// A server that takes a run back closes its topic as well. That may be heard and
 	// the answer be lost.
 	refused := errors.As(err, new(*channel.RefusedError))

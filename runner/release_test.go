@@ -14,6 +14,7 @@ import (
 
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/channel/extension"
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
 )
@@ -86,7 +87,7 @@ func TestARunWhoseTopicHasEndedIsNotGivenBack(t *testing.T) {
 		outcome := New(Config{Releaser: queue, Spool: dir, Engine: Func(func(_ context.Context, run *Run) (any, error) {
 			run.Print("so far")
 			return nil, ErrRequeue
-		})}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		})}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		require.Equal(t, Undelivered, outcome.Settled)
 		require.Less(t, time.Since(begin), releaseWithin)
 		require.Empty(t, queue.released)
@@ -135,7 +136,7 @@ func TestARefusedReleaseIsNone(t *testing.T) {
 				time.Sleep(50 * time.Second)
 				return nil, ErrRequeue
 			}),
-		}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		record, _ := w.server.Inspect(id)
 		require.Equal(t, "lease_expired", string(record.Owners[0].End))
 		require.NotEqual(t, Requeued, outcome.Settled)

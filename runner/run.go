@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/phxworker/phxworker/claim"
 )
 
 // Run is one claimed run as its engine sees it: what to execute, and where to
@@ -37,8 +39,9 @@ type Run struct {
 	scrub       *scrubber
 	outbox      *outbox
 	log         *slog.Logger
-	token       string  // opens the topic; for the spool
-	webhook     webhook // the sender's own
+	given       claim.Run    // as the server gave it
+	begin       <-chan error // nil, or what holds the run back
+	webhook     webhook      // the sender's own
 	// logsAtMostOnce keeps lines from being sent again.
 	logsAtMostOnce bool
 	tally          *tally       // the runner's
@@ -63,7 +66,7 @@ func (r *Run) Credential(jobID string) json.RawMessage { return r.credentials[jo
 
 // Token returns what the server gave with the run, and what opens its topic. It is
 // a secret of the run: Lightning's collections API, for one, takes it.
-func (r *Run) Token() string { return r.token }
+func (r *Run) Token() string { return r.given.Token }
 
 // Log sends a line that belongs to no step.
 func (r *Run) Log(line Line) { r.logLine(line, nil) }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/channel/extension"
+	"github.com/phxworker/phxworker/claim"
 )
 
 // Config is what a [Runner] needs. The zero values of all but Engine are the
@@ -140,32 +141,39 @@ var _ Joiner = (*channel.Socket)(nil)
 // When work ends, the engine is stopped and the run is reported as a Cancel; so
 // is one whose work has ended before it began. What the server is told, it is told under
 // report, which must outlast work by as long as that may take.
-func (r *Runner) Run(work, report context.Context, socket Joiner, c Claimed) Outcome {
-	log := slog.New(r.cfg.Logger.Handler().WithAttrs(append([]slog.Attr{slog.String("run_id", c.ID)}, c.Labels...)))
-	begin := time.Now()
-	if c.At.IsZero() {
-		c.At = begin
+//
+// Unless begin is nil, it holds the run back once its plan is there: it receives nil when the
+// run may go on, and an error to end it as an engine's would.
+func (r *Runner) Run(work, report context.Context, socket Joiner, given claim.Run, begin <-chan error) Outcome {
+	began := time.Now()
+	if given.Claimed.IsZero() {
+		given.Claimed = began
 	}
+	labels := []slog.Attr{slog.String("run_id", given.ID)}
+	if given.Group != "" {
+		labels = append(labels, slog.String("group", given.Group))
+	}
+	log := slog.New(r.cfg.Logger.Handler().WithAttrs(labels))
 	run := &Run{
-		ID: c.ID, Plan: &Plan{ID: c.ID}, Limits: r.cfg.Limits, Attempt: c.Attempt,
-		scrub: newScrubber(c.Token, nil), log: log, token: c.Token, logsAtMostOnce: r.cfg.LogsAtMostOnce, tally: &r.tally,
-		since: begin, noticing: make(chan struct{}, 1), able: func() {},
+		ID: given.ID, Plan: &Plan{ID: given.ID}, Limits: r.cfg.Limits, Attempt: given.Attempt,
+		scrub: newScrubber(given.Token, nil), log: log, given: given, begin: begin, logsAtMostOnce: r.cfg.LogsAtMostOnce, tally: &r.tally,
+		since: began, noticing: make(chan struct{}, 1), able: func() {},
 	}
 	r.enlist(run)
 	defer r.dismiss(run)
 
-	topic, err := socket.Join(report, "run:"+c.ID, joinPayload{token: c.Token, set: r.cfg.Extensions})
+	topic, err := socket.Join(report, "run:"+given.ID, joinPayload{token: given.Token, set: r.cfg.Extensions})
 	if err != nil {
-		return r.notJoined(run, err, begin)
+		return r.notJoined(run, err, began)
 	}
 	log.Debug("run joined")
 
-	failure, err := r.attend(work, report, topic, run, c)
+	failure, err := r.attend(work, report, topic, run)
 	// The run is over; a topic that stays behind is no fault of it.
 	if err := topic.Leave(report); err != nil {
 		log.Debug("cannot leave the topic of a run", "error", err)
 	}
-	out := r.conclude(run, failure, err, begin)
+	out := r.conclude(run, failure, err, began)
 	out.Joined = true
 	return out
 }

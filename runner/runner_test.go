@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver"
 )
 
@@ -172,7 +173,7 @@ func TestWhatCannotBeFetchedEndsTheRunBeforeItStarts(t *testing.T) {
 
 func TestARunThatCannotBeJoinedIsSaidToBe(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
-		outcome := New(Config{Engine: Func(success)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: "nobody", Token: "token"})
+		outcome := New(Config{Engine: Func(success)}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: "nobody", Token: "token"}, nil)
 		require.ErrorContains(t, outcome.Err, "not_found")
 	})
 }

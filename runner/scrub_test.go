@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver"
 )
 
@@ -69,7 +70,7 @@ func TestTheTokenIsScrubbedFromWhatAcceptLogs(t *testing.T) {
 			run.Print("asking with " + run.Token())
 			return nil
 		}})
-		require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+		require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
 		for _, line := range w.logged("r1") {
 			require.NotContains(t, line, token)
 		}

@@ -86,8 +86,8 @@ func Discard(reason string) error { return &disposition{settled: Discarded, reas
 // reported as an exception of type Poisonous.
 func Poison(reason string) error { return &disposition{settled: Poisonous, reason: reason} }
 
-// ErrTooLong is for [Claimed.Begin]: the run was claimed ahead and has waited too
-// long for a slot.
+// ErrTooLong is for the begin of [Runner.Run]: the run was claimed ahead and has waited
+// too long for a slot.
 var ErrTooLong error = &disposition{settled: Returned, release: ReleasePrefetch, reason: "it was claimed ahead, and has waited too long for a slot"}
 
 // dispositionOf returns what an error wants to become of its run, nil if nothing

@@ -74,7 +74,7 @@ func (r *Runner) isLost(run *Run, cause error) bool {
 }
 
 func (r *Runner) spool(run *Run, rest []event, delivered int, cause error) (path string, err error) {
-	spooled := Spooled{RunID: run.ID, Token: run.token, Cause: cause.Error(), At: time.Now(), Delivered: delivered}
+	spooled := Spooled{RunID: run.ID, Token: run.given.Token, Cause: cause.Error(), At: time.Now(), Delivered: delivered}
 	for i, e := range rest {
 		payload, err := payloadOf(run, e)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver/fault"
 )
 
@@ -91,7 +92,7 @@ func TestWhatIsNoJSONIsSpooledWithoutIt(t *testing.T) {
 		New(Config{Spool: dir, Engine: Func(func(_ context.Context, run *Run) (any, error) {
 			run.Log(Line{Message: []json.RawMessage{json.RawMessage("not json")}})
 			return nil, nil
-		})}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		})}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		all, err := ReadSpool(dir)
 		require.NoError(t, err)
 		require.Len(t, all, 1)

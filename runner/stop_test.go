@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
 )
@@ -28,7 +29,7 @@ func TestAStopEndsARunThatTheServerDoesNotAnswer(t *testing.T) {
 				report, silence := context.WithCancel(t.Context())
 				done := make(chan Outcome, 1)
 				go func() {
-					done <- New(Config{Engine: Func(twoSteps)}).Run(work, report, w.socket, Claimed{ID: id, Token: token})
+					done <- New(Config{Engine: Func(twoSteps)}).Run(work, report, w.socket, claim.Run{ID: id, Token: token}, nil)
 				}()
 				time.Sleep(time.Minute)
 				stop()
@@ -55,7 +56,7 @@ func TestARefusedRejoinIsNoAnswerToAPush(t *testing.T) {
 				w.fail(fault.Rule{Event: event, Action: fault.Drop, When: fault.Before})
 				w.fail(fault.Rule{Event: fault.Join, Run: "r1", Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"reason":"not_found"}`)})
 				dir := t.TempDir()
-				outcome := New(Config{Engine: Func(twoSteps), Spool: dir}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+				outcome := New(Config{Engine: Func(twoSteps), Spool: dir}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 				require.ErrorContains(t, outcome.Err, "not_found")
 				require.NotContains(t, outcome.Message, "Failed to load")
 				spooled, err := ReadSpool(dir)

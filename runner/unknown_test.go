@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver/fault"
 )
 
@@ -35,7 +36,7 @@ func TestTheLinesOfAStepThatTheServerDoesNotKnowGoOutWithoutIt(t *testing.T) {
 					step.Complete(StepResult{State: json.RawMessage(`{}`), Leaf: true})
 					return nil, nil
 				})
-				New(Config{Engine: engine}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+				New(Config{Engine: engine}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 				require.Equal(t, "success", w.result("r1").Reason)
 				require.Equal(t, []string{"one", "two"}, w.logged("r1")[:2])
 				for _, line := range w.events("r1", "run:log")[:2] {
@@ -60,7 +61,7 @@ func TestTheLinesOfAStepThatTheServerHasLost(t *testing.T) {
 			step.Complete(StepResult{Leaf: true})
 			return nil, nil
 		})
-		New(Config{Engine: engine}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token})
+		New(Config{Engine: engine}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		require.Equal(t, []string{"one", "two"}, w.logged("r1")[:2])
 		for _, line := range w.events("r1", "run:log")[:2] {
 			require.NotContains(t, line, "step_id", "one line finds it out for the others")

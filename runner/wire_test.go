@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/internal/wstest"
 	"github.com/phxworker/phxworker/mockserver"
 )
@@ -102,7 +103,7 @@ func (w *wire) claim(run mockserver.Run) (id, token string) {
 func (w *wire) run(cfg Config, run mockserver.Run) Outcome {
 	w.t.Helper()
 	id, token := w.claim(run)
-	return New(cfg).Run(w.t.Context(), w.t.Context(), w.socket, Claimed{ID: id, Token: token})
+	return New(cfg).Run(w.t.Context(), w.t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 }
 
 // events returns the events of the run with this name that the server took.

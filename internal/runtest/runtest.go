@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/internal/wstest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
@@ -86,7 +87,7 @@ func (b *Bench) Outcome(ctx context.Context, limits runner.Limits, run mockserve
 	require.NoError(b.T, reply.Decode(&body))
 	require.Len(b.T, body.Runs, 1)
 	r := runner.New(runner.Config{Engine: b.Engine, Limits: limits, Logger: b.Logger})
-	outcome := r.Run(ctx, b.T.Context(), b.socket, runner.Claimed{ID: body.Runs[0].ID, Token: body.Runs[0].Token})
+	outcome := r.Run(ctx, b.T.Context(), b.socket, claim.Run{ID: body.Runs[0].ID, Token: body.Runs[0].Token}, nil)
 	require.NoError(b.T, outcome.Err)
 	record, ok := b.Server.Inspect(body.Runs[0].ID)
 	require.True(b.T, ok)

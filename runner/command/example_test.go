@@ -10,6 +10,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/command"
@@ -70,7 +71,7 @@ func ExampleNew() {
 	}
 
 	r := runner.New(runner.Config{Engine: engine})
-	outcome := r.Run(ctx, ctx, socket, runner.Claimed{ID: claimed.Runs[0].ID, Token: claimed.Runs[0].Token})
+	outcome := r.Run(ctx, ctx, socket, claim.Run{ID: claimed.Runs[0].ID, Token: claimed.Runs[0].Token}, nil)
 	record, _ := server.Inspect(outcome.RunID)
 	fmt.Println(outcome.Reason, string(record.FinalState))
 	// Output:

@@ -71,9 +71,9 @@ func TestThePageSaysWhereRunsEnded(t *testing.T) {
 	require.NoError(t, newPage().write(&document, Status{
 		Groups: []Group{{Name: "a", Slots: 1, Open: 1}, {Name: "b"}, {Name: "c", Slots: 1, Paused: true, OnRequest: true}},
 		Results: []Result{
-			resultOf(phxworker.RunResult{RunID: "one", Reason: runner.Exception, Type: "Requeued", Settled: runner.Requeued, Err: errUnanswered}),
-			resultOf(phxworker.RunResult{RunID: "two", Reason: runner.Success, Settled: runner.LeaseLost, Err: errUnanswered}),
-			resultOf(phxworker.RunResult{RunID: "three", Reason: runner.Success, Settled: runner.Undelivered, Err: errUnanswered}),
+			resultOf(phxworker.RunResult{Outcome: runner.Outcome{RunID: "one", Reason: runner.Exception, Type: "Requeued", Settled: runner.Requeued, Err: errUnanswered}}),
+			resultOf(phxworker.RunResult{Outcome: runner.Outcome{RunID: "two", Reason: runner.Success, Settled: runner.LeaseLost, Err: errUnanswered}}),
+			resultOf(phxworker.RunResult{Outcome: runner.Outcome{RunID: "three", Reason: runner.Success, Settled: runner.Undelivered, Err: errUnanswered}}),
 		},
 		GivenBack: 1,
 	}, time.Now()))

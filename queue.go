@@ -1,10 +1,12 @@
 package phxworker
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,8 +14,10 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/channel/extension"
 	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/internal/histogram"
+	"github.com/phxworker/phxworker/slots"
 )
 
 const (
@@ -218,3 +222,181 @@ func (q *queue) runs(reply channel.Reply, join *channel.Join) ([]claim.Run, erro
 }
 
 var errClaimTimeout = errors.New("the server did not answer the claim in time; a run it may have given is lost")
+
+// joinPayload is what the server is told at each join of the queue: the slots that
+// the pools have by then, and what the worker can do beyond the protocol.
+type joinPayload struct {
+	pools []*slots.Pool
+	set   *extension.Set
+}
+
+func (p joinPayload) MarshalJSON() ([]byte, error) {
+	groups := make([]slots.Group, len(p.pools))
+	for i, pool := range p.pools {
+		groups[i] = pool.Group()
+		groups[i].Slots = pool.Counts().Size
+	}
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false) // so that "manual>*" looks as it does everywhere else
+	err := encoder.Encode(struct {
+		slots.JoinPayload
+
+		Extensions map[string]int `json:"extensions,omitempty"`
+	}{slots.NewJoinPayload(groups), p.set.Offer(queueExtensions...)})
+	return b.Bytes(), err
+}
+
+// listen passes on wake-ups until the topic or ctx ends.
+func (q *queue) listen(ctx context.Context, topic *channel.Topic, wake func()) error {
+	var last *channel.Join
+	for {
+		join, changed := topic.Current()
+		q.note(join != nil)
+		if join != nil && join != last {
+			last = join
+			q.greet(join)
+		}
+		select {
+		case <-changed:
+		case message := <-topic.Messages():
+			q.hear(message, wake)
+		case <-topic.Done():
+			return topic.Err()
+		case <-ctx.Done():
+			leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+			defer cancel()
+			if err := topic.Leave(leave); err != nil {
+				q.log.Debug("could not leave the queue", "error", err)
+			}
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// greet says what was agreed on with a join.
+func (q *queue) greet(join *channel.Join) {
+	agreed := []string{}
+	for _, name := range queueExtensions {
+		if q.payload.set.Agreed(join, name, nil) {
+			agreed = append(agreed, name)
+		}
+	}
+	q.mu.Lock()
+	q.standing.Extensions = agreed
+	q.mu.Unlock()
+	attrs := []any{"topic", queueTopic}
+	if len(agreed) > 0 {
+		attrs = append(attrs, "extensions", strings.Join(agreed, ","))
+	}
+	q.log.Info("joined the queue", attrs...)
+	if q.prefetch && !slices.Contains(agreed, extRelease) {
+		q.log.Warn("no run is claimed ahead: the server takes none back", "topic", queueTopic)
+	}
+}
+
+// hear acts on what the server pushes. What is not known, or was not agreed on, is
+// counted and left at that.
+func (q *queue) hear(message channel.Message, wake func()) {
+	switch {
+	case message.Event == workAvailable:
+		wake()
+	case message.Event == "worker:drain" && q.payload.set.Agreed(message.Join, extDrain, nil):
+		q.log.Info("the server asks the worker to stop")
+		q.drain.raise()
+	default:
+		q.mu.Lock()
+		q.standing.Unknown++
+		q.mu.Unlock()
+		q.log.Debug("the server pushed an event that is not known here", "topic", queueTopic, "event", message.Event)
+	}
+}
+
+// leaveTimeout bounds the leave: the socket is closed right after it, which
+// the server understands as well.
+const leaveTimeout = 2 * time.Second
+
+// leastInterval is between two statuses, whatever the server wants.
+const leastInterval = 100 * time.Millisecond
+
+// statusInterval returns how often the server wants to hear of the worker.
+func (q *queue) statusInterval(join *channel.Join) time.Duration {
+	var terms struct {
+		IntervalMS float64 `json:"interval_ms"`
+	}
+	if !q.payload.set.Agreed(join, extStatus, &terms) || terms.IntervalMS <= 0 {
+		return never
+	}
+	return max(extension.Milliseconds(terms.IntervalMS), leastInterval)
+}
+
+// status is what a server that wants to know is told about the worker.
+type status struct {
+	Groups   map[string]groupStatus `json:"groups"`
+	Runs     []string               `json:"runs"`
+	Draining bool                   `json:"draining"`
+}
+
+type groupStatus struct {
+	Slots   int `json:"slots"`
+	Open    int `json:"open"`
+	Claimed int `json:"claimed"`
+	Running int `json:"running"`
+}
+
+func (w *Worker) status() status {
+	stats := w.Stats()
+	_, err := w.claiming()
+	s := status{Groups: make(map[string]groupStatus), Runs: []string{}, Draining: err != nil}
+	for _, g := range stats.Groups {
+		sum := s.Groups[g.Name] // groups may be alike
+		sum.Slots += g.Size
+		sum.Open += g.Open
+		sum.Claimed += g.Claimed
+		sum.Running += g.Running
+		s.Groups[g.Name] = sum
+	}
+	for _, run := range stats.Runs {
+		s.Runs = append(s.Runs, run.RunID)
+	}
+	return s
+}
+
+// reportStatus tells the server how the worker is, as often as it wants, and once
+// when it begins to drain, until ctx ends.
+func (q *queue) reportStatus(ctx context.Context, now func() status, draining <-chan struct{}) {
+	timer := time.NewTimer(never)
+	defer timer.Stop()
+	for {
+		join, err := q.nextJoin(ctx)
+		if err != nil {
+			return
+		}
+		interval := q.statusInterval(join)
+		if interval != never {
+			q.tell(ctx, join, now(), interval)
+		}
+		timer.Reset(interval)
+		select {
+		case <-timer.C:
+		case <-join.Lost():
+		case <-draining:
+			draining = nil // it was told of that
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// never is longer than any join lasts.
+const never = 1000 * time.Hour
+
+// tell pushes one status. What becomes of it does not matter: the next one is
+// not far.
+func (q *queue) tell(ctx context.Context, join *channel.Join, s status, patience time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if _, err := q.payload.set.Push(ctx, join, extStatus, "worker:status", s); err != nil {
+		q.log.Debug("the server was not told the worker's status", "error", err)
+	}
+}

@@ -116,7 +116,7 @@ func TestBudget(t *testing.T) {
 	b := newBudget(2)
 	spent := func() bool {
 		select {
-		case <-b.spent:
+		case <-b.spent.raised:
 			return true
 		default:
 			return false

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -132,7 +131,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	var stages, onQueue, claiming sync.WaitGroup
 	stages.Go(func() {
 		select {
-		case <-w.budget.spent:
+		case <-w.budget.spent.raised:
 			stopIntake(ErrTooManyErrors)
 		case <-w.abort.raised:
 			stopIntake(errStopped)
@@ -182,41 +181,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
-// limitGrace ends work a while after the intake ended, or when the worker is
-// aborted.
-func (w *Worker) limitGrace(work context.Context, stopWork context.CancelCauseFunc) {
-	w.log.Info("stopping: no more claims, waiting for the runs to finish", "running", w.running(), "unanswered_claims", w.claimed(), "grace", w.cfg.Grace)
-	grace := time.NewTimer(w.cfg.Grace)
-	defer grace.Stop()
-	select {
-	case <-work.Done():
-		return
-	case <-grace.C:
-	case <-w.abort.raised:
-	}
-	// With their ids: should the process end now, this is what is known of them.
-	w.log.Warn("stopping the runs under way", "running", w.running(), "run_ids", w.status().Runs)
-	w.moveTo(PhaseStopping)
-	stopWork(errStopped)
-}
-
-// reportGrace is how long the server may take to hear how the runs ended that a
-// worker stopped, and to answer a claim that was put before.
-const reportGrace = 15 * time.Second
-
-// lingering returns a context that ends a grace period after parent does.
-func lingering(parent context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
-	stop := context.AfterFunc(parent, func() {
-		timer := time.AfterFunc(grace, func() { cancel(context.Cause(parent)) })
-		context.AfterFunc(ctx, func() { timer.Stop() })
-	})
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
-}
-
 func (w *Worker) open() (*channel.Socket, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -260,4 +224,85 @@ func (w *Worker) loops(turnstile *turnstile, starter *starter) []*claim.Loop {
 		})
 	}
 	return loops
+}
+
+// Phase is how far a worker is in its life, which goes one way only.
+type Phase int
+
+// The phases of a worker.
+const (
+	PhaseNew      Phase = iota // [Worker.Run] was not called yet
+	PhaseRunning               // it claims
+	PhaseDraining              // it claims no more; its runs finish
+	PhaseStopping              // its runs are cancelled; what is left is reported
+	PhaseStopped               // Run is about to return, or has
+)
+
+func (p Phase) String() string {
+	switch p {
+	case PhaseNew:
+		return "new"
+	case PhaseRunning:
+		return "running"
+	case PhaseDraining:
+		return "draining"
+	case PhaseStopping:
+		return "stopping"
+	case PhaseStopped:
+		return "stopped"
+	}
+	return "unknown"
+}
+
+func (w *Worker) moveTo(phase Phase) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.phase = phase
+}
+
+func (w *Worker) begin(s *shift) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.shift = s
+}
+
+// current returns what runs; nil before Run and after.
+func (w *Worker) current() *shift {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.phase == PhaseStopped {
+		return nil
+	}
+	return w.shift
+}
+
+func (w *Worker) end() {
+	w.moveTo(PhaseStopped)
+	w.feed.end()
+}
+
+// errReplaced is what is known of a connection whose end passed unseen.
+var errReplaced = errors.New("the connection was lost, and another was made at once")
+
+// follow publishes how the connection fares until ctx ends.
+func (w *Worker) follow(ctx context.Context, socket *channel.Socket) {
+	var last channel.Status
+	for {
+		status, changed := socket.Status()
+		switch {
+		case status.State == channel.Connected && status.Connections != last.Connections:
+			if last.State == channel.Connected {
+				w.feed.publish(Event{Kind: EventLost, Err: errReplaced})
+			}
+			w.feed.publish(Event{Kind: EventConnected})
+		case status.State == channel.Connecting && status.Err != nil && (last.State == channel.Connected || last.Err == nil):
+			w.feed.publish(Event{Kind: EventLost, Err: status.Err})
+		}
+		last = status
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
 }

@@ -2,9 +2,12 @@ package claim
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"github.com/cenkalti/backoff/v4"
 
 	"github.com/phxworker/phxworker/slots"
 )
@@ -228,3 +231,166 @@ func (l *Loop) startRest(work context.Context) {
 	clear(l.held)
 	l.held = l.held[:0]
 }
+
+// Pause stops the loop from claiming; runs under way go on, and the claim in flight
+// is waited for. It may be called at any time.
+func (l *Loop) Pause() { l.paused.Store(true) }
+
+// Resume ends a pause.
+func (l *Loop) Resume() {
+	l.paused.Store(false)
+	select {
+	case l.resumed <- struct{}{}:
+	default:
+	}
+}
+
+// Paused reports whether the loop is paused.
+func (l *Loop) Paused() bool { return l.paused.Load() }
+
+// Claim makes the loop put one claim as soon as it can, also when it is paused or would
+// wait, and reports whether it brought a run. It puts none when no slot is open. A claim
+// that is in flight already is waited for first, and so is a Claimer that is not ready.
+//
+// The error is the cause of the end of ctx, which must end when the loop does. What was
+// not sent by then never will be; a claim that is in flight goes on.
+func (l *Loop) Claim(ctx context.Context) (bool, error) {
+	for {
+		a := &ask{ctx: ctx, became: make(chan outcome, 1)}
+		select {
+		case l.asks <- a:
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+		select {
+		case o := <-a.became:
+			if o != unsent { // else it is to wait until the Claimer is ready
+				return o == brought || o == exhausted, nil
+			}
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+	}
+}
+
+// ask is a claim that somebody wants now.
+type ask struct {
+	ctx    context.Context // of who wants it
+	became chan outcome
+}
+
+func (a *ask) givenUp() bool { return a != nil && a.ctx.Err() != nil }
+
+func (l *Loop) answer(a *ask, intake, work context.Context) {
+	if l.decide(a) != Claiming {
+		a.became <- l.putOff()
+		return
+	}
+	l.enter(Claiming)
+	outcome := l.turn(intake, work, a)
+	l.settle(outcome)
+	a.became <- outcome
+}
+
+// State is what a loop does, or waits for.
+type State uint8
+
+// The states of a loop. Where several apply, it is the first of them.
+const (
+	Idle     State = iota // it does not run
+	Paused                // it is to claim nothing
+	Full                  // no slot is open
+	Unready               // the [Claimer] is not ready, as there is no connection
+	Claiming              // it asks the gate, or has put a claim
+	Resting               // it got nothing but runs that come back again and again
+	Waiting               // the claim before brought none, so it pauses
+)
+
+// String returns the state's name in lower case.
+func (s State) String() string {
+	switch s {
+	case Idle:
+		return "idle"
+	case Paused:
+		return "paused"
+	case Full:
+		return "full"
+	case Unready:
+		return "not ready"
+	case Claiming:
+		return "claiming"
+	case Resting:
+		return "resting"
+	case Waiting:
+		return "waiting"
+	default:
+		return fmt.Sprintf("State(%d)", uint8(s))
+	}
+}
+
+// State returns what the loop does just now. It may be called at any time.
+func (l *Loop) State() State { return State(l.state.Load()) } //nolint:gosec // what enter stored
+
+// enter is the only place where the state changes.
+func (l *Loop) enter(next State) {
+	last := l.State()
+	l.state.Store(uint32(next))
+	if next != last && (last == Full || last == Paused) {
+		// The claim that follows was not held up by the server, so it answers no wake-up.
+		l.takeWakeUp()
+		l.woken = time.Time{}
+	}
+}
+
+// takeWakeUp takes the wake-up that is there, if one is.
+func (l *Loop) takeWakeUp() {
+	select {
+	case l.woken = <-l.wakeups:
+	default:
+	}
+}
+
+// forgetSignals takes the signals of what the next claim will see by itself: one that
+// is sent after a wake-up answers it.
+func (l *Loop) forgetSignals() {
+	l.takeWakeUp()
+	select {
+	case <-l.cfg.Pool.Freed():
+		l.pace.reset()
+	default:
+	}
+	select {
+	case <-l.resumed:
+	default:
+	}
+}
+
+const (
+	growth = 1.15
+	jitter = 0.1
+)
+
+// pace is the pauses between claims that bring nothing.
+type pace struct {
+	min, max time.Duration
+	backoff  *backoff.ExponentialBackOff
+}
+
+func newPace(minimum, maximum time.Duration) *pace {
+	return &pace{min: minimum, max: maximum, backoff: backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(minimum),
+		backoff.WithMaxInterval(maximum),
+		backoff.WithMultiplier(growth),
+		backoff.WithRandomizationFactor(jitter),
+		backoff.WithMaxElapsedTime(0), // there is no giving up
+	)}
+}
+
+// next returns the pause to make now, and lengthens the one after it.
+func (p *pace) next() time.Duration {
+	// The library's jitter goes beyond both ends.
+	return min(max(p.backoff.NextBackOff(), p.min), p.max)
+}
+
+// reset makes the next pause the shortest again.
+func (p *pace) reset() { p.backoff.Reset() }

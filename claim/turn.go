@@ -229,3 +229,68 @@ func (l *Loop) reportSuccess() {
 func endedBy(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
 }
+
+// mayClaim asks the gate, if there is one.
+func (l *Loop) mayClaim(intake context.Context) bool {
+	if l.cfg.Gate == nil {
+		return true
+	}
+	err := l.askGate(intake)
+	switch {
+	case intake.Err() != nil:
+		return false
+	case err == nil:
+		if l.closed != "" {
+			l.closed = ""
+			l.log.Info("claims are no longer held back")
+		}
+		return true
+	}
+	l.tally.heldBack.Add(1)
+	if text := err.Error(); text != l.closed { // a full disk is one line, not one a claim
+		l.closed = text
+		l.log.Warn("claims are held back, the gate keeps being asked", "error", err)
+	}
+	return false
+}
+
+// askGate takes a gate that panics for one that says no: it is not the loop's to
+// fall with.
+func (l *Loop) askGate(ctx context.Context) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("the gate panics: %v", v)
+		}
+	}()
+	return l.cfg.Gate(ctx)
+}
+
+// tired is how often the same run may come back to a group. Beyond that, the group
+// is given only what it does not want: to ask again at once would go round in circles with
+// the server.
+const tired = 5
+
+// mostSeen bounds what is remembered.
+const mostSeen = 1000
+
+// sightings counts how often each run came. It remembers the latest ones.
+type sightings struct {
+	times map[string]int
+	order []string // oldest first
+}
+
+// see counts a run, and returns how often it has come.
+func (s *sightings) see(id string) int {
+	if s.times == nil {
+		s.times = make(map[string]int)
+	}
+	if s.times[id] == 0 {
+		s.order = append(s.order, id)
+		if len(s.order) > mostSeen {
+			delete(s.times, s.order[0])
+			s.order = s.order[1:]
+		}
+	}
+	s.times[id]++
+	return s.times[id]
+}

@@ -89,7 +89,7 @@ func TestARunThatNobodyWantsMakesTheGroupRest(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		h.withAdaptor("http", "@openfn/language-http")
 		worker, _ := h.hire(Config{
-			Groups: "manual:1", Extensions: []string{extRelease}, Accept: func(context.Context, *Run) error { return Postpone(time.Millisecond) },
+			Groups: "manual:1", Extensions: []string{extRelease}, Accept: func(context.Context, *Run) error { return Postpone(time.Millisecond, "") },
 		})
 		settle(time.Minute)
 		require.Positive(t, worker.Stats().Groups[0].Claims.Exhausted)

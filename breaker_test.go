@@ -166,7 +166,7 @@ func TestAnEngineThatCanBeAskedIsTriedWhenItSaysThatItIsWell(t *testing.T) {
 		var kinds []string
 		for len(feed.Events()) > 0 {
 			if e := <-feed.Events(); e.Kind == EventUnable || e.Kind == EventAble {
-				kinds = append(kinds, e.Kind.String())
+				kinds = append(kinds, string(e.Kind))
 			}
 		}
 		require.Equal(t, []string{"unable", "able"}, kinds)

@@ -57,7 +57,7 @@ var sessions = []struct {
 		settle(time.Second)
 		h.gate.of("run-1") <- fmt.Errorf("the register is being updated: %w", ErrRequeue)
 		settle(time.Second)
-		h.gate.of("run-2") <- Postpone(time.Hour)
+		h.gate.of("run-2") <- Postpone(time.Hour, "")
 		h.enqueue("manual", "run-2")
 		settle(5 * time.Second)
 

@@ -7,31 +7,24 @@ import (
 )
 
 // EventKind is what an [Event] is about.
-type EventKind int
+type EventKind string
 
 // The kinds of events.
 const (
-	EventConnected EventKind = iota // a connection to the server was made
-	EventLost                       // it was lost, or a dial failed; Err says why
-	EventClaimed                    // the server gave a run
-	EventStarted                    // its engine began to execute it
-	EventCompleted                  // it is over, and the server knows; see Result
-	EventGivenUp                    // it is over, and the server could not be told; see Result
-	EventGivenBack                  // it went back to the server's queue; see Result
-	EventPaused                     // the group claims no more
-	EventResumed                    // the group claims again
-	EventUnable                     // the worker claims nothing until it can execute runs again; Err says why
-	EventAble                       // it can
-	EventDraining                   // the worker claims no more, and ends when its runs do
+	EventConnected   EventKind = "connected"       // a connection to the server was made
+	EventLost        EventKind = "connection_lost" // or a dial failed; Err says why
+	EventClaimed     EventKind = "run_claimed"     // the server gave a run
+	EventStarted     EventKind = "run_started"     // its engine began to execute it
+	EventCompleted   EventKind = "run_completed"   // it is over, and the server knows; see Result
+	EventUndelivered EventKind = "run_undelivered" // it is over, and the server could not be told; see Result
+	EventReturned    EventKind = "run_returned"    // it is in the server's queue again; see Result
+	EventLeaseLost   EventKind = "run_lease_lost"  // it is another worker's; see Result
+	EventPaused      EventKind = "group_paused"    // the group claims no more
+	EventResumed     EventKind = "group_resumed"   // the group claims again
+	EventUnable      EventKind = "unable"          // the worker claims nothing until it can execute runs again; Err says why
+	EventAble        EventKind = "able"            // it can
+	EventDraining    EventKind = "draining"        // the worker claims no more, and ends when its runs do
 )
-
-func (k EventKind) String() string {
-	names := []string{"connected", "lost", "claimed", "started", "completed", "given up", "given back", "paused", "resumed", "unable", "able", "draining"}
-	if k < 0 || int(k) >= len(names) {
-		return "unknown"
-	}
-	return names[k]
-}
 
 // Event is something that happened to a worker.
 type Event struct {

@@ -92,7 +92,7 @@ func TestAnEventTellsHowARunEnded(t *testing.T) {
 				results, kinds = append(results, *e.Result), append(kinds, e.Kind)
 			}
 		}
-		require.Equal(t, []EventKind{EventCompleted, EventGivenUp}, kinds)
+		require.Equal(t, []EventKind{EventCompleted, EventUndelivered}, kinds)
 		require.Equal(t, RunResult{
 			Outcome: runner.Outcome{RunID: "a", Reason: "success", Joined: true, Settled: runner.Processed, Took: time.Second},
 			Group:   "manual", Claimed: begin, Started: begin, Ended: begin.Add(time.Second),

@@ -50,9 +50,9 @@ func ExampleWorker_Subscribe() {
 	_ = server.Close()
 	// Output:
 	// connected
-	// claimed
-	// started
-	// completed
+	// run_claimed
+	// run_started
+	// run_completed
 	// run-1 success
 	// draining
 }

@@ -108,7 +108,7 @@ func TestARefusedRenewalEndsTheRunWithoutAWord(t *testing.T) {
 		require.Equal(t, uint64(1), worker.Stats().Delivery.LeasesLost)
 		require.Zero(t, worker.Stats().Undelivered, "nothing was to be told")
 		for e := range events.Events() {
-			if e.Kind == EventGivenUp {
+			if e.Kind == EventLeaseLost {
 				require.ErrorIs(t, e.Result.Err, runner.ErrLeaseLost)
 				break
 			}
@@ -174,7 +174,7 @@ func TestAHandlersWishesAreSettledOnce(t *testing.T) {
 		byPlain string        // what a server that takes no runs back is told
 	}{
 		{name: "requeue", err: fmt.Errorf("the mill is closed: %w", ErrRequeue), settled: runner.Requeued, back: 3 * time.Second, byPlain: "exception Requeued"},
-		{name: "postpone", err: Postpone(time.Minute), settled: runner.Postponed, back: time.Minute, byPlain: "exception Postponed"},
+		{name: "postpone", err: Postpone(time.Minute, ""), settled: runner.Postponed, back: time.Minute, byPlain: "exception Postponed"},
 		{name: "discard", err: Discard("not ours"), settled: runner.Discarded, state: "exception", byPlain: "exception Discarded"},
 		{name: "poison", err: Poison("kills workers"), settled: runner.Poisonous, state: "exception", byPlain: "exception Poisonous"},
 		{name: "an error", err: errors.New("no stock"), settled: runner.Processed, state: "failed", byPlain: "fail JobError"},

@@ -149,44 +149,21 @@ func (q *queue) nextJoin(ctx context.Context) (*channel.Join, error) {
 	}
 }
 
-// giveBack gives a run back that was claimed and not begun, as the worker stops.
-func (q *queue) giveBack(ctx context.Context, run claim.Run) bool {
-	if !q.handBack(ctx, run, runner.ReleaseDrain, 0) {
-		return false
-	}
-	q.log.Info("a run that was not begun was given back, as the worker stops", "run_id", run.ID)
-	return true
-}
-
-// giveBack is [queue.giveBack], which leaves time to report the run when the worker is
-// aborted meanwhile.
-func (s *starter) giveBack(ctx context.Context, run claim.Run) bool {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	soon, stop := lingering(s.work, giveBackStopped)
-	defer stop()
-	defer context.AfterFunc(soon, cancel)()
-	return s.queue.giveBack(ctx, run)
-}
-
-// giveBackStopped is how long a run may still be given back when work has ended.
-const giveBackStopped = 5 * time.Second
-
-// handBackTimeout bounds the release of a run that is not begun, reconnects
-// included.
-const handBackTimeout = 30 * time.Second
-
-// handBack releases a run that is not begun, if the server takes it, and reports
-// whether it did.
-func (q *queue) handBack(ctx context.Context, run claim.Run, reason string, delay time.Duration) bool {
+// returnRun returns a run to the server's queue that is not begun, if the server takes it,
+// and reports whether it did.
+func (q *queue) returnRun(ctx context.Context, run claim.Run, reason string, delay time.Duration) bool {
 	if !q.canRelease() {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, handBackTimeout)
+	ctx, cancel := context.WithTimeout(ctx, returnTimeout)
 	defer cancel()
 	err := q.Release(ctx, runner.Release{ID: run.ID, Token: run.Token, Reason: reason, DelayMS: delay.Milliseconds()})
 	if err != nil {
-		q.log.Debug("a run that was not begun could not be given back", "run_id", run.ID, "error", err)
+		q.log.Debug("a run that was not begun could not be returned to the queue", "run_id", run.ID, "error", err)
 	}
 	return err == nil
 }
+
+// returnTimeout bounds the return of a run that is not begun, reconnects
+// included.
+const returnTimeout = 30 * time.Second

@@ -116,7 +116,7 @@ func TestTermsAreKeptWithinBounds(t *testing.T) {
 
 // Guards against an operator's word that an engine undoes.
 func TestACancelledRunDoesNotGoBack(t *testing.T) {
-	for _, answer := range []error{ErrRequeue, Postpone(time.Second), fmt.Errorf("stopped: %w", ErrRequeue)} {
+	for _, answer := range []error{ErrRequeue, Postpone(time.Second, ""), fmt.Errorf("stopped: %w", ErrRequeue)} {
 		synctest.Test(t, func(t *testing.T) {
 			h := extended(t, mockserver.Config{})
 			h.enqueue("manual", "a")

@@ -86,7 +86,7 @@ type (
 var ErrRequeue = runner.ErrRequeue
 
 // Postpone says that a run is for later; see [runner.Postpone].
-func Postpone(delay time.Duration) error { return runner.Postpone(delay) }
+func Postpone(delay time.Duration, reason string) error { return runner.Postpone(delay, reason) }
 
 // Discard says that a run is not to be executed; see [runner.Discard].
 func Discard(reason string) error { return runner.Discard(reason) }

@@ -92,7 +92,7 @@ func TestARunIsGivenBackOnceTheConnectionIs(t *testing.T) {
 		require.Len(t, h.sent("run:release"), 1)
 		for e := range events.Events() {
 			if e.Result != nil {
-				require.Equal(t, EventGivenBack, e.Kind)
+				require.Equal(t, EventReturned, e.Kind)
 				break
 			}
 		}

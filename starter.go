@@ -154,7 +154,7 @@ func (u *underway) end(settled Settlement) {
 // freeSlot tells the claim loop whether a run has finished, or has only gone
 // back to where it came from.
 func freeSlot(slot *slots.Slot, settled Settlement) {
-	if settled.GivenBack() {
+	if settled.InQueue() {
 		slot.Return()
 		return
 	}
@@ -200,12 +200,14 @@ func (s *starter) settle(this *underway, outcome runner.Outcome) {
 	s.tally.add(result)
 	kind := EventCompleted
 	switch {
-	case outcome.Settled.GivenBack():
-		kind = EventGivenBack
+	case outcome.Settled.InQueue():
+		kind = EventReturned
+	case outcome.Settled == runner.LeaseLost:
+		kind = EventLeaseLost
 	case outcome.Err != nil:
-		kind = EventGivenUp
+		kind = EventUndelivered
 	}
-	if outcome.Settled == runner.Undelivered || outcome.Err == nil && !outcome.Settled.GivenBack() {
+	if outcome.Settled == runner.Undelivered || outcome.Err == nil && !outcome.Settled.InQueue() {
 		s.budget.count(outcome.Err)
 	}
 	s.feed.publish(Event{Kind: kind, RunID: this.ID, Group: this.Group, Result: &result})
@@ -231,7 +233,7 @@ func (s *starter) after(result RunResult) {
 	s.afterRun(result)
 }
 
-// refuse gives a run back that is not executed, if the server takes it: it was
+// refuse returns a run that is not executed, if the server takes it: it was
 // taken from this worker, which has not noticed yet, and another one may have it.
 func (s *starter) refuse(this *underway) {
 	defer s.pause()
@@ -239,7 +241,7 @@ func (s *starter) refuse(this *underway) {
 	active := s.active[this.ID]
 	s.mu.Unlock()
 	if active == nil || active.Token != this.Token { // else it is the very run that is executed
-		s.queue.handBack(s.report, this.Run, runner.ReleasePostpone, refusedFor)
+		s.queue.returnRun(s.report, this.Run, runner.ReleasePostpone, refusedFor)
 	}
 }
 
@@ -307,6 +309,24 @@ func (s *starter) pause() {
 	}
 }
 
+// returnUnbegun returns a run to the queue that was claimed and not begun, as the worker
+// stops. When the worker is aborted meanwhile, that leaves time to report the run.
+func (s *starter) returnUnbegun(ctx context.Context, run claim.Run) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	soon, stop := lingering(s.work, returnAborted)
+	defer stop()
+	defer context.AfterFunc(soon, cancel)()
+	returned := s.queue.returnRun(ctx, run, runner.ReleaseDrain, 0)
+	if returned {
+		s.log.Info("a run that was not begun was returned to the queue, as the worker stops", "run_id", run.ID)
+	}
+	return returned
+}
+
+// returnAborted is how long a run may still be returned when work has ended.
+const returnAborted = 5 * time.Second
+
 // refused takes note of a run whose token is no good, and gives it back, if the server takes
 // it: another worker may find nothing wrong with it.
 func (s *starter) refused(run claim.Run, err error) {
@@ -317,7 +337,7 @@ func (s *starter) refused(run claim.Run, err error) {
 		s.turnstile.trip(&s.turnstile.key, fmt.Errorf("the public key of the worker (WORKER_LIGHTNING_PUBLIC_KEY) does not fit the server's: %w", err))
 	}
 	s.done.Go(func() {
-		back := run.ID != "" && s.queue.handBack(s.report, run, runner.ReleasePostpone, refusedFor)
+		back := run.ID != "" && s.queue.returnRun(s.report, run, runner.ReleasePostpone, refusedFor)
 		s.log.Log(s.report, level, "run refused, it will not be started", "run_id", run.ID, "given_back", back, "error", err)
 	})
 }

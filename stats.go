@@ -167,7 +167,7 @@ func (t *tally) add(result RunResult) {
 	if t.ended == nil {
 		t.ended = make(map[Reason]int)
 	}
-	if !result.Settled.GivenBack() && result.Settled != runner.LeaseLost { // those end elsewhere
+	if !result.Settled.InQueue() && result.Settled != runner.LeaseLost { // those end elsewhere
 		t.ended[result.Reason]++
 		t.runSeconds.Observe(result.Ended.Sub(result.Claimed))
 	}

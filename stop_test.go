@@ -2,6 +2,7 @@ package phxworker
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,4 +148,49 @@ func TestAStopDoesNotWaitForASlotThatIsHeldForAMoment(t *testing.T) {
 		require.NoError(t, stop())
 		require.Less(t, time.Since(begin), time.Second)
 	})
+}
+
+func TestStopDrainsAndThenStopsWhatRuns(t *testing.T) {
+	for name, tt := range map[string]struct {
+		finish []string
+		want   error
+	}{
+		"all finish":    {finish: []string{"m1", "m2"}},
+		"one goes on":   {finish: []string{"m1"}, want: ErrAborted},
+		"none finishes": {want: ErrAborted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := openHouse(t, quiet)
+				h.enqueue("manual", "m1", "m2")
+				worker, _ := h.hire(Config{})
+				settle(time.Second)
+				time.AfterFunc(5*time.Second, func() {
+					for _, id := range tt.finish {
+						h.gate.release(id)
+					}
+				})
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				begin := time.Now()
+				require.ErrorIs(t, worker.Stop(ctx), tt.want)
+				require.Equal(t, PhaseStopped, worker.Stats().Phase)
+				require.Less(t, time.Since(begin), 11*time.Second)
+				require.ErrorIs(t, worker.Stop(ctx), tt.want, "whoever asks again hears the same")
+				for _, id := range []string{"m1", "m2"} {
+					want := "cancelled"
+					if slices.Contains(tt.finish, id) {
+						want = "success"
+					}
+					require.Equal(t, want, h.state(id))
+				}
+			})
+		})
+	}
+}
+
+func TestAWorkerThatNeverRanCannotBeStopped(t *testing.T) {
+	worker, err := New(Config{URL: "ws://lightning.test/worker", Secret: "s", Engine: Func(func(context.Context, *Run) (any, error) { return nil, nil })})
+	require.NoError(t, err)
+	require.ErrorIs(t, worker.Stop(t.Context()), ErrNotRunning)
 }

@@ -31,6 +31,8 @@ type Worker struct {
 	feed   feed
 
 	drain, abort *signal
+	over         *signal // raised when Run returns
+	ended        error   // what it returns; set when over is raised
 
 	mu    sync.Mutex
 	phase Phase
@@ -57,7 +59,7 @@ func New(cfg Config) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, id: uuid.NewString(), groups: groups, log: cfg.Logger,
-		budget: newBudget(cfg.MaxErrors), drain: newSignal(), abort: newSignal(),
+		budget: newBudget(cfg.MaxErrors), drain: newSignal(), abort: newSignal(), over: newSignal(),
 	}
 	if cfg.PublicKey != "" {
 		if w.verifier, err = claim.NewVerifier(cfg.PublicKey); err != nil {
@@ -102,7 +104,31 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer w.over.raise()
 	defer socket.Close()
+	w.ended = w.run(ctx, socket)
+	return w.ended
+}
+
+// Stop stops the worker: it claims no more, and its runs finish. Those that are still under
+// way when ctx ends are stopped, as by [Worker.Abort]. Stop waits until Run has
+// returned, and returns the same: nil, or [ErrAborted] if runs were cut short. The error is
+// [ErrNotRunning] before Run was called.
+func (w *Worker) Stop(ctx context.Context) error {
+	w.mu.Lock()
+	begun := w.phase != PhaseNew
+	w.mu.Unlock()
+	if !begun {
+		return ErrNotRunning
+	}
+	w.Drain()
+	defer context.AfterFunc(ctx, w.Abort)()
+	<-w.over.raised
+	return w.ended
+}
+
+// run does what Run says, with the worker's first socket.
+func (w *Worker) run(ctx context.Context, socket *channel.Socket) error {
 
 	// intake ends first: no new work. work ends when the runs have had their
 	// time; what still runs is stopped then, and report is the time for telling
@@ -217,7 +243,7 @@ func (w *Worker) loops(turnstile *turnstile, starter *starter) []*claim.Loop {
 			gate = func(ctx context.Context) error { return w.cfg.Gate(ctx, pool.Group().Name) }
 		}
 		loops[i] = claim.NewLoop(claim.Config{
-			Pool: pool, Claimer: &door{turnstile, pool.Group().Name}, Starter: starter, GiveBack: starter.giveBack, Refused: starter.refused, Prefetcher: prefetcher,
+			Pool: pool, Claimer: &door{turnstile, pool.Group().Name}, Starter: starter, Return: starter.returnUnbegun, Refused: starter.refused, Prefetcher: prefetcher,
 			WorkerName: w.cfg.Name, Verifier: w.verifier, DemandAll: w.cfg.DemandAll,
 			MinBackoff: w.cfg.MinBackoff, MaxBackoff: w.cfg.MaxBackoff,
 			Gate: gate, Paused: w.cfg.Manual, Logger: w.log,

@@ -46,10 +46,10 @@ type Config struct {
 	// the intake of [Loop.Run]. A gate runs on the loop's goroutine: while it
 	// ponders, its group claims nothing. Defaults to none, which is always open.
 	Gate func(ctx context.Context) error
-	// GiveBack gives a run back that was claimed and not begun when the loop is
+	// Return returns a run to the queue that was claimed and not begun when the loop is
 	// stopped, and reports whether the server took it. Defaults to none: the run is
 	// started.
-	GiveBack func(ctx context.Context, run Run) bool
+	Return func(ctx context.Context, run Run) bool
 	// Prefetcher makes the loop claim one run more than it has slots for, so that it
 	// is there when a slot is freed. Defaults to none.
 	Prefetcher Prefetcher

@@ -49,7 +49,7 @@
 //
 // [Loop.Run] has two contexts. When intake ends there is no new claim; the claim
 // in flight goes on under work. Its runs, and those that are held, are given back
-// where that is possible ([Config.GiveBack]), and else started. Run returns when none
+// where that is possible ([Config.Return]), and else started. Run returns when none
 // is left, or when work ends too.
 //
 // # Runs that come back

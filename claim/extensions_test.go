@@ -87,7 +87,7 @@ func TestWhatWasNotBegunIsGivenBackOnAStop(t *testing.T) {
 			o.returns(3)
 			o.enqueue("manual", 3)
 			back := make(chan string, 9)
-			l := runLoop(t, "manual:2", o, claim.Config{GiveBack: func(_ context.Context, run claim.Run) bool {
+			l := runLoop(t, "manual:2", o, claim.Config{Return: func(_ context.Context, run claim.Run) bool {
 				back <- run.ID
 				return taken
 			}})

@@ -109,7 +109,7 @@ func (l *Loop) Run(intake, work context.Context) error {
 			l.wait(intake, work)
 		}
 	}
-	l.startRest(work)
+	l.startRemaining(work)
 	return nil
 }
 
@@ -209,11 +209,11 @@ func (l *Loop) settle(o outcome) {
 	}
 }
 
-// startRest starts the runs that are held after the last claim, as slots are
+// startRemaining starts the runs that are held after the last claim, as slots are
 // freed, and the one that was claimed ahead, should it not go back. What is left when
 // work ends is lost to the server's time-out, so it is not passed over in silence.
-func (l *Loop) startRest(work context.Context) {
-	l.giveBackHeld(work)
+func (l *Loop) startRemaining(work context.Context) {
+	l.returnHeld(work)
 	for l.startHeld(); (len(l.held) > 0 || l.ahead.run != nil) && work.Err() == nil; l.startHeld() {
 		tooLong, stop := l.tooLong()
 		select {

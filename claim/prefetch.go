@@ -111,17 +111,17 @@ func (l *Loop) forgetAhead() {
 	}
 }
 
-// giveBackHeld gives back what was claimed and not begun, as the loop stops.
-func (l *Loop) giveBackHeld(work context.Context) {
+// returnHeld returns what was claimed and not begun, as the loop stops.
+func (l *Loop) returnHeld(work context.Context) {
 	l.letGo()
-	if l.cfg.GiveBack == nil {
+	if l.cfg.Return == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(work, givingBack)
 	defer cancel()
 	kept := l.held[:0]
 	for _, run := range l.held {
-		if !l.cfg.GiveBack(ctx, run) {
+		if !l.cfg.Return(ctx, run) {
 			kept = append(kept, run)
 		}
 	}

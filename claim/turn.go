@@ -56,7 +56,7 @@ func (l *Loop) turn(intake, work context.Context, a *ask) outcome {
 	if ahead && !l.mayPrefetch() {
 		return undone
 	}
-	defer l.giveBack()
+	defer l.freeReserved()
 
 	l.request.Demand = max(len(l.reserved), 1)
 	woken := l.woken
@@ -94,7 +94,7 @@ func (l *Loop) turn(intake, work context.Context, a *ask) outcome {
 		return nothing
 	}
 	if intake.Err() != nil { // what is given back must not be started; the rest has the slots it was claimed for
-		l.giveBackHeld(work)
+		l.returnHeld(work)
 	}
 	if l.startHeld(); ahead {
 		l.prefetch()
@@ -134,8 +134,8 @@ func (l *Loop) reserve() {
 	}
 }
 
-// giveBack releases the slots that no run came for.
-func (l *Loop) giveBack() {
+// freeReserved frees the slots that no run came for.
+func (l *Loop) freeReserved() {
 	for _, slot := range l.reserved {
 		slot.Release()
 	}

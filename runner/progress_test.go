@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,5 +90,16 @@ func TestStatsCountWhatEnginesDoWrong(t *testing.T) {
 		synctest.Wait()
 		require.Zero(t, r.Stats().StuckNow)
 		require.Equal(t, uint64(1), r.Stats().Stuck)
+	})
+}
+
+// Guards against words that run into each other.
+func TestPrintPutsSpacesBetweenItsArguments(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		w.run(Config{Engine: Func(func(_ context.Context, run *Run) (any, error) {
+			run.Print("patients:", 3, "of", "ward", 4)
+			return nil, nil
+		})}, planOf(""))
+		require.Contains(t, strings.Join(w.logged("r1"), " "), "patients: 3 of ward 4")
 	})
 }

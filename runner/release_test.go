@@ -103,9 +103,10 @@ func TestARunIsGivenBackByWhoCannotPrepareIt(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
 		queue := &takesBack{}
 		outcome := w.run(Config{Releaser: queue, Engine: preparing{Func: success, prepare: func(context.Context, *Run) (Versions, error) {
-			return nil, Postpone(time.Hour)
+			return nil, Postpone(time.Hour, "the register is closed")
 		}}}, planOf(""))
 		require.Equal(t, Postponed, outcome.Settled)
+		require.Equal(t, "the register is closed", outcome.Message)
 		require.Len(t, queue.released, 1)
 		require.Equal(t, []any{ReleasePostpone, time.Hour.Milliseconds()}, []any{queue.released[0].Reason, queue.released[0].DelayMS})
 	})

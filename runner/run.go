@@ -71,9 +71,11 @@ func (r *Run) Token() string { return r.given.Token }
 // Log sends a line that belongs to no step.
 func (r *Run) Log(line Line) { r.logLine(line, nil) }
 
-// Print sends its arguments, formatted as [fmt.Sprint] does, as a line of level
-// info.
-func (r *Run) Print(args ...any) { r.Log(TextLine("info", "JOB", fmt.Sprint(args...))) }
+// Print sends its arguments, with spaces between them as [fmt.Println] puts them, as a
+// line of level info.
+func (r *Run) Print(args ...any) {
+	r.Log(TextLine("info", "JOB", strings.TrimSuffix(fmt.Sprintln(args...), "\n")))
+}
 
 // StartStep reports that the job begins to execute. Its input is what the step
 // from came to, or the run's own input when from is nil. The same job may be

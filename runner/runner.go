@@ -157,7 +157,7 @@ func (r *Runner) Run(work, report context.Context, socket Joiner, given claim.Ru
 	run := &Run{
 		ID: given.ID, Plan: &Plan{ID: given.ID}, Limits: r.cfg.Limits, Attempt: given.Attempt,
 		scrub: newScrubber(given.Token, nil), log: log, given: given, begin: begin, logsAtMostOnce: r.cfg.LogsAtMostOnce, tally: &r.tally,
-		since: began, noticing: make(chan struct{}, 1), able: func() {},
+		settled: Unsettled, phase: Joining, since: began, noticing: make(chan struct{}, 1), able: func() {},
 	}
 	r.enlist(run)
 	defer r.dismiss(run)
@@ -201,7 +201,7 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error, begin time.Time
 	case failure != nil:
 		out.Reason, out.Type, out.Message = failure.Reason, failure.Type, failure.Message
 	}
-	r.tally.settled[out.Settled].Add(1)
+	r.tally.settle(out.Settled)
 	if n := run.leftOut.Load(); n > 0 {
 		run.log.Warn("lines of the run's log were left out: there was no room for them when its time was over, or it was over already", "lines", n)
 	}
@@ -219,7 +219,7 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error, begin time.Time
 		r.tally.leasesLost.Add(1)
 		run.log.Warn("the run is another worker's now; nothing more is reported of it", "took", out.Took.Round(time.Microsecond))
 	case run.settled != Unsettled:
-		run.log.Info("run given back", "settled", out.Settled.String(), "why", firstLine(run.why), "took", out.Took.Round(time.Microsecond))
+		run.log.Info("run given back", "settled", out.Settled, "why", firstLine(run.why), "took", out.Took.Round(time.Microsecond))
 	case err == nil:
 		run.log.Info("run complete", attrs...)
 	}

@@ -7,32 +7,29 @@ import (
 
 // Settlement is what became of a claimed run as far as the server's queue is
 // concerned. There is exactly one for each.
-type Settlement int
+type Settlement string
 
 // The settlements.
 const (
-	Unsettled   Settlement = iota // none: a mistake of ours
-	Processed                     // it was reported, with whatever reason
-	Cancelled                     // it was reported as cancelled
-	Discarded                     // it was reported as not to be executed
-	Poisonous                     // it was reported as never to be tried again
-	Requeued                      // it was given back after a failure, to be tried again
-	Postponed                     // it was given back for later
-	Returned                      // it was given back untouched
-	LeaseLost                     // it was another worker's by then; nothing was reported
-	Undelivered                   // the server could not be told
+	Unsettled   Settlement = "unsettled"   // none: a mistake of ours
+	Processed   Settlement = "processed"   // it was reported, with whatever reason
+	Cancelled   Settlement = "cancelled"   // it was reported as cancelled
+	Discarded   Settlement = "discarded"   // it was reported as not to be executed
+	Poisonous   Settlement = "poisonous"   // it was reported as never to be tried again
+	Requeued    Settlement = "requeued"    // it was returned to the queue after a failure, to be tried again
+	Postponed   Settlement = "postponed"   // it was returned for later
+	Returned    Settlement = "returned"    // it was returned untouched
+	LeaseLost   Settlement = "lease_lost"  // it was another worker's by then; nothing was reported
+	Undelivered Settlement = "undelivered" // the server could not be told
 )
 
-// GivenBack reports whether the run is in the server's queue again.
-func (s Settlement) GivenBack() bool { return s == Requeued || s == Postponed || s == Returned }
-
-func (s Settlement) String() string {
-	names := []string{"unsettled", "processed", "cancelled", "discarded", "poisonous", "requeued", "postponed", "returned", "lease lost", "undelivered"}
-	if s < 0 || int(s) >= len(names) {
-		return "unknown"
-	}
-	return names[s]
+// Settlements returns all of them.
+func Settlements() []Settlement {
+	return []Settlement{Unsettled, Processed, Cancelled, Discarded, Poisonous, Requeued, Postponed, Returned, LeaseLost, Undelivered}
 }
+
+// InQueue reports whether the run is in the server's queue again.
+func (s Settlement) InQueue() bool { return s == Requeued || s == Postponed || s == Returned }
 
 // disposition is an error by which an engine, or who accepts runs, says what is to
 // become of the run other than that it failed.
@@ -48,7 +45,7 @@ type disposition struct {
 }
 
 func (d *disposition) Error() string {
-	text := "the run is to be " + d.settled.String()
+	text := "the run is to be " + string(d.settled)
 	if d.reason != "" {
 		text += ": " + d.reason
 	}
@@ -71,11 +68,11 @@ func Unable(failure *Failure) error {
 	return &disposition{settled: Requeued, release: ReleaseRequeue, reason: failure.Message, unable: failure}
 }
 
-// Postpone says that a run is for later, at the earliest after the delay, and that
-// nothing has failed. It falls back as [ErrRequeue] does, with the type
+// Postpone says that a run is for later, at the earliest after the delay, for the reason
+// given, and that nothing has failed. It falls back as [ErrRequeue] does, with the type
 // Postponed.
-func Postpone(delay time.Duration) error {
-	return &disposition{settled: Postponed, release: ReleasePostpone, delay: delay}
+func Postpone(delay time.Duration, reason string) error {
+	return &disposition{settled: Postponed, release: ReleasePostpone, delay: delay, reason: reason}
 }
 
 // Discard says that a run is not to be executed, for the reason given. It is
@@ -124,4 +121,4 @@ func (d *disposition) failure() *Failure {
 }
 
 // gives reports whether the run is to go back to the queue.
-func (d *disposition) gives() bool { return d.settled.GivenBack() }
+func (d *disposition) gives() bool { return d.settled.InQueue() }

@@ -42,12 +42,22 @@ type Stats struct {
 type tally struct {
 	resent, shortened, panics, stuck atomic.Uint64
 	renewed, leasesLost, unknown     atomic.Uint64
-	settled                          [Undelivered + 1]atomic.Uint64
 	stuckNow                         atomic.Int64
 	acknowledged                     histogram.Histogram
 
 	mu          sync.Mutex
+	settled     map[Settlement]uint64
 	undelivered map[string]uint64 // by event
+}
+
+// settle counts a run that is over.
+func (t *tally) settle(as Settlement) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.settled == nil {
+		t.settled = make(map[Settlement]uint64)
+	}
+	t.settled[as]++
 }
 
 // undeliver counts events that the server does not have.
@@ -63,12 +73,9 @@ func (t *tally) undeliver(event string, n uint64) {
 // Stats returns the numbers so far. It may be called at any time.
 func (r *Runner) Stats() Stats {
 	t := &r.tally
-	settled := make(map[Settlement]uint64)
-	for i := range t.settled {
-		settled[Settlement(i)] = t.settled[i].Load()
-	}
-	undelivered := make(map[string]uint64)
+	settled, undelivered := make(map[Settlement]uint64), make(map[string]uint64)
 	t.mu.Lock()
+	maps.Copy(settled, t.settled)
 	maps.Copy(undelivered, t.undelivered)
 	t.mu.Unlock()
 	return Stats{
@@ -80,32 +87,16 @@ func (r *Runner) Stats() Stats {
 }
 
 // Phase is how far a run has come.
-type Phase int
+type Phase string
 
 // The phases of a run, in their order.
 const (
-	Joining   Phase = iota // waits for the server to let it onto its topic
-	Loading                // fetches plan, dataclip and credentials
-	Preparing              // the engine gets what it needs, such as adaptors
-	Executing
-	Reporting // over for the engine; the server is still to be told
+	Joining   Phase = "joining"   // waits for the server to let it onto its topic
+	Loading   Phase = "loading"   // fetches plan, dataclip and credentials
+	Preparing Phase = "preparing" // the engine gets what it needs, such as adaptors
+	Executing Phase = "executing"
+	Reporting Phase = "reporting" // over for the engine; the server is still to be told
 )
-
-func (p Phase) String() string {
-	switch p {
-	case Joining:
-		return "joining"
-	case Loading:
-		return "loading"
-	case Preparing:
-		return "preparing"
-	case Executing:
-		return "executing"
-	case Reporting:
-		return "reporting"
-	}
-	return "unknown"
-}
 
 // Progress is one run under way.
 type Progress struct {

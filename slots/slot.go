@@ -70,13 +70,13 @@ func (s *Slot) Fill(runID string) bool {
 // Release gives the slot back, and reports whether this call did: a slot that
 // was released already stays so, and no other is freed in its place. When the
 // slot held a run and its pool has an open slot now, [Pool.Freed] is signalled.
-func (s *Slot) Release() bool { return s.giveBack(true) }
+func (s *Slot) Release() bool { return s.free(true) }
 
 // Return is Release for the slot of a run that was not executed here after all, so
 // that who waits for a run to finish can tell the two apart; see [Pool.Finished].
-func (s *Slot) Return() bool { return s.giveBack(false) }
+func (s *Slot) Return() bool { return s.free(false) }
 
-func (s *Slot) giveBack(finished bool) bool {
+func (s *Slot) free(finished bool) bool {
 	held, room := s.release(finished)
 	if held == Running && room {
 		s.pool.signal()

@@ -88,8 +88,8 @@ func total(s *web.Status) string {
 	for _, reason := range slices.Sorted(maps.Keys(s.Ended)) {
 		parts = append(parts, fmt.Sprintf("%d %s", s.Ended[reason], reason))
 	}
-	if s.GivenBack > 0 {
-		parts = append(parts, fmt.Sprintf("%d given back", s.GivenBack))
+	if s.Returned > 0 {
+		parts = append(parts, fmt.Sprintf("%d returned to the queue", s.Returned))
 	}
 	if s.Undelivered > 0 {
 		parts = append(parts, fmt.Sprintf("server not told of %d", s.Undelivered))

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/cmd/phxworker/web"
+	"github.com/phxworker/phxworker/runner"
 )
 
 func TestStatusOfAWorker(t *testing.T) {
@@ -96,21 +97,21 @@ func TestHowRunsEndedInATerminal(t *testing.T) {
 		Groups: []web.Group{{Name: "manual>*", Slots: 3, Open: 3, Paused: true, OnRequest: true}},
 		Results: []web.Result{
 			{ID: "one", Reason: "success", Undelivered: true, Settled: "undelivered"},
-			{ID: "two", Settled: "given back"},
-			{ID: "three", Settled: "another worker's"},
+			{ID: "two", Settled: runner.Postponed},
+			{ID: "three", Settled: runner.LeaseLost},
 			{ID: "four", Reason: "fail", ErrorType: "JobError", Settled: "processed"},
 		},
-		Ended: map[string]int{"success": 1, "fail": 1}, GivenBack: 1, Undelivered: 1,
+		Ended: map[string]int{"success": 1, "fail": 1}, Returned: 1, Undelivered: 1,
 	}))
-	for _, want := range []string{`one +success, server not told `, `two +given back `, `three +another worker's `, `four +fail JobError `} {
+	for _, want := range []string{`one +success, server not told `, `two +returned to the queue `, `three +another worker's `, `four +fail JobError `} {
 		require.Regexp(t, want, out.String())
 	}
-	require.Contains(t, out.String(), "in all: 1 fail, 1 success, 1 given back, server not told of 1\n")
+	require.Contains(t, out.String(), "in all: 1 fail, 1 success, 1 returned to the queue, server not told of 1\n")
 	require.Regexp(t, `SLOTS +RUNNING +ASKING +OPEN`, out.String())
 	require.Regexp(t, `manual>\* +3 +0 +0 +3 +0 +0 +claims on request`, out.String())
 
 	out.Reset()
-	require.NoError(t, writeStatus(&out, &web.Status{Results: []web.Result{{ID: "two", Settled: "another worker's"}}}))
+	require.NoError(t, writeStatus(&out, &web.Status{Results: []web.Result{{ID: "two", Settled: runner.LeaseLost}}}))
 	require.NotContains(t, out.String(), "in all")
 }
 

@@ -12,10 +12,10 @@ import (
 // memory back.
 const idleAfter = 5 * time.Second
 
-// giveBack returns the memory of runs that are over to the system whenever the
+// releaseIdleMemory returns the memory of runs that are over to the system whenever the
 // worker has come to rest. Go would do so itself, but over minutes and in part;
 // a worker shares its machine with others and is idle for most of a day.
-func giveBack(ctx context.Context, worker *phxworker.Worker) {
+func releaseIdleMemory(ctx context.Context, worker *phxworker.Worker) {
 	ticker := time.NewTicker(idleAfter)
 	defer ticker.Stop()
 	given, before := 0, 0

@@ -71,7 +71,7 @@ func (p *program) start(ctx context.Context, cmd *cli.Command) (err error) {
 	defer idle.Wait()
 	over, stop := context.WithCancel(ctx)
 	defer stop()
-	idle.Go(func() { giveBack(over, worker) })
+	idle.Go(func() { releaseIdleMemory(over, worker) })
 	return worker.Run(ctx)
 }
 

@@ -9,21 +9,14 @@ import (
 	"github.com/phxworker/phxworker/runner"
 )
 
-// settlements are the names of what becomes of runs in the server's queue.
-var settlements = map[phxworker.Settlement]string{
-	runner.Processed: "processed", runner.Cancelled: "cancelled", runner.Discarded: "discarded", runner.Poisonous: "poisonous",
-	runner.Requeued: "requeued", runner.Postponed: "postponed", runner.Returned: "returned", runner.LeaseLost: "lease_lost",
-	runner.Undelivered: "undelivered", runner.Unsettled: "unsettled",
-}
-
 // extensions is about what goes beyond Lightning's protocol.
 var extensions = []family{
 	{
 		name: "phxworker_runs_settled_total", help: "Claimed runs that are over for this worker, by what became of them in the server's queue.",
 		kind: prometheus.CounterValue, labels: []string{"settlement"},
 		read: func(now *snapshot, out *series) {
-			for settlement, name := range settlements {
-				out.number(float64(now.Delivery.Settled[settlement]), name)
+			for _, settlement := range runner.Settlements() {
+				out.number(float64(now.Delivery.Settled[settlement]), string(settlement))
 			}
 		},
 	},

@@ -1,6 +1,10 @@
 package web
 
-import "time"
+import (
+	"time"
+
+	"github.com/phxworker/phxworker/runner"
+)
 
 // Run is a run under way.
 type Run struct {
@@ -45,21 +49,17 @@ type Result struct {
 	TookSeconds Seconds   `json:"took_seconds"` // from the claim
 	Ended       time.Time `json:"ended"`
 	Undelivered bool      `json:"undelivered,omitempty"` // the server could not be told
-	// Settled is what became of it in the server's queue: "given back", "another
-	// worker's", or a word for how it was reported, such as "processed".
-	Settled string `json:"settled"`
+	// Settled is what became of it in the server's queue; see [runner.Settlement].
+	Settled runner.Settlement `json:"settled"`
 }
 
-// What became of runs that ended elsewhere.
-const (
-	settledBack      = "given back"
-	settledElsewhere = "another worker's"
-)
-
-// Elsewhere returns what became of a run that did not end here; empty for others.
+// Elsewhere says in words what became of a run that did not end here; empty for others.
 func (r Result) Elsewhere() string {
-	if r.Settled == settledBack || r.Settled == settledElsewhere {
-		return r.Settled
+	switch {
+	case r.Settled.InQueue():
+		return "returned to the queue"
+	case r.Settled == runner.LeaseLost:
+		return "another worker's"
 	}
 	return ""
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/phxworker/phxworker"
-	"github.com/phxworker/phxworker/runner"
 )
 
 func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
@@ -63,7 +62,7 @@ func (s *Server) status() Status {
 	for _, run := range stats.Runs {
 		status.Runs = append(status.Runs, Run{
 			ID: run.RunID, Group: run.Group, AgeSeconds: seconds(now.Sub(run.Claimed)),
-			Phase: run.Phase.String(), PhaseSeconds: seconds(now.Sub(run.Since)),
+			Phase: string(run.Phase), PhaseSeconds: seconds(now.Sub(run.Since)),
 			Job: run.Job, Started: run.Started.UTC(), Unacknowledged: run.Unacknowledged,
 		})
 	}
@@ -74,8 +73,8 @@ func (s *Server) status() Status {
 		status.Ended[string(reason)] = n
 	}
 	for settled, n := range stats.Delivery.Settled {
-		if settled.GivenBack() {
-			status.GivenBack += n
+		if settled.InQueue() {
+			status.Returned += n
 		}
 	}
 	status.Health, status.Summary = status.verdict()
@@ -86,15 +85,10 @@ func (s *Server) status() Status {
 // it.
 func resultOf(r phxworker.RunResult) Result {
 	result := Result{
-		ID: r.RunID, Group: r.Group, Settled: r.Settled.String(),
+		ID: r.RunID, Group: r.Group, Settled: r.Settled,
 		TookSeconds: seconds(r.Ended.Sub(r.Claimed)), Ended: r.Ended.UTC(),
 	}
-	switch {
-	case r.Settled.GivenBack():
-		result.Settled = settledBack
-	case r.Settled == runner.LeaseLost:
-		result.Settled = settledElsewhere
-	default:
+	if result.Elsewhere() == "" {
 		result.Reason, result.ErrorType, result.Undelivered = string(r.Reason), r.Type, r.Err != nil
 	}
 	return result

@@ -37,12 +37,12 @@ type Status struct {
 	// them that the server could not be told the end of.
 	Ended       map[string]int `json:"ended"`
 	Undelivered int            `json:"undelivered"`
-	// GivenBack counts the runs that went back to the server's queue; they are not
+	// Returned counts the runs that went back to the server's queue; they are not
 	// in Ended.
-	GivenBack uint64   `json:"given_back"`
-	Delivery  Delivery `json:"delivery"`
-	Times     Times    `json:"times"`
-	Process   Process  `json:"process"`
+	Returned uint64   `json:"returned"`
+	Delivery Delivery `json:"delivery"`
+	Times    Times    `json:"times"`
+	Process  Process  `json:"process"`
 }
 
 // Health is how a worker fares.

@@ -173,7 +173,7 @@ func TestTheNamesInTheStatusStay(t *testing.T) {
 			return out
 		}
 		first := func(v any) any { return v.([]any)[0] }
-		require.ElementsMatch(t, []string{"summary", "health", "ready", "phase", "connection", "queue", "unable", "groups", "runs", "results", "ended", "undelivered", "given_back", "delivery", "times", "process"}, names(status))
+		require.ElementsMatch(t, []string{"summary", "health", "ready", "phase", "connection", "queue", "unable", "groups", "runs", "results", "ended", "undelivered", "returned", "delivery", "times", "process"}, names(status))
 		require.ElementsMatch(t, []string{"state", "attempts", "connections", "lost", "round_trip_ms", "sockets"}, names(status["connection"]))
 		require.ElementsMatch(t, []string{"joined", "since", "for_seconds"}, names(status["queue"]))
 		require.ElementsMatch(t, []string{"name", "queues", "paused", "slots", "open", "claimed", "running", "claims", "held_back", "wakes", "refused", "claim_ms"}, names(first(status["groups"])))

@@ -129,7 +129,6 @@ func (w *Worker) Stop(ctx context.Context) error {
 
 // run does what Run says, with the worker's first socket.
 func (w *Worker) run(ctx context.Context, socket *channel.Socket) error {
-
 	// intake ends first: no new work. work ends when the runs have had their
 	// time; what still runs is stopped then, and report is the time for telling
 	// the server, of claims in flight as well: it may have given a run away.

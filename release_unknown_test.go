@@ -66,7 +66,9 @@ func TestAReleaseThatIsNotTakenIsReportedAsAnException(t *testing.T) {
 				h.enqueue("manual", "a")
 				rule.Event = "run:release"
 				h.fail(rule)
-				worker, _ := h.hire(all(Config{Groups: "manual:1", Engine: once(nothing)}))
+				worker, _ := h.hire(all(Config{Groups: "manual:1", Engine: once(func(*Run) {
+					time.Sleep(time.Millisecond) // so that the release is alone, and the crash its own
+				})}))
 				settle(time.Minute)
 				record := h.record("a")
 				require.Equal(t, "exception Requeued", record.Reason+" "+record.ErrorType)

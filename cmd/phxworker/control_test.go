@@ -187,7 +187,7 @@ func TestATokenIsAskedForAndTaken(t *testing.T) {
 	}
 
 	// A worker that was killed has left another one for the address.
-	left, err := token.Keep(token.Folders(func(name string) string { return getenv(nil, name) }), stringAddr(strings.TrimPrefix(s.address, "http://")), token.New())
+	left, err := token.Keep(token.Folders(func(name string) string { return getenv(nil, name) }), nil, stringAddr(strings.TrimPrefix(s.address, "http://")), token.New())
 	require.NoError(t, err)
 	defer left.Remove()
 	code, _, stderr = s.execute("pause")
@@ -207,7 +207,7 @@ func TestATokenIsSentNowhereElse(t *testing.T) {
 	port := server.Listener.Addr().(*net.TCPAddr).Port
 	folders := token.Folders(func(name string) string { return getenv(nil, name) })
 	for _, other := range []string{"127.0.0.2:%d", "[::1]:%d", "10.0.0.1:%d"} {
-		kept, err := token.Keep(folders, stringAddr(fmt.Sprintf(other, port)), token.New())
+		kept, err := token.Keep(folders, nil, stringAddr(fmt.Sprintf(other, port)), token.New())
 		require.NoError(t, err)
 		defer kept.Remove()
 	}
@@ -221,7 +221,7 @@ func TestATokenIsSentNowhereElse(t *testing.T) {
 	}
 
 	key := token.New()
-	kept, err := token.Keep(folders, server.Listener.Addr(), key)
+	kept, err := token.Keep(folders, nil, server.Listener.Addr(), key)
 	require.NoError(t, err)
 	defer kept.Remove()
 	execute(t.Context(), map[string]string{"WORKER_HTTP_URL": server.URL}, "pause")

@@ -55,7 +55,8 @@ func serve(listener net.Listener, worker *phxworker.Worker, executor engine, set
 // for it, until forget is called. Where it cannot be kept the worker has none, and nobody can
 // control it: that is better than no worker.
 func (p *program) keepToken(listener net.Listener, settings *options.Settings, log *slog.Logger) (forget func()) {
-	file, err := token.Keep(token.Folders(p.getenv), listener.Addr(), settings.HTTP.Token)
+	shown := []string{settings.Engine.RepoDir, settings.Engine.MonorepoDir}
+	file, err := token.Keep(token.Folders(p.getenv), shown, listener.Addr(), settings.HTTP.Token)
 	if err != nil {
 		settings.HTTP.Token = ""
 		log.Warn("controls are off: their token cannot be kept; set XDG_RUNTIME_DIR to a folder of the worker's user, or give a token with --http-token-file or WORKER_HTTP_TOKEN", "error", err)

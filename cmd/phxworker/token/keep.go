@@ -26,12 +26,13 @@ type File struct {
 }
 
 // Keep writes the token of a worker that listens at the address, to the first of the
-// folders that takes it. What a worker that was killed has left there is overwritten. The error
-// says of each folder what is wrong with it.
-func Keep(folders []string, address net.Addr, token string) (*File, error) {
+// folders that takes it. What a worker that was killed has left there is overwritten. A
+// folder below one of the shown ones takes nothing: jobs can read what is there. The
+// error says of each folder what is wrong with it.
+func Keep(folders, shown []string, address net.Addr, token string) (*File, error) {
 	var reasons []string
 	for _, folder := range folders {
-		file, err := keepIn(folder, address.String()+suffix, token)
+		file, err := keepIn(folder, shown, address.String()+suffix, token)
 		if err == nil {
 			return file, nil
 		}
@@ -40,13 +41,18 @@ func Keep(folders []string, address net.Addr, token string) (*File, error) {
 	return nil, errors.New(strings.Join(reasons, "; "))
 }
 
-func keepIn(folder, name, token string) (*File, error) {
+func keepIn(folder string, shown []string, name, token string) (*File, error) {
 	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	root, _, err := openFolder(folder, true)
 	if err != nil {
 		return nil, err
+	}
+	for _, dir := range shown {
+		if dir != "" && below(folder, dir) {
+			return nil, errors.Join(fmt.Errorf("jobs can read %s, which is below %s", folder, dir), root.Close())
+		}
 	}
 	if err := write(root, name, token); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", folder, err), root.Close())
@@ -57,6 +63,22 @@ func keepIn(folder, name, token string) (*File, error) {
 		_ = syscall.Flock(int(f.lock.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
 	}
 	return f, nil
+}
+
+// below reports whether a folder is another one or lies somewhere in it, whatever
+// links lead to the two.
+func below(folder, dir string) bool {
+	path, err := filepath.Rel(realPath(dir), realPath(folder))
+	return err == nil && filepath.IsLocal(path)
+}
+
+// realPath returns the path without links, as it is for what is not there.
+func realPath(path string) string {
+	path, _ = filepath.Abs(path) // fails only without a working folder
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		return resolved
+	}
+	return path
 }
 
 // write makes the file, which has its name only once it is whole.

@@ -24,7 +24,7 @@ func address(text string) net.Addr {
 func keep(t *testing.T, folder, at string) (token, path string) {
 	t.Helper()
 	token = New()
-	file, err := Keep([]string{folder}, address(at), token)
+	file, err := Keep([]string{folder}, nil, address(at), token)
 	require.NoError(t, err)
 	t.Cleanup(file.Remove)
 	return token, file.Path()
@@ -38,7 +38,7 @@ func find(t *testing.T, folder, at string) (Found, error) {
 func TestATokenIsKeptForItsUserAloneWhileTheWorkerListens(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "phxworker")
 	token := New()
-	file, err := Keep([]string{"/dev/null/nowhere", folder}, address("127.0.0.1:2222"), token)
+	file, err := Keep([]string{"/dev/null/nowhere", folder}, nil, address("127.0.0.1:2222"), token)
 	require.NoError(t, err)
 	info, err := os.Stat(folder)
 	require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestAFolderThatAnotherUserMayChangeIsNotUsed(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "phxworker")
 			require.NoError(t, tt.make(path))
-			file, err := Keep([]string{path}, address("127.0.0.1:2222"), New())
+			file, err := Keep([]string{path}, nil, address("127.0.0.1:2222"), New())
 			if tt.want == "" {
 				require.NoError(t, err)
 				file.Remove()
@@ -224,12 +224,33 @@ func TestWhereATokenMayBe(t *testing.T) {
 	require.Equal(t, folders[2:], Folders(func(string) string { return "relative" }))
 }
 
+// What jobs may read is no place for what steers the worker, and it may be named by
+// another path.
+func TestNoTokenIsKeptWhereJobsRead(t *testing.T) {
+	readable, other := t.TempDir(), t.TempDir()
+	link := filepath.Join(other, "adaptors")
+	require.NoError(t, os.Symlink(readable, link))
+	folder := filepath.Join(readable, "phxworker")
+	t.Chdir(filepath.Dir(readable))
+	for _, shown := range []string{readable, link, folder, "/", filepath.Base(readable)} {
+		_, err := Keep([]string{folder}, []string{"", other, shown}, address("127.0.0.1:2222"), New())
+		require.EqualError(t, err, "jobs can read "+folder+", which is below "+shown)
+		kept, err := filepath.Glob(filepath.Join(folder, "*"))
+		require.NoError(t, err)
+		require.Empty(t, kept)
+	}
+	file, err := Keep([]string{folder, other}, []string{readable}, address("127.0.0.1:2222"), New())
+	require.NoError(t, err)
+	defer file.Remove()
+	require.Equal(t, other, filepath.Dir(file.Path()), "the next one takes it")
+}
+
 // systemd takes what is old away from /tmp, except where it finds a lock.
 func TestTheFolderIsLockedWhileTheWorkerListens(t *testing.T) {
 	folder := t.TempDir()
-	file, err := Keep([]string{folder}, address("127.0.0.1:2222"), New())
+	file, err := Keep([]string{folder}, nil, address("127.0.0.1:2222"), New())
 	require.NoError(t, err)
-	other, err := Keep([]string{folder}, address("127.0.0.1:2223"), New())
+	other, err := Keep([]string{folder}, nil, address("127.0.0.1:2223"), New())
 	require.NoError(t, err, "two workers share it")
 	dir, err := os.Open(folder)
 	require.NoError(t, err)

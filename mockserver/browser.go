@@ -13,8 +13,8 @@ import (
 // that is open there could queue a run, whose code a worker on that machine executes.
 //
 // A page can also have its own name lead to this machine (DNS rebinding), and then is of
-// the server's origin; but it can send no other name as the host, and nobody gets a
-// name without a dot from the DNS. Only connections over loopback are looked at for that:
+// the server's origin; but it can send no other name as the host, and has none
+// without a dot. Only connections over loopback are looked at for that:
 // a server for a network has names that it does not know.
 func keepPagesOut(next http.Handler) http.Handler {
 	origins := http.NewCrossOriginProtection()

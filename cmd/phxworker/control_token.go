@@ -41,6 +41,8 @@ func (r *remote) here(ctx context.Context) (all []netip.AddrPort) {
 	if err != nil {
 		port = 80
 	}
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
 	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
 	if err != nil {
 		return nil // to be told when the worker is asked

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -35,7 +36,7 @@ func (s *Server) open(handle http.HandlerFunc) http.HandlerFunc {
 		case s.hasToken(r):
 			handle(w, r)
 		case !s.named(r.Host):
-			writeError(w, http.StatusForbidden, "this worker does not know itself by that name: ask it by its IP address, or by a name without a dot, or send its token")
+			writeError(w, http.StatusForbidden, "this worker does not know itself by that name: ask it by its IP address or by a name without a dot, or send its token")
 		case s.origins.Check(r) != nil:
 			writeError(w, http.StatusForbidden, "no page of another origin may do this")
 		default:
@@ -90,11 +91,18 @@ func (s *Server) hasToken(r *http.Request) bool {
 // named reports whether a Host header names the worker in a way that no web page
 // can bring about. A page anywhere can have its own name lead to this machine (DNS
 // rebinding), and is of the worker's own origin then; but it can send no other name,
-// and nobody gets a name without a dot from the DNS.
+// and has none that only a network of one's own gives.
 func (s *Server) named(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil || !strings.Contains(host, ".") || strings.EqualFold(host, s.hostname) || strings.EqualFold(host, s.cfg.Host)
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return true
+	}
+	host = strings.ToLower(host)
+	return !strings.Contains(host, ".") || host == strings.ToLower(s.hostname) || host == strings.ToLower(s.cfg.Host) ||
+		slices.ContainsFunc(ownNetworks, func(end string) bool { return strings.HasSuffix(host, end) })
 }
+
+// ownNetworks are how names end that the public DNS never has, a cluster's among them.
+var ownNetworks = []string{".local", ".internal", ".localhost"}

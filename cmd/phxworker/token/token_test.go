@@ -106,17 +106,15 @@ func TestAFolderThatAnotherUserMayChangeIsNotUsed(t *testing.T) {
 	mine := t.TempDir()
 	tests := []struct {
 		name string
-		make func(path string) error
+		make func(t *testing.T, path string) error
 		want string
 	}{
-		{"a link to a folder", func(path string) error { return os.Symlink(mine, path) }, " is no folder"},
-		{"a file", func(path string) error { return os.WriteFile(path, nil, 0o600) }, " is no folder"},
-		{"a folder of its own", func(path string) error { return os.Mkdir(path, 0o700) }, ""},
-		{"a folder that its group can write to", func(path string) error {
-			return makeWith(path, 0o770)
-		}, " can be written to by others: chmod go= "},
-		{"a folder that all can write to", func(path string) error { return makeWith(path, 0o777|os.ModeSticky) }, " can be written to by others: chmod go= "},
-		{"another user's folder", func(path string) error {
+		{"a link to a folder", func(_ *testing.T, path string) error { return os.Symlink(mine, path) }, " is no folder"},
+		{"a file", func(_ *testing.T, path string) error { return os.WriteFile(path, nil, 0o600) }, " is no folder"},
+		{"a folder of its own", func(_ *testing.T, path string) error { return os.Mkdir(path, 0o700) }, ""},
+		{"a folder that its group can write to", func(_ *testing.T, path string) error { return makeWith(path, 0o770) }, " can be written to by others: chmod go= "},
+		{"a folder that all can write to", func(_ *testing.T, path string) error { return makeWith(path, 0o777|os.ModeSticky) }, " can be written to by others: chmod go= "},
+		{"another user's folder", func(t *testing.T, path string) error {
 			if os.Geteuid() != 0 {
 				t.Skip("only root can make another user's folder")
 			}
@@ -129,7 +127,7 @@ func TestAFolderThatAnotherUserMayChangeIsNotUsed(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "phxworker")
-			require.NoError(t, tt.make(path))
+			require.NoError(t, tt.make(t, path))
 			file, err := Keep([]string{path}, nil, address("127.0.0.1:2222"), New())
 			if tt.want == "" {
 				require.NoError(t, err)

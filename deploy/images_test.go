@@ -115,6 +115,15 @@ func TestTheStaticImageRuns(t *testing.T) {
 		require.NoError(t, os.Chmod(dir, 0o755)) // a folder of a test is for its user alone
 	}
 
+	// The folders that are copied for the image's user.
+	for _, command := range all[1].Commands {
+		if c, ok := command.(*instructions.CopyCommand); ok && c.Chown != "" {
+			require.Equal(t, only[*instructions.UserCommand](t, all[1]).User, c.Chown)
+			require.NoError(t, os.Mkdir(filepath.Join(root, c.DestPath), 0o700))
+			require.NoError(t, os.Chown(filepath.Join(root, c.DestPath), 65532, 65532))
+		}
+	}
+
 	inside := func(args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), "/phxworker", args...)
 		cmd.Dir = "/"
@@ -138,6 +147,9 @@ func TestTheStaticImageRuns(t *testing.T) {
 	health := inside(only[*instructions.HealthCheckCommand](t, all[1]).Health.Test[2:]...)
 	health.Args = append(health.Args, "--url", w.url)
 	out, err = health.CombinedOutput()
+	require.NoError(t, err, string(out))
+	pause := inside("pause", "--url", w.url) // as with docker exec
+	out, err = pause.CombinedOutput()
 	require.NoError(t, err, string(out))
 	require.Zero(t, w.stop(), w.stderr)
 	require.NotContains(t, w.stderr.String(), `"level":"WARN"`)

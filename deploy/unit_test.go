@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/cmd/phxworker/token"
 )
 
 // unit returns the values of the unit's keys, in their order.
@@ -64,6 +66,8 @@ func TestTheUnitStartsInTheFoldersThatSystemdMakes(t *testing.T) {
 		"WORKER_LIGHTNING_SERVICE_URL": server.URL(), "WORKER_SECRET": server.Secret(),
 		"WORKER_PORT": "0", "PATH": os.Getenv("PATH"),
 	}
+	require.Equal(t, token.UnitFolder, "/run/"+values["RuntimeDirectory"][0], "where commands look that have no environment of the unit's")
+	environment["RUNTIME_DIRECTORY"] = t.TempDir()
 	for _, assignment := range values["Environment"] {
 		name, value, _ := strings.Cut(specifiers.Replace(assignment), "=")
 		environment[name] = value
@@ -73,7 +77,11 @@ func TestTheUnitStartsInTheFoldersThatSystemdMakes(t *testing.T) {
 	cmd.Dir = specifiers.Replace(values["WorkingDirectory"][0])
 	w := start(t, server, cmd, environment)
 	w.answers("/readyz")
+	kept, err := filepath.Glob(filepath.Join(environment["RUNTIME_DIRECTORY"], "*.token"))
+	require.NoError(t, err)
+	require.Len(t, kept, 1, "the token of its controls")
 	require.Zero(t, w.stop(), w.stderr)
+	require.NoFileExists(t, kept[0])
 
 	require.DirExists(t, environment["HOME"])
 	// Adaptors can be installed: the parent of their folder is there.

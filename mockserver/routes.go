@@ -38,7 +38,6 @@ func (s *Server) newRoutes() http.Handler {
 			mux.HandleFunc(r.Route, r.handler)
 		}
 	}
-	mux.Handle("/worker/websocket", s.endpoint) // answers other methods as Phoenix does
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string][]route{"routes": routes})
 	})
@@ -48,7 +47,10 @@ func (s *Server) newRoutes() http.Handler {
 			Routes []route `json:"routes"`
 		}{fmt.Sprintf("there is no %s %s; these are the routes", r.Method, r.URL.Path), routes})
 	})
-	return mux
+	all := http.NewServeMux()
+	all.Handle("/worker/websocket", s.endpoint) // answers other methods as Phoenix does, and asks for a worker's token
+	all.Handle("/", keepPagesOut(mux))
+	return all
 }
 
 func (s *Server) getStats(w http.ResponseWriter, _ *http.Request) {

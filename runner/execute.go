@@ -65,7 +65,7 @@ func (r *Runner) guard(ctx context.Context, run *Run, call func() (Result, error
 		defer func() {
 			if v := recover(); v != nil {
 				run.tally.panics.Add(1)
-				run.log.Error("panic in the engine", "panic", v, "stack", string(debug.Stack()))
+				run.log.Error("panic in the engine", "panic", run.scrub.plain(fmt.Sprint(v)), "stack", string(debug.Stack()))
 				e = end{err: &Failure{Reason: Crash, Type: "Panic", Message: fmt.Sprintf("panic: %v", v)}}
 			}
 			ended <- e

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"runtime/debug"
 	"sync"
 
@@ -123,7 +124,7 @@ func (r *Run) handOver(ctx context.Context, engine Notifiable, notice []byte) {
 	defer func() {
 		if v := recover(); v != nil {
 			r.tally.panics.Add(1)
-			r.log.Error("panic in the engine over a notice", "panic", v, "stack", string(debug.Stack()))
+			r.log.Error("panic in the engine over a notice", "panic", r.scrub.plain(fmt.Sprint(v)), "stack", string(debug.Stack()))
 		}
 	}()
 	engine.Notify(ctx, r, notice)

@@ -1,8 +1,11 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"log/slog"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -74,5 +77,35 @@ func TestTheTokenIsScrubbedFromWhatAcceptLogs(t *testing.T) {
 		for _, line := range w.logged("r1") {
 			require.NotContains(t, line, token)
 		}
+	})
+}
+
+// clumsy is an engine whose panics quote what it was given, as those of any library may.
+type clumsy struct{ Func }
+
+func (clumsy) Notify(_ context.Context, run *Run, _ json.RawMessage) {
+	panic(fmt.Sprintf("no such token: %s", run.Token()))
+}
+
+// Guards against credentials in the worker's own log, and so in what Sentry gets.
+func TestSecretsAreReplacedInWhatAPanicSays(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		var log bytes.Buffer
+		id, token := w.claim(mockserver.Run{
+			Plan:        json.RawMessage(`{"id":"r1","jobs":[{"id":"a","body":"x","credential_id":"c"}]}`),
+			Credentials: map[string]json.RawMessage{"c": json.RawMessage(`{"password":"hunter22"}`)},
+		})
+		var r *Runner
+		r = New(Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Engine: clumsy{func(ctx context.Context, run *Run) (any, error) {
+			found, err := r.Notify(ctx, run.ID, json.RawMessage(`{}`))
+			require.True(t, found)
+			require.NoError(t, err)
+			panic(fmt.Errorf("cannot log in with %s", run.Credential("a")))
+		}}})
+		require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+		require.Contains(t, log.String(), `panic="cannot log in with {\"password\":\"***\"}"`)
+		require.Contains(t, log.String(), `panic="no such token: ***"`)
+		require.NotContains(t, log.String(), "hunter22")
+		require.NotContains(t, log.String(), token)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"strconv"
 	"syscall"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/phxworker/phxworker/cmd/phxworker/build"
+	"github.com/phxworker/phxworker/cmd/phxworker/secrets"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
 )
@@ -54,6 +56,7 @@ func newCommand(stdout, stderr io.Writer) *cli.Command {
 				Name: "secret", Aliases: []string{"s"}, Usage: "the `SECRET` that workers sign their tokens with",
 				Value: defaultSecret, Sources: cli.EnvVars("WORKER_SECRET"),
 			},
+			&cli.StringFlag{Name: "secret-file", Usage: "a `FILE` with the secret, in one line", Sources: cli.EnvVars("WORKER_SECRET_FILE")},
 			&cli.DurationFlag{Name: "wake-debounce", Usage: "how long after a run is posted the workers are told; 0 is at once", Value: 500 * time.Millisecond},
 			&cli.DurationFlag{Name: "run-timeout", Usage: "the time limit of runs whose plan has none", Value: 5 * time.Minute},
 			&cli.DurationFlag{Name: "janitor-interval", Usage: "how often overdue runs are marked lost", Value: 5 * time.Minute},
@@ -106,8 +109,9 @@ func config(cmd *cli.Command, stderr io.Writer) (mockserver.Config, error) {
 	if port := cmd.Int("port"); port < 0 || port > 65535 {
 		return mockserver.Config{}, fmt.Errorf("--port %d is not between 0 and 65535", port)
 	}
-	if cmd.String("secret") == "" {
-		return mockserver.Config{}, errors.New("--secret is empty: leave it out for the default, or unset WORKER_SECRET")
+	secret, err := secretOf(cmd)
+	if err != nil {
+		return mockserver.Config{}, err
 	}
 	for _, name := range []string{"run-timeout", "janitor-interval", "idle-timeout"} {
 		if cmd.Duration(name) <= 0 {
@@ -127,7 +131,7 @@ func config(cmd *cli.Command, stderr io.Writer) (mockserver.Config, error) {
 	}
 	cfg := mockserver.Config{
 		Addr:            net.JoinHostPort(cmd.String("host"), strconv.Itoa(cmd.Int("port"))),
-		Secret:          cmd.String("secret"),
+		Secret:          secret,
 		OpaqueTokens:    cmd.Bool("opaque-tokens"),
 		RunTimeout:      cmd.Duration("run-timeout"),
 		WakeDebounce:    orNone(cmd.Duration("wake-debounce")),
@@ -142,8 +146,28 @@ func config(cmd *cli.Command, stderr io.Writer) (mockserver.Config, error) {
 		TranscriptLimit: -1, // nothing here would show it
 		Logger:          slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
 	}
+	if secret == cmd.String("secret") && secret != defaultSecret && secret != os.Getenv("WORKER_SECRET") {
+		cfg.Logger.Warn("a secret is on the command line", "option", "--secret", "reason", "every user of this machine can read it there: set WORKER_SECRET or --secret-file in its place")
+	}
 	err = extend(&cfg, cmd)
 	return cfg, err
+}
+
+// secretOf returns the secret of the flags or variables, or of the file that they name.
+func secretOf(cmd *cli.Command) (string, error) {
+	switch path := cmd.String("secret-file"); {
+	case path != "" && cmd.IsSet("secret") && cmd.String("secret") != "":
+		return "", errors.New("--secret (WORKER_SECRET) and --secret-file (WORKER_SECRET_FILE) exclude each other: keep one of them")
+	case path != "":
+		secret, _, err := secrets.Read(path)
+		if err != nil {
+			return "", fmt.Errorf("--secret-file: %w", err)
+		}
+		return secret, nil
+	case cmd.String("secret") == "":
+		return "", errors.New("--secret is empty: leave it out for the default, or unset WORKER_SECRET")
+	}
+	return cmd.String("secret"), nil
 }
 
 func parseFaults(texts []string) ([]fault.Rule, error) {

@@ -6,11 +6,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/urfave/cli/v3"
 	"go.uber.org/goleak"
 
 	"github.com/phxworker/phxworker/mockserver"
@@ -77,6 +80,8 @@ func TestBadInput(t *testing.T) {
 		{name: "port out of range", args: []string{"--port", "70000"}, code: 2, want: "--port 70000"},
 		{name: "argument", args: []string{"start"}, code: 2, want: `unexpected argument "start"`},
 		{name: "empty secret", args: []string{"--secret", ""}, code: 2, want: "--secret is empty"},
+		{name: "secret twice", args: []string{"--secret", "a", "--secret-file", "no"}, code: 2, want: "--secret (WORKER_SECRET) and --secret-file (WORKER_SECRET_FILE) exclude each other"},
+		{name: "secret of no file", args: []string{"--secret-file", "no"}, code: 2, want: "--secret-file: the file cannot be read: open no: "},
 		{name: "log level", args: []string{"--log", "loud"}, code: 2, want: `--log "loud"`},
 		{name: "time limit", args: []string{"--run-timeout", "0s"}, code: 2, want: "--run-timeout"},
 		{name: "fault", args: []string{"--fault", `{"event":"claim","action":"delay"}`}, code: 2, want: "--fault {\"event\":\"claim\",\"action\":\"delay\"}: bad fault: delay can't be blank"},
@@ -180,4 +185,26 @@ func TestHelp(t *testing.T) {
 	require.Zero(t, run(t.Context(), []string{"mockserver", "--help"}, &stdout, &stderr))
 	require.Contains(t, stdout.String(), "--wake-debounce")
 	require.Empty(t, stderr.String())
+}
+
+// The secret of a file is the one that workers are asked for, and one that all can see
+// on the command line is told.
+func TestWhereTheSecretIsFrom(t *testing.T) {
+	t.Setenv("WORKER_SECRET", "") // put back at the end
+	require.NoError(t, os.Unsetenv("WORKER_SECRET"))
+	file := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(file, []byte("from a file\n"), 0o600))
+	for want, args := range map[string][]string{"from a file": {"--secret-file", file}, "on show": {"--secret", "on show"}, defaultSecret: nil} {
+		var stderr bytes.Buffer
+		cmd := newCommand(io.Discard, &stderr)
+		cmd.Action = func(_ context.Context, cmd *cli.Command) error {
+			cfg, err := config(cmd, &stderr)
+			require.NoError(t, err)
+			require.Equal(t, want, cfg.Secret)
+			return nil
+		}
+		require.NoError(t, cmd.Run(t.Context(), append([]string{"mockserver"}, args...)))
+		require.Equal(t, want == "on show", strings.Contains(stderr.String(), `msg="a secret is on the command line" option=--secret`), stderr.String())
+		require.NotContains(t, stderr.String(), want)
+	}
 }

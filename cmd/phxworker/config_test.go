@@ -37,6 +37,15 @@ func TestConfigShowsTheSettingsAndWhereTheyComeFrom(t *testing.T) {
 	require.Equal(t, uncommented(stdout), uncommented(again))
 }
 
+func TestConfigTellsOfASecretThatAllCanSee(t *testing.T) {
+	code, stdout, stderr := execute(t.Context(), nil, "config", "--secret", "hidden", "--engine", "js")
+	require.Equal(t, exitOK, code)
+	require.Contains(t, stdout, "# secret: set, from --secret\n")
+	require.Contains(t, stderr, `level=WARN msg="a secret is on the command line" option=--secret reason="every user of this machine can read it there: set WORKER_SECRET or --secret-file in its place"`)
+	require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
+	require.NotContains(t, stdout+stderr, "hidden")
+}
+
 // Guards against a file that warns of options nobody set.
 func TestConfigKeptAsAFileWarnsOfNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "phxworker.yaml")

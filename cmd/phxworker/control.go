@@ -12,6 +12,8 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/phxworker/phxworker/cmd/phxworker/options"
+	"github.com/phxworker/phxworker/cmd/phxworker/token"
 	"github.com/phxworker/phxworker/cmd/phxworker/web"
 	"github.com/phxworker/phxworker/slots"
 )
@@ -32,7 +34,7 @@ func (p *program) controlCommand(name, usage, help string, arguments cli.ArgVali
 	return &cli.Command{
 		Name:               name,
 		Usage:              usage,
-		Flags:              append(flags, &cli.StringFlag{Name: "url"}, &cli.StringFlag{Name: "http-token"}),
+		Flags:              append(flags, &cli.StringFlag{Name: "url"}, &cli.StringFlag{Name: "http-token"}, &cli.StringFlag{Name: "http-token-file"}),
 		CustomHelpTemplate: help + controlHelp,
 		HideHelpCommand:    true,
 		OnUsageError:       explainUsage,
@@ -60,17 +62,22 @@ func oneArgument(what, example string) cli.ArgValidatorFunc {
 	}
 }
 
-// remote returns the worker that a command is about.
-func (p *program) remote(cmd *cli.Command) (*remote, error) {
+// remote returns the worker that a command is about, with the token that was given
+// or the one that the worker keeps for its user.
+func (p *program) remote(ctx context.Context, cmd *cli.Command) (*remote, error) {
 	address, err := p.workerURL(cmd.String("url"))
 	if err != nil {
 		return nil, err
 	}
-	token := cmd.String("http-token")
-	if token == "" {
-		token = p.getenv("WORKER_HTTP_TOKEN")
+	key, err := options.HTTPToken(cmd, p.getenv)
+	if err != nil {
+		return nil, err
 	}
-	return newRemote(address, token), nil
+	worker := newRemote(address, key)
+	if key == "" {
+		worker.findToken(ctx, append(token.Folders(p.getenv), token.UnitFolder))
+	}
+	return worker, nil
 }
 
 // workerURL returns where the worker is: as told, or where a worker with the same
@@ -112,7 +119,7 @@ func (p *program) resume(ctx context.Context, cmd *cli.Command) error {
 
 // turn pauses or resumes the group of the command line, or all.
 func (p *program) turn(ctx context.Context, cmd *cli.Command, what string) error {
-	worker, err := p.remote(cmd)
+	worker, err := p.remote(ctx, cmd)
 	if err != nil {
 		return err
 	}
@@ -135,7 +142,7 @@ func (p *program) slots(ctx context.Context, cmd *cli.Command) error {
 		}
 		named[group.Name] = true
 	}
-	worker, err := p.remote(cmd)
+	worker, err := p.remote(ctx, cmd)
 	if err != nil {
 		return err
 	}
@@ -155,7 +162,7 @@ func (p *program) slots(ctx context.Context, cmd *cli.Command) error {
 }
 
 func (p *program) cancel(ctx context.Context, cmd *cli.Command) error {
-	worker, err := p.remote(cmd)
+	worker, err := p.remote(ctx, cmd)
 	if err != nil {
 		return err
 	}
@@ -168,7 +175,7 @@ func (p *program) cancel(ctx context.Context, cmd *cli.Command) error {
 }
 
 func (p *program) drain(ctx context.Context, cmd *cli.Command) error {
-	worker, err := p.remote(cmd)
+	worker, err := p.remote(ctx, cmd)
 	if err != nil {
 		return err
 	}

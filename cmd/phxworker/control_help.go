@@ -53,9 +53,11 @@ Options:
 const controlHelp = `  --url URL [WORKER_HTTP_URL]
       where the worker is; default http://127.0.0.1:2222, or as WORKER_HOST and
       WORKER_PORT say
+  --http-token-file FILE [WORKER_HTTP_TOKEN_FILE]
   --http-token TOKEN [WORKER_HTTP_TOKEN]
-      what the worker was given as --http-token; one that listens on loopback
-      needs none
+      what the worker was given as one of these; not needed for one on this
+      machine that was given none: it has made a token of its own, which its
+      user's commands, and root's, find by themselves
 
 Exit codes: 0 when it is done, 1 when the worker does not answer or refuses, 2
 for a command line that says nothing clear.

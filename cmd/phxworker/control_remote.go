@@ -22,6 +22,11 @@ type remote struct {
 	shown   string // the address for people
 	token   string
 	client  *http.Client
+	wire    *http.Transport // of the client
+
+	// For the worker that asks for another token, or for one: where the token was, or
+	// why there is none. Empty where somebody gave it, or is to.
+	tokenFile, noToken string
 }
 
 const (
@@ -33,13 +38,13 @@ const (
 )
 
 func newRemote(address *url.URL, token string) *remote {
+	// A connection each: commands ask once, and a drain wants to hear when the
+	// listener is gone.
+	wire := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
 	return &remote{
-		address: strings.TrimSuffix(address.String(), "/"), shown: loggable(address.String()), token: token,
+		address: strings.TrimSuffix(address.String(), "/"), shown: loggable(address.String()), token: token, wire: wire,
 		client: &http.Client{
-			Timeout: answerTimeout,
-			// A connection each: commands ask once, and a drain wants to hear when
-			// the listener is gone.
-			Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true},
+			Timeout: answerTimeout, Transport: wire,
 			// A worker never redirects, and what does must not get the token.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
@@ -81,18 +86,30 @@ func (r *remote) fetch(ctx context.Context, method, path string, body []byte) ([
 	}
 	var failure struct{ Error string }
 	switch {
-	case response.StatusCode == http.StatusUnauthorized && r.token == "":
-		return nil, fmt.Errorf("%s: this worker asks for a token: set WORKER_HTTP_TOKEN or --http-token", r.shown)
 	case response.StatusCode == http.StatusUnauthorized:
-		return nil, fmt.Errorf("%s does not take the token: give what the worker has as --http-token, with --http-token or WORKER_HTTP_TOKEN", r.shown)
-	case method != http.MethodGet && json.Unmarshal(answer, &failure) == nil && failure.Error != "":
+		return nil, r.unauthorized()
+	case (method != http.MethodGet || response.StatusCode == http.StatusForbidden) && json.Unmarshal(answer, &failure) == nil && failure.Error != "":
 		return nil, errors.New(printable(failure.Error))
 	}
 	return nil, r.stranger(response.StatusCode)
 }
 
-// stranger says that somebody else is there. A worker refuses nobody its status, and
-// whom it refuses a control, it tells why.
+// unauthorized says that the worker wants a token, or another one.
+func (r *remote) unauthorized() error {
+	const give = "give it with --http-token-file or WORKER_HTTP_TOKEN"
+	switch {
+	case r.noToken != "":
+		return fmt.Errorf("%s: this worker asks for a token, and %s: run this as the user of the worker, or %s", r.shown, r.noToken, give)
+	case r.token == "":
+		return fmt.Errorf("%s: this worker asks for a token: %s", r.shown, give)
+	case r.tokenFile != "":
+		return fmt.Errorf("%s does not take the token in %s, which another worker has left there: this one was given its own, so %s", r.shown, r.tokenFile, give)
+	}
+	return fmt.Errorf("%s does not take the token: what it has is what it was given as --http-token, --http-token-file or WORKER_HTTP_TOKEN", r.shown)
+}
+
+// stranger says that somebody else is there. Whom a worker refuses something, it
+// tells why.
 func (r *remote) stranger(status int) error {
 	return fmt.Errorf("%s is not a phxworker (it answered %d); give the address of one with --url", r.shown, status)
 }
@@ -118,7 +135,7 @@ func (r *remote) groups(ctx context.Context, method, path string, body []byte) (
 }
 
 // outlive returns when the worker that began at that time is gone: nobody listens
-// any more, it says so, or another one is there in its place. What else fails on
+// any more, or another one is there in its place. What else fails on
 // the way is tried again for a while.
 func (r *remote) outlive(ctx context.Context, began time.Time) error {
 	ticker := time.NewTicker(drainInterval)
@@ -128,7 +145,7 @@ func (r *remote) outlive(ctx context.Context, began time.Time) error {
 		switch {
 		case errors.Is(err, syscall.ECONNREFUSED):
 			return nil
-		case err == nil && (status.Phase == "stopped" || !status.Process.Started.Equal(began)):
+		case err == nil && !status.Process.Started.Equal(began):
 			return nil
 		case err == nil:
 			failures = 0

@@ -22,7 +22,7 @@ import (
 
 // status shows a worker, and fails if it is not ready.
 func (p *program) status(ctx context.Context, cmd *cli.Command) error {
-	worker, err := p.remote(cmd)
+	worker, err := p.remote(ctx, cmd)
 	if err != nil {
 		return err
 	}

@@ -1,15 +1,21 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/cmd/phxworker/token"
 	"github.com/phxworker/phxworker/mockserver"
 )
 
@@ -93,21 +99,140 @@ func TestDrainWaitsForTheEndOfAWorker(t *testing.T) {
 	require.Equal(t, exitOK, s.stop(), "the worker ended in good order")
 }
 
+// A job, or another user of the machine, that gets to the port of a worker on loopback
+// is refused; a person of the worker's user types nothing.
+func TestTheTokenThatAWorkerMakesIsForItsUser(t *testing.T) {
+	s := serveWorker(t)
+	for _, control := range []string{"/pause", "/drain", "/runs/r/cancel"} {
+		response, err := http.Post(s.address+control, "text/plain", nil)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, http.StatusUnauthorized, response.StatusCode, control)
+	}
+	http.DefaultClient.CloseIdleConnections()
+
+	file := filepath.Join(runtimeDir, "phxworker", strings.TrimPrefix(s.address, "http://")+".token")
+	info, err := os.Lstat(file)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
+	made, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for _, address := range []string{s.address, strings.Replace(s.address, "127.0.0.1", "localhost", 1)} {
+		code, _, stderr := execute(t.Context(), map[string]string{"WORKER_HTTP_URL": address}, "pause")
+		require.Equal(t, exitOK, code, stderr)
+	}
+	code, _, stderr := execute(t.Context(), map[string]string{"WORKER_HTTP_URL": s.address, "XDG_RUNTIME_DIR": "", "TMPDIR": t.TempDir()}, "pause")
+	require.Equal(t, exitFailure, code)
+	require.Contains(t, stderr, "phxworker: "+s.address+": this worker asks for a token, and none is kept for it in ")
+	require.Contains(t, stderr, ": run this as the user of the worker, or give it with --http-token-file or WORKER_HTTP_TOKEN\n")
+
+	require.NoError(t, os.Chmod(filepath.Dir(file), 0o777))
+	code, _, stderr = s.execute("pause")
+	require.NoError(t, os.Chmod(filepath.Dir(file), 0o700))
+	require.Equal(t, exitFailure, code)
+	require.Contains(t, stderr, "this worker asks for a token, and "+filepath.Dir(file)+" can be written to by others: chmod go= "+filepath.Dir(file)+": run this as")
+
+	code, _, stderr = s.execute("drain", "--wait")
+	require.Equal(t, exitOK, code, stderr)
+	require.Equal(t, exitOK, s.stop())
+	require.NoFileExists(t, file, "it ends with the worker")
+	for len(s.stderr.lines) > 0 {
+		require.NotContains(t, <-s.stderr.lines, strings.TrimSpace(string(made)))
+	}
+}
+
+// Guards against the end of a worker that has nowhere to put its token: on an empty,
+// read-only image, for instance.
+func TestAWorkerThatCannotKeepATokenWorksAndIsNotControlled(t *testing.T) {
+	upstream := startServer(t, "")
+	file := filepath.Join(t.TempDir(), "no-folder")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	t.Setenv("TMPDIR", file)
+	env := map[string]string{"XDG_RUNTIME_DIR": file, "WORKER_SECRET": secret}
+	stderr, stop := start(t, env, "-l", upstream.URL(), "--host", "127.0.0.1", "--log-format", "text", "--engine", "js")
+	warning := stderr.await(t, "level=WARN")
+	require.Contains(t, warning, "controls are off: their token cannot be kept; set XDG_RUNTIME_DIR to a folder of the worker's user")
+	require.Contains(t, warning, file+"/phxworker: not a directory; mkdir "+file+"/phxworker-")
+	address := regexp.MustCompile(`http://[\d.:]+`).FindString(stderr.await(t, "msg=serving"))
+	stderr.await(t, "joined the queue")
+	code, _, told := execute(t.Context(), map[string]string{"WORKER_HTTP_URL": address}, "pause")
+	require.Equal(t, exitFailure, code)
+	require.Contains(t, told, "phxworker: controls are off, for this worker has no token: set --http-token-file or WORKER_HTTP_TOKEN; its log says why it has made none\n")
+	enqueue(t, upstream, "r", "fn(s => s)")
+	require.Equal(t, "success", wait(t, upstream, "r").Reason)
+	require.Equal(t, exitOK, stop())
+}
+
 func TestATokenIsAskedForAndTaken(t *testing.T) {
-	s := serveWorker(t, "--http-token", "open-sesame")
+	file := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(file, []byte("open-sesame\n"), 0o600))
+	s := serveWorker(t, "--http-token-file", file)
 	code, _, stderr := s.execute("pause")
 	require.Equal(t, exitFailure, code)
-	require.Equal(t, "phxworker: "+s.address+": this worker asks for a token: set WORKER_HTTP_TOKEN or --http-token\n", stderr)
+	require.Contains(t, stderr, "phxworker: "+s.address+": this worker asks for a token, and none is kept for it in ")
 	code, _, stderr = s.execute("pause", "--http-token", "guess")
 	require.Equal(t, exitFailure, code)
-	require.Equal(t, "phxworker: "+s.address+" does not take the token: give what the worker has as --http-token, with --http-token or WORKER_HTTP_TOKEN\n", stderr)
+	require.Equal(t, "phxworker: "+s.address+" does not take the token: what it has is what it was given as --http-token, --http-token-file or WORKER_HTTP_TOKEN\n", stderr)
+	code, _, stderr = s.execute("pause", "--http-token", "open-sesame", "--http-token-file", file)
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "phxworker: --http-token and --http-token-file exclude each other: keep one of them\n", stderr)
 	code, _, _ = s.execute("status")
 	require.Equal(t, exitOK, code, "to read needs none")
 	code, _, stderr = s.execute("pause", "--http-token", "open-sesame")
 	require.Equal(t, exitOK, code, stderr)
-	code, _, stderr = execute(t.Context(), map[string]string{"WORKER_HTTP_URL": s.address, "WORKER_HTTP_TOKEN": "open-sesame"}, "resume")
-	require.Equal(t, exitOK, code, stderr)
+	for _, env := range []map[string]string{{"WORKER_HTTP_TOKEN": "open-sesame"}, {"WORKER_HTTP_TOKEN_FILE": file}} {
+		env["WORKER_HTTP_URL"] = s.address
+		code, _, stderr = execute(t.Context(), env, "resume")
+		require.Equal(t, exitOK, code, stderr)
+	}
+
+	// A worker that was killed has left another one for the address.
+	left, err := token.Keep(token.Folders(func(name string) string { return getenv(nil, name) }), nil, stringAddr(strings.TrimPrefix(s.address, "http://")), token.New())
+	require.NoError(t, err)
+	defer left.Remove()
+	code, _, stderr = s.execute("pause")
+	require.Equal(t, exitFailure, code)
+	require.Equal(t, "phxworker: "+s.address+" does not take the token in "+left.Path()+", which another worker has left there: this one was given its own, so give it with --http-token-file or WORKER_HTTP_TOKEN\n", stderr)
 }
+
+// A token is good for one worker, at one address. Whoever listens elsewhere, by the
+// same port or the same name, must not get it.
+func TestATokenIsSentNowhereElse(t *testing.T) {
+	got := make(chan string, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got <- r.Header.Get("Authorization")
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer server.Close()
+	port := server.Listener.Addr().(*net.TCPAddr).Port
+	folders := token.Folders(func(name string) string { return getenv(nil, name) })
+	for _, other := range []string{"127.0.0.2:%d", "[::1]:%d", "10.0.0.1:%d"} {
+		kept, err := token.Keep(folders, nil, stringAddr(fmt.Sprintf(other, port)), token.New())
+		require.NoError(t, err)
+		defer kept.Remove()
+	}
+	for _, address := range []string{server.URL, fmt.Sprintf("http://localhost:%d", port)} {
+		code, _, _ := execute(t.Context(), map[string]string{"WORKER_HTTP_URL": address}, "pause")
+		require.Equal(t, exitFailure, code)
+	}
+	require.NotEmpty(t, got)
+	for len(got) > 0 {
+		require.Empty(t, <-got)
+	}
+
+	key := token.New()
+	kept, err := token.Keep(folders, nil, server.Listener.Addr(), key)
+	require.NoError(t, err)
+	defer kept.Remove()
+	execute(t.Context(), map[string]string{"WORKER_HTTP_URL": server.URL}, "pause")
+	require.Equal(t, "Bearer "+key, <-got, "and this one does")
+}
+
+// stringAddr is an address as it is written.
+type stringAddr string
+
+func (stringAddr) Network() string  { return "tcp" }
+func (a stringAddr) String() string { return string(a) }
 
 func TestTheNumbersOfAWorkerAreServed(t *testing.T) {
 	s := serveWorker(t, "--engine", "js")

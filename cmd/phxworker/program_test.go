@@ -19,13 +19,33 @@ func TestMain(m *testing.M) {
 	if os.Getenv("HOME") == "" { // where the folder for adaptors would be
 		_ = os.Setenv("HOME", os.TempDir())
 	}
-	goleak.VerifyTestMain(m)
+	dir, err := os.MkdirTemp("", "phxworker-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	runtimeDir = dir
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(dir)
+		os.Exit(code)
+	}))
+}
+
+// runtimeDir is the user's folder in which workers keep their tokens.
+var runtimeDir string
+
+// getenv returns a variable, and of those that no test sets the folder for tokens.
+func getenv(env map[string]string, name string) string {
+	if value, ok := env[name]; ok || name != "XDG_RUNTIME_DIR" {
+		return value
+	}
+	return runtimeDir
 }
 
 // execute runs the program to its end, with the arguments and variables.
 func execute(ctx context.Context, env map[string]string, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	p := &program{getenv: func(name string) string { return env[name] }, stdout: &out, stderr: &errs, abort: context.Background()}
+	p := &program{getenv: func(name string) string { return getenv(env, name) }, stdout: &out, stderr: &errs, abort: context.Background()}
 	code = p.run(ctx, append([]string{"phxworker"}, args...))
 	return code, out.String(), errs.String()
 }
@@ -69,7 +89,7 @@ func TestBadInputIsOneLineAndExitCode2(t *testing.T) {
 		{"help on what is not there", nil, []string{"help", "bogus"}, `there is no command "bogus"; see phxworker --help`},
 		{"argument of version", nil, []string{"version", "now"}, `unknown command or argument "now"; see phxworker --help`},
 		{"argument of config", nil, []string{"config", "now"}, `unknown command or argument "now"; see phxworker --help`},
-		{"no secret", nil, nil, "no secret: set --secret or WORKER_SECRET to the secret that the server knows its workers by"},
+		{"no secret", nil, nil, "no secret: set WORKER_SECRET to the secret that the server knows its workers by, or --secret-file to a file with it"},
 		{"malformed group", map[string]string{"WORKER_WORKLOOPS": "fast-lane:1"}, []string{"-l", "mock"}, `WORKER_WORKLOOPS: slot group "fast-lane:1": "fast-lane" is not a queue name; use letters, digits and "_", ">" between queues and a space between groups`},
 		{"group without slots", nil, []string{"-l", "mock", "--queues", "manual"}, `--queues: slot group "manual": the number of slots is missing; write it after a colon, with no space before it: "manual:1"`},
 		{"capacity and groups", nil, []string{"-l", "mock", "--capacity", "3", "--workloops", "a:1"}, "--capacity and --workloops exclude each other: keep one of them"},

@@ -9,6 +9,7 @@ import (
 	"github.com/phxworker/phxworker/cmd/phxworker/build"
 	"github.com/phxworker/phxworker/cmd/phxworker/metrics"
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
+	"github.com/phxworker/phxworker/cmd/phxworker/token"
 	"github.com/phxworker/phxworker/cmd/phxworker/web"
 )
 
@@ -29,13 +30,13 @@ func serve(listener net.Listener, worker *phxworker.Worker, executor engine, set
 	if listener == nil {
 		return func() {}
 	}
-	info, loopback := build.Read(), web.IsLoopback(listener.Addr())
+	info := build.Read()
 	numbers := metrics.New(metrics.Config{Stats: worker.Stats, Processes: executor.processes, Build: info})
 	server := web.New(web.Config{
-		Worker: worker, Metrics: metrics.Handler(numbers, log), Token: settings.HTTP.Token, Loopback: loopback, Manual: settings.Worker.Manual,
+		Worker: worker, Metrics: metrics.Handler(numbers, log), Token: settings.HTTP.Token, Host: settings.HTTP.Host, Manual: settings.Worker.Manual,
 		Upstream: loggable(settings.Worker.URL), Version: info.Version, Commit: info.Commit, Logger: log,
 	})
-	log.Info("serving", "address", "http://"+listener.Addr().String(), "controls", settings.HTTP.Token != "" || loopback)
+	log.Info("serving", "address", "http://"+listener.Addr().String(), "controls", settings.HTTP.Token != "")
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan struct{})
 	go func() {
@@ -48,4 +49,19 @@ func serve(listener net.Listener, worker *phxworker.Worker, executor engine, set
 		cancel()
 		<-served
 	}
+}
+
+// keepToken keeps the token that was made for a worker, where its user's commands look
+// for it, until forget is called. Where it cannot be kept the worker has none, and nobody can
+// control it: that is better than no worker.
+func (p *program) keepToken(listener net.Listener, settings *options.Settings, log *slog.Logger) (forget func()) {
+	shown := []string{settings.Engine.RepoDir, settings.Engine.MonorepoDir}
+	file, err := token.Keep(token.Folders(p.getenv), shown, listener.Addr(), settings.HTTP.Token)
+	if err != nil {
+		settings.HTTP.Token = ""
+		log.Warn("controls are off: their token cannot be kept; set XDG_RUNTIME_DIR to a folder of the worker's user, or give a token with --http-token-file or WORKER_HTTP_TOKEN", "error", err)
+		return func() {}
+	}
+	log.Debug("the token of the controls is kept", "file", file.Path())
+	return file.Remove
 }

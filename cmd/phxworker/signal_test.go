@@ -76,7 +76,7 @@ func spawn(t testing.TB, server *mockserver.Server, binary, address string, args
 	t.Helper()
 	s := &shipped{t: t, server: server, stderr: newLog()}
 	s.worker = exec.CommandContext(t.Context(), binary, append([]string{"--lightning", address}, args...)...)
-	s.worker.Env = append(os.Environ(), "WORKER_SECRET="+secret, "WORKER_PORT=0")
+	s.worker.Env = append(os.Environ(), "WORKER_SECRET="+secret, "WORKER_PORT=0", "XDG_RUNTIME_DIR="+runtimeDir)
 	s.worker.Stderr = s.stderr
 	require.NoError(t, s.worker.Start())
 	t.Cleanup(func() { // if the test has not waited for it

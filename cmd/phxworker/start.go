@@ -15,6 +15,7 @@ import (
 	"github.com/phxworker/phxworker/cmd/phxworker/logs"
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
 	"github.com/phxworker/phxworker/cmd/phxworker/report"
+	"github.com/phxworker/phxworker/cmd/phxworker/token"
 	"github.com/phxworker/phxworker/runner"
 )
 
@@ -35,6 +36,10 @@ func (p *program) start(ctx context.Context, cmd *cli.Command) (err error) {
 	settings, err := options.Read(cmd, p.getenv)
 	if err != nil {
 		return err
+	}
+	made := settings.HTTP.Token == ""
+	if made { // before there is a log, which is to know what must not be in it
+		settings.HTTP.Token = token.New()
 	}
 	log, flush, err := p.logger(&settings)
 	if err != nil {
@@ -59,7 +64,12 @@ func (p *program) start(ctx context.Context, cmd *cli.Command) (err error) {
 		defer listener.Close()
 	}
 	log.Info("starting", "version", build.Read().Version, "server", loggable(settings.Worker.URL), "groups", worker.Groups(), "engine", settings.Engine.String())
+	forget := func() {}
+	if made && listener != nil {
+		forget = p.keepToken(listener, &settings, log)
+	}
 	defer serve(listener, worker, executor, &settings, log)()
+	defer forget() // before the address is free for another worker
 	defer context.AfterFunc(ctx, func() {
 		if running, _ := activity(worker.Stats()); running == 0 {
 			return

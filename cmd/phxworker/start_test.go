@@ -78,13 +78,13 @@ func start(t *testing.T, env map[string]string, args ...string) (stderr *log, st
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	stderr = newLog()
-	getenv := func(name string) string {
-		if value, ok := env[name]; ok || name != "WORKER_PORT" {
+	lookup := func(name string) string {
+		if value := getenv(env, name); value != "" || name != "WORKER_PORT" {
 			return value
 		}
 		return "0"
 	}
-	p := &program{getenv: getenv, stdout: io.Discard, stderr: stderr, abort: t.Context()}
+	p := &program{getenv: lookup, stdout: io.Discard, stderr: stderr, abort: t.Context()}
 	code := make(chan int, 1)
 	go func() { code <- p.run(ctx, append([]string{"phxworker"}, args...)) }()
 	return stderr, func() int {

@@ -3,6 +3,7 @@ package options
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/phxworker/phxworker"
 )
@@ -21,6 +22,8 @@ const (
 	doubtful   = "option is doubtful"
 	unused     = "option is not used"
 	exposed    = "config file can be read by everybody"
+	openFile   = "file with a secret can be read by everybody"
+	onShow     = "a secret is on the command line"
 )
 
 // Whose effect depends on other options: why they have none.
@@ -53,7 +56,7 @@ func (r *reader) notices(s *Settings) []Notice {
 		why["max-attempts"] = notCounted
 	}
 	if s.HTTP.Port == portOff {
-		why["host"], why["http-token"] = notServed, notServed
+		why["host"], why["http-token"], why["http-token-file"] = notServed, notServed, notServed
 	}
 	if s.Engine.Name != command {
 		why["engine-validation-timeout-ms"], why["engine-validation-retries"] = notChecked, notChecked
@@ -82,6 +85,22 @@ func (r *reader) notices(s *Settings) []Notice {
 			Reason: fmt.Sprintf("a run may take %v, and %v after a signal those under way are cancelled", s.Worker.Limits.RunTimeout, s.Worker.Grace),
 		})
 	}
+	return append(notices, r.exposures()...)
+}
+
+// exposures tells of secrets that other users of the machine can read.
+func (r *reader) exposures() (notices []Notice) {
+	for _, o := range Table() {
+		if v := r.byKey[o.Key()]; o.Secret && v.rank == byFlag && v.text != mockSecret {
+			notices = append(notices, Notice{
+				Message: onShow, Option: v.from,
+				Reason: "every user of this machine can read it there: set " + strings.Join(quieter(o), " or ") + " in its place",
+			})
+		}
+	}
+	for _, v := range r.open {
+		notices = append(notices, Notice{Message: openFile, Option: v.from, Reason: "chmod o= " + v.text})
+	}
 	if r.file != nil && r.file.open {
 		for _, o := range Table() {
 			if _, ok := r.file.lookup(o); ok && o.Secret {
@@ -93,4 +112,15 @@ func (r *reader) notices(s *Settings) []Notice {
 		}
 	}
 	return notices
+}
+
+// quieter returns what else a secret can be set with.
+func quieter(o Option) []string {
+	others := o.Env[:1:1]
+	for _, other := range Table() {
+		if other.Key() == o.Key()+"-file" {
+			others = append(others, other.Name())
+		}
+	}
+	return others
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/phxworker/phxworker/cmd/phxworker/secrets"
 	"github.com/phxworker/phxworker/slots"
 )
 
@@ -26,6 +27,7 @@ type reader struct {
 	*Values
 
 	taken map[string]bool // by key, those that were asked for
+	open  []value         // files with a secret that everybody on this machine can read
 	err   error
 }
 
@@ -48,6 +50,26 @@ func (r *reader) take(key string) (value, bool) {
 func (r *reader) text(key string) string {
 	v, _ := r.take(key)
 	return v.text
+}
+
+// secret returns the text of an option, or what is in the file that another one names.
+func (r *reader) secret(key, fileKey string) string {
+	given, is := r.take(key)
+	file, isFile := r.take(fileKey)
+	switch {
+	case is && isFile:
+		r.failf("%s and %s exclude each other: keep one of them", given.from, file.from)
+	case isFile:
+		text, open, err := secrets.Read(file.text)
+		if err != nil {
+			r.failf("%s: %v", file.from, err)
+		}
+		if open {
+			r.open = append(r.open, file)
+		}
+		return text
+	}
+	return given.text
 }
 
 func (r *reader) toggle(key string) bool {

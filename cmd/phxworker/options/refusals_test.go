@@ -15,13 +15,24 @@ func TestReadRefuses(t *testing.T) {
 	dir := t.TempDir()
 	empty := filepath.Join(dir, "empty.pem")
 	require.NoError(t, os.WriteFile(empty, []byte("nothing"), 0o600))
+	nothing, several, large := filepath.Join(dir, "nothing"), filepath.Join(dir, "several"), filepath.Join(dir, "large")
+	require.NoError(t, os.WriteFile(nothing, []byte(" \n"), 0o600))
+	require.NoError(t, os.WriteFile(several, []byte("hidden\nlines\n"), 0o600))
+	require.NoError(t, os.WriteFile(large, make([]byte, 1<<20), 0o600))
 	tests := []struct {
 		name string
 		env  environment
 		args []string
 		want string
 	}{
-		{"no secret", environment{"WORKER_SECRET": ""}, nil, "no secret: set --secret or WORKER_SECRET to the secret that the server knows its workers by"},
+		{"secret and a file with it", nil, []string{"--secret-file", several}, "WORKER_SECRET and --secret-file exclude each other: keep one of them"},
+		{"token and a file with it", environment{"WORKER_HTTP_TOKEN_FILE": several}, []string{"--http-token", "t"}, "--http-token and WORKER_HTTP_TOKEN_FILE exclude each other: keep one of them"},
+		{"file of a secret is missing", environment{"WORKER_SECRET": "", "WORKER_SECRET_FILE": dir + "/no"}, nil, "WORKER_SECRET_FILE: the file cannot be read: open " + dir + "/no: no such file or directory"},
+		{"file of a secret is a folder", environment{"WORKER_SECRET": ""}, []string{"--secret-file", dir}, "--secret-file: the file cannot be read: read " + dir + ": is a directory"},
+		{"file of a token is empty", nil, []string{"--http-token-file", nothing}, "--http-token-file: " + nothing + " is empty: write the secret into it"},
+		{"file of a token has two", nil, []string{"--http-token-file", several}, "--http-token-file: " + several + " has several lines: write the secret alone into it, in one"},
+		{"file of a secret is another", environment{"WORKER_SECRET": ""}, []string{"--secret-file", large}, "--secret-file: " + large + " is too large for a secret: name a file with the secret alone"},
+		{"no secret", environment{"WORKER_SECRET": ""}, nil, "no secret: set WORKER_SECRET to the secret that the server knows its workers by, or --secret-file to a file with it"},
 		{"capacity and workloops", nil, []string{"--capacity", "3", "--workloops", "a:1"}, "--capacity and --workloops exclude each other: keep one of them"},
 		{"the same by variables", environment{"WORKER_CAPACITY": "3", "WORKER_QUEUES": "a:1"}, nil, "WORKER_CAPACITY and WORKER_QUEUES exclude each other: keep one of them"},
 		{"capacity is a word", nil, []string{"--capacity", "many"}, `--capacity "many" is not a number of runs: write a whole number from 1 up`},
@@ -102,7 +113,16 @@ func TestNotices(t *testing.T) {
 		{"validation of an engine that has none", environment{"WORKER_VALIDATION_RETRIES": "5"}, nil, []Notice{{noEffect, "WORKER_VALIDATION_RETRIES", notChecked}}},
 		{"validation of a command", environment{"WORKER_VALIDATION_RETRIES": "5"}, []string{"--engine", "go"}, nil},
 		{"nothing is served", environment{"WORKER_PORT": "off"}, []string{"--http-token", "t", "--host", "::1"}, []Notice{
-			{noEffect, "--host", notServed}, {noEffect, "--http-token", notServed},
+			{noEffect, "--host", notServed},
+			{noEffect, "--http-token", notServed},
+			{onShow, "--http-token", "every user of this machine can read it there: set WORKER_HTTP_TOKEN or --http-token-file in its place"},
+		}},
+		{"a secret that all can see", environment{"WORKER_SECRET": ""}, []string{"-s", "hidden"}, []Notice{
+			{onShow, "--secret", "every user of this machine can read it there: set WORKER_SECRET or --secret-file in its place"},
+		}},
+		{"a secret that is none", environment{"WORKER_SECRET": ""}, []string{"-l", "mock", "-s", mockSecret}, nil},
+		{"an address with a key that all can see", nil, []string{"--sentry-dsn", "https://key@sentry.example.org/1"}, []Notice{
+			{onShow, "--sentry-dsn", "every user of this machine can read it there: set WORKER_SENTRY_DSN in its place"},
 		}},
 		{"less grace than a run may take", environment{"WORKER_GRACE_SECONDS": "60"}, nil, []Notice{
 			{doubtful, "WORKER_GRACE_SECONDS", "a run may take 5m0s, and 1m0s after a signal those under way are cancelled"},
@@ -116,7 +136,46 @@ func TestNotices(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			require.Equal(t, tt.want, read(t, tt.env, append(tt.args, "-s", "s")...).Notices)
+			env := environment{"WORKER_SECRET": "s"}
+			maps.Copy(env, tt.env)
+			require.Equal(t, tt.want, read(t, env, tt.args...).Notices)
 		})
 	}
+}
+
+func TestSecretsFromFiles(t *testing.T) {
+	secret, token := write(t, "s e c r e t\n"), write(t, "t")
+	settings := read(t, environment{"WORKER_HTTP_TOKEN_FILE": token}, "--secret-file", secret)
+	require.Equal(t, "s e c r e t", settings.Worker.Secret)
+	require.Equal(t, "t", settings.HTTP.Token)
+	require.Empty(t, settings.Notices)
+
+	settings = read(t, nil, "--config", write(t, "secret-file: "+secret+"\nhttp-token-file: "+token))
+	require.Equal(t, "s e c r e t", settings.Worker.Secret)
+	require.Equal(t, "t", settings.HTTP.Token)
+
+	require.NoError(t, os.Chmod(secret, 0o644))
+	require.NoError(t, os.WriteFile(secret, []byte("from elsewhere\r\n"), 0o600))
+	settings = read(t, environment{"WORKER_SECRET_FILE": secret})
+	require.Equal(t, "from elsewhere", settings.Worker.Secret)
+	require.Equal(t, []Notice{{openFile, "WORKER_SECRET_FILE", "chmod o= " + secret}}, settings.Notices)
+}
+
+func TestTheTokenOfACommand(t *testing.T) {
+	file := write(t, "from-a-file\n")
+	for want, given := range map[string]struct {
+		env  environment
+		args []string
+	}{
+		"":            {environment{"WORKER_CONFIG": "not-looked-at.yaml"}, nil},
+		"flag":        {environment{"WORKER_HTTP_TOKEN": "variable"}, []string{"--http-token", "flag"}},
+		"variable":    {environment{"WORKER_HTTP_TOKEN": "variable"}, nil},
+		"from-a-file": {environment{"WORKER_HTTP_TOKEN_FILE": file}, nil},
+	} {
+		got, err := HTTPToken(parse(t, given.args...), given.env.get)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	_, err := HTTPToken(parse(t, "--http-token-file", file), environment{"WORKER_HTTP_TOKEN": "t"}.get)
+	require.EqualError(t, err, "WORKER_HTTP_TOKEN and --http-token-file exclude each other: keep one of them")
 }

@@ -28,7 +28,7 @@ type Settings struct {
 type HTTP struct {
 	Host  string // empty: all addresses of this machine
 	Port  string // "0": the system chooses; "off": nothing is served
-	Token string // who may control the worker; empty: only loopback
+	Token string // who may control the worker; empty: the worker makes one
 }
 
 // Sentry is where errors are reported.
@@ -77,11 +77,28 @@ func (v *Values) Spool() (string, error) {
 	return r.folder("spool"), r.err
 }
 
+// HTTPToken returns the token that the options give for the controls of a worker,
+// empty if they give none. It asks for nothing else, and reads no config file. The
+// error is an [*Error].
+func HTTPToken(flags Parsed, getenv func(string) string) (string, error) {
+	values := &Values{byKey: make(map[string]value)}
+	for _, o := range Table() {
+		if o.Key() != "http-token" && o.Key() != "http-token-file" {
+			continue
+		}
+		if v, ok := o.lookup(flags, getenv); ok {
+			values.byKey[o.Key()] = v
+		}
+	}
+	r := newReader(values)
+	return r.secret("http-token", "http-token-file"), r.err
+}
+
 func (r *reader) settings() Settings {
 	s := Settings{
 		Worker: phxworker.Config{
 			URL:            r.endpoint("lightning"),
-			Secret:         r.text("secret"),
+			Secret:         r.secret("secret", "secret-file"),
 			Groups:         r.groups(),
 			PublicKey:      r.publicKey("lightning-public-key"),
 			DemandAll:      r.toggle("claim-all"),
@@ -111,7 +128,7 @@ func (r *reader) settings() Settings {
 		AcceptAdaptors: r.adaptors("accept-adaptors"),
 
 		Engine: r.engine(),
-		HTTP:   HTTP{Host: r.host("host"), Port: r.port("port"), Token: r.text("http-token")},
+		HTTP:   HTTP{Host: r.host("host"), Port: r.port("port"), Token: r.secret("http-token", "http-token-file")},
 		Log:    Log{Level: r.level("log"), Format: r.oneOf("log-format", "auto", "text", "json")},
 		Sentry: Sentry{DSN: r.dsn("sentry-dsn"), Environment: r.text("sentry-env")},
 	}
@@ -123,7 +140,7 @@ func (r *reader) settings() Settings {
 	s.Worker.MinBackoff, s.Worker.MaxBackoff = r.backoff("backoff")
 	if s.Worker.Secret == "" {
 		if s.Worker.URL != mockURL {
-			r.failf("no secret: set --secret or WORKER_SECRET to the secret that the server knows its workers by")
+			r.failf("no secret: set WORKER_SECRET to the secret that the server knows its workers by, or --secret-file to a file with it")
 		}
 		s.Worker.Secret = mockSecret
 	}

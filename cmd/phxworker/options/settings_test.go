@@ -120,7 +120,7 @@ func TestReadEveryOption(t *testing.T) {
 		"WORKER_SENTRY_DSN": "https://key@sentry.example.org/1", "WORKER_SENTRY_ENV": "production", "WORKER_NAME": "pod-1",
 	}
 	// Not in words: these say the same as others, and are for tests of their own.
-	elsewhere := []string{"ca-file", "capacity", "queues", "socket-timeout", "mock", "config"}
+	elsewhere := []string{"secret-file", "http-token-file", "ca-file", "capacity", "queues", "socket-timeout", "mock", "config"}
 	env, flags, onlyFlags, inFile := environment{}, []string{}, []string{}, ""
 	for _, o := range Table() {
 		if o.NoEffect != "" || slices.Contains(elsewhere, o.Key()) {
@@ -147,7 +147,12 @@ func TestReadEveryOption(t *testing.T) {
 		inFile += o.Key() + ": " + o.yaml(word) + "\n"
 	}
 	t.Run("by flags", func(t *testing.T) {
-		require.Equal(t, want, read(t, environment{"WORKER_NAME": "pod-1", "DEPLOYED_POD_NAME": "other"}, flags...))
+		got := read(t, environment{"WORKER_NAME": "pod-1", "DEPLOYED_POD_NAME": "other"}, flags...)
+		for _, notice := range got.Notices {
+			require.Equal(t, onShow, notice.Message)
+		}
+		got.Notices = nil
+		require.Equal(t, want, got)
 	})
 	t.Run("by variables", func(t *testing.T) { require.Equal(t, want, read(t, env, onlyFlags...)) })
 	t.Run("by a file", func(t *testing.T) {

@@ -16,7 +16,11 @@ func Table() []Option {
 		},
 		{
 			Flag: "secret", Aliases: []string{"s"}, Env: []string{"WORKER_SECRET"}, Group: Server, Placeholder: "SECRET", Secret: true,
-			Usage: "what the worker proves itself with to the server; required, except with the mock server",
+			Usage: "what the worker proves itself with to the server; required, except with the mock server. A flag can be read by every user of the machine: prefer the variable, or --secret-file",
+		},
+		{
+			Flag: "secret-file", Env: []string{"WORKER_SECRET_FILE"}, Ours: true, Group: Server, Placeholder: "FILE",
+			Usage: "file with what --secret would say, in one line",
 		},
 		{
 			Flag: "lightning-public-key", Env: []string{"WORKER_LIGHTNING_PUBLIC_KEY"}, Group: Server, Placeholder: "BASE64",
@@ -196,7 +200,11 @@ func Table() []Option {
 		},
 		{
 			Flag: "http-token", Env: []string{"WORKER_HTTP_TOKEN"}, Ours: true, Group: Serving, Placeholder: "TOKEN", Secret: true,
-			Usage: "who may pause, drain and cancel; without it, only a worker that listens at a loopback address can be controlled",
+			Usage: "what whoever pauses, drains or cancels must have; by default, the worker makes one for itself, which the commands of its user find",
+		},
+		{
+			Flag: "http-token-file", Env: []string{"WORKER_HTTP_TOKEN_FILE"}, Ours: true, Group: Serving, Placeholder: "FILE",
+			Usage: "file with what --http-token would say, in one line",
 		},
 
 		{

@@ -6,26 +6,42 @@ import (
 	"crypto/subtle"
 	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"strings"
 )
 
-// controlled lets through only who may control the worker, and notes who did what,
-// and whether it was done.
+// controlled lets through only who has the token, and notes who did what, and whether
+// it was done.
 func (s *Server) controlled(control http.HandlerFunc) http.HandlerFunc {
 	return func(answer http.ResponseWriter, r *http.Request) {
 		w := &recorder{ResponseWriter: answer, status: http.StatusOK}
 		defer s.note(w, r)
-		refusal := s.refuse(r)
-		if refusal == nil {
+		switch {
+		case s.hasToken(r):
 			control(w, r)
-			return
-		}
-		if refusal.status == http.StatusUnauthorized {
+		case s.cfg.Token == "":
+			writeError(w, http.StatusForbidden, "controls are off, for this worker has no token: set --http-token-file or WORKER_HTTP_TOKEN; its log says why it has made none")
+		default:
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			w.WriteHeader(refusal.status)
-			return
+			w.WriteHeader(http.StatusUnauthorized)
 		}
-		writeError(w, refusal.status, refusal.reason)
+	}
+}
+
+// open lets through whoever reaches the server, but no web page that is not its own.
+func (s *Server) open(handle http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case s.hasToken(r):
+			handle(w, r)
+		case !s.named(r.Host):
+			writeError(w, http.StatusForbidden, "this worker does not know itself by that name: ask it by its IP address or by a name without a dot, or send its token")
+		case s.origins.Check(r) != nil:
+			writeError(w, http.StatusForbidden, "no page of another origin may do this")
+		default:
+			handle(w, r)
+		}
 	}
 }
 
@@ -64,45 +80,29 @@ func (r *recorder) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// refusal is why a request may not control the worker.
-type refusal struct {
-	status int
-	reason string // empty where nothing is to be told
-}
-
-// refuse returns nil for a request that may control the worker.
-func (s *Server) refuse(r *http.Request) *refusal {
-	switch {
-	case s.cfg.Token != "":
-		if !s.hasToken(r) {
-			return &refusal{status: http.StatusUnauthorized}
-		}
-	case !s.cfg.Loopback:
-		return &refusal{http.StatusForbidden, "controls are off: set --http-token (WORKER_HTTP_TOKEN), or listen on this machine only with --host 127.0.0.1"}
-	case !namesLoopback(r.Host):
-		// A page anywhere can give its own name this machine's address (DNS
-		// rebinding); what it cannot do is send another name.
-		return &refusal{http.StatusForbidden, "controls without a token are for requests to localhost, 127.0.0.1 or [::1]: use one of these as the host, or set --http-token"}
-	case s.origins.Check(r) != nil:
-		return &refusal{http.StatusForbidden, "controls without a token are not for pages of other origins: set --http-token"}
-	}
-	return nil
-}
-
 // hasToken compares digests, which have one length, so that time tells nothing
 // about the token.
 func (s *Server) hasToken(r *http.Request) bool {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	got, want := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(s.cfg.Token))
-	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1
+	return s.cfg.Token != "" && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }
 
-// namesLoopback reports whether the Host header of a request is this machine's.
-func namesLoopback(host string) bool {
+// named reports whether a Host header names the worker in a way that no web page
+// can bring about. A page anywhere can have its own name lead to this machine (DNS
+// rebinding), and is of the worker's own origin then; but it can send no other name,
+// and has none that only a network of one's own gives.
+func (s *Server) named(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	host = strings.Trim(host, "[]")
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return true
+	}
+	host = strings.ToLower(host)
+	return !strings.Contains(host, ".") || host == strings.ToLower(s.hostname) || host == strings.ToLower(s.cfg.Host) ||
+		slices.ContainsFunc(ownNetworks, func(end string) bool { return strings.HasSuffix(host, end) })
 }
+
+// ownNetworks are how names end that the public DNS never has, a cluster's among them.
+var ownNetworks = []string{".local", ".internal", ".localhost"}

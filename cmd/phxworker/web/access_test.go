@@ -1,10 +1,10 @@
 package web
 
 import (
-	"net"
 	"net/http"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,46 +13,31 @@ import (
 
 func TestWhoMayControl(t *testing.T) {
 	controls := [][2]string{{"POST", "/pause"}, {"POST", "/resume"}, {"PUT", "/groups/none"}, {"POST", "/runs/none/cancel"}, {"POST", "/runs/none/notify"}, {"POST", "/claim"}, {"POST", "/drain"}}
-	foreign := func(name, value string) func(*http.Request) {
-		return func(r *http.Request) { r.Header.Set(name, value) }
-	}
-	host := func(host string) func(*http.Request) {
-		return func(r *http.Request) { r.Host = host }
-	}
 	none := func(*http.Request) {}
 	tests := []struct {
 		name   string
-		cfg    Config
+		token  string
 		change func(*http.Request)
 		want   int // 0: allowed
 	}{
-		{"neither token nor loopback", Config{}, none, 403},
-		{"neither, and a token is sent", Config{}, withToken("x"), 403},
-		{"neither, and loopback is claimed", Config{}, host("localhost"), 403},
-		{"no token", Config{Token: "t"}, none, 401},
-		{"wrong token", Config{Token: "t"}, withToken("T"), 401},
-		{"part of the token", Config{Token: "token"}, withToken("tok"), 401},
-		{"empty token", Config{Token: "t"}, withToken(""), 401},
-		{"another scheme", Config{Token: "t"}, foreign("Authorization", "Basic t"), 401},
-		{"right token", Config{Token: "t"}, withToken("t"), 0},
-		{"right token, from a page elsewhere", Config{Token: "t"}, func(r *http.Request) { withToken("t")(r); r.Header.Set("Origin", "https://a.example") }, 0},
-		{"loopback, with a token set", Config{Token: "t", Loopback: true}, none, 401},
-		{"loopback", onLoopback, none, 0},
-		{"loopback by name", onLoopback, host("localhost:2222"), 0},
-		{"loopback by IPv6", onLoopback, host("[::1]:2222"), 0},
-		{"loopback by IPv6 without port", onLoopback, host("[::1]"), 0},
-		{"foreign host", onLoopback, host("rebound.example:2222"), 403},
-		{"foreign address", onLoopback, host("10.0.0.1:2222"), 403},
-		{"a host that begins well", onLoopback, host("localhost.example"), 403},
-		{"foreign origin", onLoopback, foreign("Origin", "https://a.example"), 403},
-		{"foreign origin, as browsers tell it", onLoopback, foreign("Sec-Fetch-Site", "cross-site"), 403},
-		{"another port of this machine", onLoopback, foreign("Origin", "http://127.0.0.1:3000"), 403},
-		{"own origin", onLoopback, foreign("Sec-Fetch-Site", "same-origin"), 0},
+		{"no token is to be had", "", none, 403},
+		{"no token is to be had, and one is sent", "", withToken("x"), 403},
+		{"no token is to be had, and an empty one is sent", "", withToken(""), 403},
+		{"no token", "t", none, 401},
+		{"no token, and loopback is named", "t", host("localhost"), 401},
+		{"wrong token", "t", withToken("T"), 401},
+		{"part of the token", "token", withToken("tok"), 401},
+		{"empty token", "t", withToken(""), 401},
+		{"another scheme", "t", header("Authorization", "Basic t"), 401},
+		{"right token", "t", withToken("t"), 0},
+		{"right token, from a page elsewhere", "t", func(r *http.Request) { withToken("t")(r); r.Header.Set("Origin", "https://a.example") }, 0},
+		{"right token, by another name", "t", func(r *http.Request) { withToken("t")(r); r.Host = "worker.example" }, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := start(t, phxworker.Config{}, tt.cfg)
+				h := start(t, phxworker.Config{}, Config{Token: tt.token})
+				h.token = ""
 				for _, control := range controls {
 					a := h.ask(control[0], control[1], `{"slots":1}`, tt.change)
 					switch tt.want {
@@ -64,7 +49,7 @@ func TestWhoMayControl(t *testing.T) {
 						require.Equal(t, "Bearer", a.header.Get("Www-Authenticate"))
 					default:
 						require.Equal(t, tt.want, a.status, control)
-						require.Contains(t, a.body, "--http-token")
+						require.Contains(t, a.body, "--http-token-file")
 					}
 				}
 				settle(0)
@@ -74,6 +59,64 @@ func TestWhoMayControl(t *testing.T) {
 					require.Equal(t, 200, h.ask("GET", open, "", tt.change).status, "reading is open: %s", open)
 				}
 				require.NotContains(t, h.log.String(), "Bearer")
+			})
+		})
+	}
+}
+
+func header(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set(name, value) }
+}
+
+func host(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
+
+// Guards against a page in a browser beside the worker, or beside somebody who may
+// reach it: it may not read, not by its own name either, and not have anything claimed.
+func TestWhatAWebPageGets(t *testing.T) {
+	tests := []struct {
+		name        string
+		change      func(*http.Request)
+		read, claim int // what is answered
+	}{
+		{"a program", host("127.0.0.1:2222"), 200, 204},
+		{"a program, by the name localhost", host("localhost:2222"), 200, 204},
+		{"a program, by IPv6", host("[::1]:2222"), 200, 204},
+		{"a program, by IPv6 without port", host("[::1]"), 200, 204},
+		{"a program, by an address of the network", host("10.0.0.1:2222"), 200, 204},
+		{"a program, by a service's name", host("phxworker:2222"), 200, 204},
+		{"a program, by a service's whole name", host("phxworker.default.svc.cluster.local:2222"), 200, 204},
+		{"a program, by what the worker was told to listen at", host("Worker-1.example.org:2222"), 200, 204},
+		{"a program with the token, by any name", func(r *http.Request) { host("other.example.org")(r); withToken("t")(r) }, 200, 204},
+		{"the worker's own page", header("Sec-Fetch-Site", "same-origin"), 200, 204},
+		{"a page that has its name lead here", host("rebound.example:2222"), 403, 403},
+		{"the same without port", host("rebound.example"), 403, 403},
+		{"the same, with a name that begins well", host("localhost.rebound.example:2222"), 403, 403},
+		{"the same, with a name that ends nearly well", host("phxworker.xlocal"), 403, 403},
+		{"the same, with a name that looks like an address", host("127.0.0.1.example:2222"), 403, 403},
+		{"the same, with a wrong token", func(r *http.Request) { host("rebound.example")(r); withToken("")(r) }, 403, 403},
+		{"a page that posts", header("Origin", "https://a.example"), 200, 403},
+		{"a page that posts, as browsers tell it", header("Sec-Fetch-Site", "cross-site"), 200, 403},
+		{"a page that posts from another port of this machine", header("Origin", "http://127.0.0.1:3000"), 200, 403},
+		{"a page that posts from nowhere", header("Origin", "null"), 200, 403},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := start(t, phxworker.Config{Manual: true}, Config{Token: "t", Host: "worker-1.example.org"})
+				h.token = ""
+				for _, path := range []string{"/status", "/"} {
+					a := h.ask("GET", path, "", tt.change)
+					require.Equal(t, tt.read, a.status, path)
+					require.Empty(t, a.header.Get("Access-Control-Allow-Origin"), "what a page of another origin gets, it cannot read")
+					if tt.read != 200 {
+						require.NotContains(t, a.body, "manual", path)
+					}
+				}
+				require.Equal(t, tt.claim, h.ask("POST", "/claim", "", tt.change).status)
+				settle(time.Second)
+				require.Equal(t, map[int]int{204: 1, 403: 0}[tt.claim], h.claims(), "what the server was asked for")
+				require.Equal(t, 401, h.ask("POST", "/pause", "", host("127.0.0.1:2222")).status)
+				require.Equal(t, 200, h.ask("GET", "/livez", "", tt.change).status)
 			})
 		})
 	}
@@ -120,7 +163,7 @@ func TestRoutesAndMethods(t *testing.T) {
 		{"POST", "/runs/r", 404, ""},
 	}
 	synctest.Test(t, func(t *testing.T) {
-		h := start(t, phxworker.Config{}, onLoopback)
+		h := start(t, phxworker.Config{}, withControls)
 		for _, tt := range tests {
 			a := h.ask(tt.method, tt.path, "")
 			require.Equal(t, tt.want, a.status, "%s %s", tt.method, tt.path)
@@ -132,11 +175,4 @@ func TestRoutesAndMethods(t *testing.T) {
 		})}))
 		require.Equal(t, "phxworker_connected 1\n", h.ask("GET", "/metrics", "").body)
 	})
-}
-
-func TestLoopbackAddresses(t *testing.T) {
-	for address, want := range map[string]bool{"127.0.0.1": true, "127.8.8.8": true, "::1": true, "::": false, "0.0.0.0": false, "10.1.2.3": false} {
-		require.Equal(t, want, IsLoopback(&net.TCPAddr{IP: net.ParseIP(address)}), address)
-	}
-	require.False(t, IsLoopback(&net.UnixAddr{}))
 }

@@ -61,7 +61,7 @@ func liveWorker(t *testing.T) string {
 	go func() { ended <- worker.Run(ctx) }()
 	listener, err := Listen(ctx, "127.0.0.1", "0")
 	require.NoError(t, err)
-	server := New(Config{Worker: worker, Loopback: true, Upstream: upstream.URL(), Version: "v1.2.3", Commit: "abcdef0"})
+	server := New(Config{Worker: worker, Upstream: upstream.URL(), Version: "v1.2.3", Commit: "abcdef0"})
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx, listener) }()
 	t.Cleanup(func() {

@@ -16,7 +16,7 @@ import (
 
 func TestPauseStopsTheClaimsAndResumeBringsThemBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := start(t, phxworker.Config{Groups: "fast_lane:1 manual>*:2"}, onLoopback)
+		h := start(t, phxworker.Config{Groups: "fast_lane:1 manual>*:2"}, withControls)
 		a := h.ask("POST", "/pause", "")
 		require.Equal(t, http.StatusOK, a.status)
 		require.Equal(t, 2, strings.Count(a.body, `"paused": true`), a.body)
@@ -45,7 +45,7 @@ func TestPauseStopsTheClaimsAndResumeBringsThemBack(t *testing.T) {
 
 func TestASlipOfThePenPausesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := start(t, phxworker.Config{}, onLoopback)
+		h := start(t, phxworker.Config{}, withControls)
 		for _, query := range []string{"?grup=manual>*", "?group=", "?group=manual>*&x=1", "?group=a&group=b"} {
 			a := h.ask("POST", "/pause"+query, "")
 			require.Equal(t, http.StatusBadRequest, a.status, query)
@@ -60,7 +60,7 @@ func TestASlipOfThePenPausesNothing(t *testing.T) {
 
 func TestDrainEndsTheWorkerOnceItsRunsHave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := start(t, phxworker.Config{}, onLoopback)
+		h := start(t, phxworker.Config{}, withControls)
 		h.enqueue("r")
 		settle(0)
 		a := h.ask("POST", "/drain", "")
@@ -82,7 +82,7 @@ func TestDrainEndsTheWorkerOnceItsRunsHave(t *testing.T) {
 
 func TestTheStatusSaysThatRunsAreCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := start(t, phxworker.Config{Grace: time.Minute, Engine: phxworker.Func(deaf)}, onLoopback)
+		h := start(t, phxworker.Config{Grace: time.Minute, Engine: phxworker.Func(deaf)}, withControls)
 		h.enqueue("r")
 		settle(time.Second)
 		h.ask("POST", "/drain", "")
@@ -105,7 +105,7 @@ func deaf(ctx context.Context, _ *phxworker.Run) (any, error) {
 
 func TestAControlThatWouldHaveNoEffectIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := start(t, phxworker.Config{}, onLoopback)
+		h := start(t, phxworker.Config{}, withControls)
 		h.enqueue("r")
 		settle(time.Second)
 		h.ask("POST", "/drain", "")
@@ -130,7 +130,7 @@ func TestAControlThatWouldHaveNoEffectIsRefused(t *testing.T) {
 
 func TestMoreSlotsTakeMoreRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := start(t, phxworker.Config{Groups: "manual>*:1"}, onLoopback)
+		h := start(t, phxworker.Config{Groups: "manual>*:1"}, withControls)
 		h.enqueue("a", "b", "c")
 		settle(time.Minute)
 		require.Equal(t, 1, h.upstream.Stats().Started)
@@ -163,7 +163,7 @@ func TestResizeRefusesWhatItCannotRead(t *testing.T) {
 		{"too large", "manual%3E*", `{"slots":` + strings.Repeat(" ", maxBody) + `6}`, 413, `the body is over 4096 bytes`},
 	}
 	synctest.Test(t, func(t *testing.T) {
-		h := start(t, phxworker.Config{}, onLoopback)
+		h := start(t, phxworker.Config{}, withControls)
 		for _, tt := range tests {
 			a := h.ask("PUT", "/groups/"+tt.group, tt.body)
 			require.Equal(t, tt.status, a.status, tt.name)
@@ -211,7 +211,7 @@ func TestAClaimIsNotWaitedForWithoutEnd(t *testing.T) {
 
 func TestControlsOfAWorkerThatIsNotRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := build(t, phxworker.Config{}, onLoopback)
+		h := build(t, phxworker.Config{}, withControls)
 		for _, request := range [][2]string{{"POST", "/pause"}, {"POST", "/resume"}, {"POST", "/drain"}, {"PUT", "/groups/manual%3E*"}, {"POST", "/runs/r/cancel"}, {"POST", "/claim"}} {
 			a := h.ask(request[0], request[1], `{"slots":1}`)
 			require.Equal(t, http.StatusServiceUnavailable, a.status, request)

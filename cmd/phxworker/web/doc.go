@@ -16,14 +16,17 @@
 //
 // # Who may do what
 //
+// Controls need the token of [Config.Token] as "Authorization: Bearer TOKEN", from
+// wherever they come; without one they are off.
+//
 // Whoever reaches the server may read. The page and the status name runs, groups,
 // this machine and the server's address; they have no secret in them, no data of
-// a run and no message of an error of a run, which may quote data.
+// a run and no message of an error of a run, which may quote data. A browser may be
+// made to reach the server for a page of somebody else's: so they are shown only to
+// who has the token, or names the worker as no such page can. The probes and the
+// metrics, which name no run, are for all.
 //
-// Controls need the token of [Config.Token] as "Authorization: Bearer TOKEN".
-// Without a token they are open on a loopback listener only, to requests that
-// name a loopback host and do not come from a page of another origin, and closed
-// elsewhere. POST /claim is open to all when [Config.Manual] is set, as it is with
+// POST /claim is open as they are when [Config.Manual] is set, as it is to all with
 // OpenFn's worker: a worker without a loop lives by it.
 //
 // # Bounds

@@ -35,6 +35,7 @@ type house struct {
 	worker   *phxworker.Worker
 	ended    <-chan error // what Run returned
 	client   *http.Client
+	token    string        // of its requests; empty for none
 	log      *bytes.Buffer // read it when nothing moves
 
 	mu    sync.Mutex
@@ -59,6 +60,7 @@ func build(t *testing.T, worker phxworker.Config, cfg Config) *house {
 	h.worker, err = phxworker.New(worker)
 	require.NoError(t, err)
 
+	h.token = cfg.Token
 	cfg.Worker, cfg.Logger, cfg.Manual = h.worker, logger, worker.Manual
 	h.serve(New(cfg))
 	return h
@@ -193,6 +195,9 @@ func (h *house) ask(method, target, body string, changes ...func(*http.Request))
 	h.t.Helper()
 	request, err := http.NewRequestWithContext(h.t.Context(), method, "http://127.0.0.1:2222"+target, strings.NewReader(body))
 	require.NoError(h.t, err)
+	if h.token != "" {
+		withToken(h.token)(request)
+	}
 	for _, change := range changes {
 		change(request)
 	}
@@ -225,5 +230,6 @@ func settle(d time.Duration) {
 	synctest.Wait()
 }
 
-// onLoopback is a server that controls are open at.
-var onLoopback = Config{Loopback: true}
+// withControls is a server that can be controlled by who has the token, as the
+// requests of a house do.
+var withControls = Config{Token: "token-of-the-test"}

@@ -41,12 +41,6 @@ func Listen(ctx context.Context, host, port string) (net.Listener, error) {
 	return listener, nil
 }
 
-// IsLoopback reports whether only this machine can reach the address.
-func IsLoopback(addr net.Addr) bool {
-	tcp, ok := addr.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
-}
-
 // Serve answers requests until ctx ends, then lets those under way finish for a
 // moment. It closes the listener, and returns when all connections are closed.
 // The error is the listener's.

@@ -35,11 +35,11 @@ func TestAPortThatCannotBeHad(t *testing.T) {
 // raw serves a worker that has not begun, and returns a connection to it.
 func raw(t *testing.T) (conn net.Conn, stop func() error) {
 	t.Helper()
-	h := build(t, phxworker.Config{}, onLoopback)
+	h := build(t, phxworker.Config{}, withControls)
 	listener := wstest.NewListener()
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- New(Config{Worker: h.worker, Loopback: true}).Serve(ctx, listener) }()
+	go func() { served <- New(Config{Worker: h.worker}).Serve(ctx, listener) }()
 	conn, err := listener.DialContext(ctx, "tcp", "")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(); cancel() })
@@ -110,7 +110,7 @@ func TestTheEndOfTheServerIsBounded(t *testing.T) {
 		defer transport.CloseIdleConnections()
 		asked := make(chan error, 1)
 		go func() {
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://worker.test/claim", nil)
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/claim", nil)
 			if err == nil {
 				_, err = transport.RoundTrip(request)
 			}

@@ -16,7 +16,7 @@ import (
 
 func TestCancelIsReportedToTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := start(t, phxworker.Config{}, onLoopback)
+		h := start(t, phxworker.Config{}, withControls)
 		h.enqueue("one/two", "other")
 		settle(time.Second)
 		a := h.ask("POST", "/runs/one%2Ftwo/cancel", "")
@@ -48,7 +48,7 @@ func TestANoticeReachesItsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := noticed{notices: make(chan string, 1)}
 		engine.Func = func(context.Context, *phxworker.Run) (any, error) { return <-engine.notices, nil }
-		h := start(t, phxworker.Config{Engine: engine}, onLoopback)
+		h := start(t, phxworker.Config{Engine: engine}, withControls)
 		h.enqueue("a")
 		settle(time.Second)
 		for body, status := range map[string]int{``: 400, `[1]`: 400, `null`: 400, `{"n":`: 400, `{"text":"` + strings.Repeat("x", 1<<20) + `"}`: 413} {
@@ -65,7 +65,7 @@ func TestANoticeReachesItsRun(t *testing.T) {
 
 func TestARunWhoseEngineTakesNoNoticesSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := start(t, phxworker.Config{}, onLoopback)
+		h := start(t, phxworker.Config{}, withControls)
 		h.enqueue("a")
 		settle(time.Second)
 		require.Equal(t, http.StatusConflict, h.ask("POST", "/runs/a/notify", `{}`).status)

@@ -15,11 +15,11 @@ type Config struct {
 	Worker *phxworker.Worker
 	// Metrics serves /metrics. Defaults to none, which is a 404.
 	Metrics http.Handler
-	// Token is what controls ask for. Defaults to none.
+	// Token is what controls ask for. Defaults to none, which is that they are off.
 	Token string
-	// Loopback says that only this machine can reach the listener, so that
-	// controls may do without a token; see [IsLoopback].
-	Loopback bool
+	// Host is what the worker was told to listen at, by which requests may name it.
+	// Defaults to none.
+	Host string
 	// Manual says that the worker has no loop, so that POST /claim is open.
 	Manual bool
 	// Upstream is the address that the worker connects to, for the status. It
@@ -76,8 +76,8 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /livez", s.livez)
 	mux.HandleFunc("GET /startupz", s.startupz)
 	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.HandleFunc("GET /status", s.serveStatus)
-	mux.HandleFunc("GET /{$}", s.servePage)
+	mux.HandleFunc("GET /status", s.open(s.serveStatus))
+	mux.HandleFunc("GET /{$}", s.open(s.servePage))
 	if s.cfg.Metrics != nil {
 		mux.Handle("GET /metrics", s.cfg.Metrics)
 	}
@@ -88,7 +88,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("POST /runs/{id}/cancel", s.controlled(s.cancel))
 	mux.HandleFunc("POST /runs/{id}/notify", s.controlled(s.notify))
 	if s.cfg.Manual {
-		mux.HandleFunc("POST /claim", s.claim)
+		mux.HandleFunc("POST /claim", s.open(s.claim))
 	} else {
 		mux.HandleFunc("POST /claim", s.controlled(s.claim))
 	}

@@ -82,7 +82,7 @@ func (e ill) Execute(context.Context, *phxworker.Run) (phxworker.Result, error) 
 func TestAWorkerThatCannotExecuteIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := ill{new(atomic.Bool)}
-		h := start(t, phxworker.Config{Engine: e}, Config{Loopback: true})
+		h := start(t, phxworker.Config{Engine: e}, withControls)
 		require.Equal(t, http.StatusOK, h.ask("GET", "/readyz", "").status)
 		h.enqueue("a")
 		settle(2 * time.Second)

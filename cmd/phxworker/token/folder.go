@@ -1,0 +1,62 @@
+package token
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// UnitFolder is where the systemd unit in deploy keeps the token of its worker. An
+// administrator's commands do not have the unit's environment, and look there as well.
+const UnitFolder = "/run/phxworker"
+
+// Folders returns where a token is kept, the best place first: the user's folder for
+// such files, a service's, and one among the temporary files. They need not be there.
+func Folders(getenv func(string) string) []string {
+	var folders []string
+	if dir := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		folders = append(folders, filepath.Join(dir, "phxworker"))
+	}
+	if dir, _, _ := strings.Cut(getenv("RUNTIME_DIRECTORY"), ":"); filepath.IsAbs(dir) {
+		folders = append(folders, dir)
+	}
+	return append(folders, filepath.Join(os.TempDir(), "phxworker-"+strconv.Itoa(os.Geteuid())))
+}
+
+// openFolder opens a folder that nobody but its owner can put files into. The owner
+// is this user; root may be anybody's guest, too, where mine is not asked for.
+func openFolder(path string, mine bool) (*os.Root, uint32, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	owner, me := ownerOf(info), os.Geteuid()
+	switch {
+	case !info.IsDir():
+		return nil, 0, fmt.Errorf("%s is no folder", path)
+	case int(owner) != me && (mine || me != 0):
+		return nil, 0, fmt.Errorf("%s belongs to another user", path)
+	case info.Mode()&0o022 != 0:
+		return nil, 0, fmt.Errorf("%s can be written to by others: chmod go= %s", path, path)
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	// What was looked at is what was opened: names are given and taken quickly.
+	if opened, err := root.Stat("."); err != nil || !os.SameFile(info, opened) {
+		return nil, 0, errors.Join(fmt.Errorf("%s was replaced meanwhile", path), root.Close())
+	}
+	return root, owner, nil
+}
+
+func ownerOf(info os.FileInfo) uint32 {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return stat.Uid
+	}
+	return ^uint32(0) // nobody
+}

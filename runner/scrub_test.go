@@ -102,7 +102,7 @@ func TestSecretsAreReplacedInWhatAPanicSays(t *testing.T) {
 			require.NoError(t, err)
 			panic(fmt.Errorf("cannot log in with %s", run.Credential("a")))
 		}}})
-		require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
+		require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
 		require.Contains(t, log.String(), `panic="cannot log in with {\"password\":\"***\"}"`)
 		require.Contains(t, log.String(), `panic="no such token: ***"`)
 		require.NotContains(t, log.String(), "hunter22")

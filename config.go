@@ -108,6 +108,11 @@ type Config struct {
 	// none: it is lost, and the log says so.
 	Spool string
 
+	// ReadLimit is the size in bytes of the largest message that is read from the server, which
+	// is most often a run's input: a run whose input is larger ends as an exception that says so.
+	// A run may hold as much several times over. Defaults to 64 MiB.
+	ReadLimit int64
+
 	// TLS, Proxy and NetDial say how to connect; see [channel.Config].
 	TLS     *tls.Config
 	Proxy   func(*http.Request) (*url.URL, error)

@@ -26,10 +26,11 @@ import (
 type lightningMock struct {
 	plan     string
 	dataclip string
-	runs     string   // what the first claim brings
-	agrees   string   // the extensions it announces, an object; none if empty
-	pushes   []string // events it pushes on a run's topic and the queue's, once a run is joined
-	closes   string   // the event of a run over which it closes the topic
+	runs     string            // what the first claim brings
+	agrees   string            // the extensions it announces, an object; none if empty
+	pushes   []string          // events it pushes on a run's topic and the queue's, once a run is joined
+	answers  map[string]string // to events, instead of what follows from the above
+	closes   string            // the event of a run over which it closes the topic
 	claimed  bool
 	events   chan string // "event payload"
 }
@@ -78,6 +79,9 @@ func (m *lightningMock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (m *lightningMock) answer(topic, event string) string {
+	if said, found := m.answers[event]; found {
+		return said
+	}
 	switch event {
 	case "phx_join":
 		if m.agrees != "" {

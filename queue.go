@@ -185,11 +185,14 @@ func (q *queue) claim(ctx context.Context, req claim.Request, mayWait bool) ([]c
 	}
 	q.budget.count(err)
 	if errors.Is(err, channel.ErrOutcomeUnknown) {
-		message := "a claim was not answered; a run that the server may have given away with it is lost"
-		if q.payload.set.Agreed(join, extClaimAck, nil) {
-			message = "a claim was not answered; a run that the server may have given away with it goes to another worker"
+		what, fate := "a claim was not answered", "is lost"
+		if errors.As(err, new(*channel.AnswerTooLargeError)) {
+			what = "a claim was answered with more than is read"
 		}
-		q.log.Warn(message, "queues", req.Queues, "error", err)
+		if q.payload.set.Agreed(join, extClaimAck, nil) {
+			fate = "goes to another worker"
+		}
+		q.log.Warn(what+"; a run that the server may have given away with it "+fate, "queues", req.Queues, "error", err)
 	}
 	if err != nil {
 		return nil, err

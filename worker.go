@@ -230,12 +230,17 @@ func (w *Worker) open() (*channel.Socket, error) {
 	return socket, nil
 }
 
+// joinLimit is more than any server has to say at a join, and small enough to be kept for
+// each of a socket's topics.
+const joinLimit = 1 << 20
+
 // dial opens a socket to the server.
 func (w *Worker) dial() (*channel.Socket, error) {
 	return channel.Open(channel.Config{
-		URL:    w.cfg.URL,
-		Params: socketParams(w.cfg.Secret, w.id, w.cfg.Version),
-		TLS:    w.cfg.TLS, Proxy: w.cfg.Proxy, NetDial: w.cfg.NetDial,
+		URL:       w.cfg.URL,
+		Params:    socketParams(w.cfg.Secret, w.id, w.cfg.Version),
+		ReadLimit: w.cfg.ReadLimit, JoinLimit: joinLimit,
+		TLS: w.cfg.TLS, Proxy: w.cfg.Proxy, NetDial: w.cfg.NetDial,
 		Logger: w.log,
 	})
 }

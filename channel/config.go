@@ -47,9 +47,13 @@ type Config struct {
 	WriteTimeout time.Duration
 
 	// ReadLimit is the size in bytes, after decompression, of the largest
-	// message taken from the server; a larger one ends the connection. Defaults
-	// to 64 MiB.
+	// message taken from the server. A larger one is read to its end and thrown
+	// away; one of sixteen times that size, or of 1 GiB if that is more, ends
+	// the connection. Defaults to 64 MiB.
 	ReadLimit int64
+	// JoinLimit is the size in bytes of the largest answer to a join, which is
+	// kept for as long as the join lasts. Defaults to ReadLimit.
+	JoinLimit int64
 	// MaxFrame is the size in bytes, once encoded, of the largest message sent.
 	// Defaults to 11,000,000, the limit that OpenFn Lightning sets.
 	MaxFrame int
@@ -68,7 +72,13 @@ type Config struct {
 	// Logger receives what a person should know of. Tokens are never logged.
 	// Defaults to none.
 	Logger *slog.Logger
+
+	// discardLimit is the size of a message that is not even read to be thrown
+	// away. Tests have less.
+	discardLimit int64
 }
+
+const defaultReadLimit = 64 << 20
 
 // Validate says what of the configuration [Open] would refuse.
 func (c *Config) Validate() error {
@@ -83,7 +93,9 @@ func (c Config) withDefaults() Config {
 	fill(&c.HandshakeTimeout, 15*time.Second)
 	fill(&c.JoinTimeout, 10*time.Second)
 	fill(&c.WriteTimeout, 30*time.Second)
-	fill(&c.ReadLimit, 64<<20)
+	fill(&c.ReadLimit, defaultReadLimit)
+	fill(&c.JoinLimit, c.ReadLimit)
+	fill(&c.discardLimit, 16*max(c.ReadLimit, defaultReadLimit))
 	fill(&c.MaxFrame, 11_000_000)
 	fill(&c.PushBuffer, 64)
 	fill(&c.MinBackoff, 500*time.Millisecond)

@@ -51,7 +51,7 @@ func newConn(ws *websocket.Conn, cfg *Config, stats *counters) *conn {
 		ws: ws, cfg: cfg, stats: stats,
 		done:    make(chan struct{}),
 		token:   make(chan struct{}, 1),
-		inbox:   inbox{ws: ws, limit: cfg.ReadLimit},
+		inbox:   inbox{ws: ws, limit: cfg.ReadLimit, most: cfg.discardLimit},
 		waiters: make(map[frame.Ref]*waiter),
 		joins:   make(map[string]*Join),
 	}
@@ -74,15 +74,25 @@ func (c *conn) serve(ctx context.Context) error {
 // read dispatches messages until the connection ends.
 func (c *conn) read() error {
 	for {
-		data, binary, err := c.inbox.next()
+		m, err := c.inbox.next()
+		decode := frame.Decode
+		if c.inbox.isTooLarge(m) {
+			decode = frame.DecodeHead
+		} else if err != nil {
+			return fmt.Errorf("the connection was lost: %w", err)
+		}
+		f, mistake := decode(m.data, m.binary)
+		if mistake != nil {
+			return fmt.Errorf("%w: %w", errUnreadable, mistake)
+		}
+		if !c.inbox.isTooLarge(m) {
+			c.dispatch(&f)
+			continue
+		}
+		c.leaveOut(&f, &AnswerTooLargeError{Size: m.size, Limit: c.cfg.ReadLimit, Unread: err != nil})
 		if err != nil {
 			return fmt.Errorf("the connection was lost: %w", err)
 		}
-		f, err := frame.Decode(data, binary)
-		if err != nil {
-			return fmt.Errorf("%w: %w", errUnreadable, err)
-		}
-		c.dispatch(&f)
 	}
 }
 

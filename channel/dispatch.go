@@ -11,8 +11,13 @@ func (c *conn) dispatch(f *frame.Frame) {
 			c.stats.unknown.Add(1)
 			return
 		}
+		joins := w.join != nil && w.join.ref == f.Ref
+		if size := int64(len(f.Payload)); joins && size > c.cfg.JoinLimit {
+			w.answer <- answer{lost: &AnswerTooLargeError{Size: size, Limit: c.cfg.JoinLimit}}
+			return
+		}
 		a := answer{joinRef: f.JoinRef, status: f.Status, payload: c.inbox.own(f.Payload), binary: f.Binary}
-		if w.join != nil && w.join.ref == f.Ref { // before any message that comes under it
+		if joins { // before any message that comes under it
 			w.join.Response, w.join.answered = a.payload, true
 		}
 		w.answer <- a
@@ -34,6 +39,28 @@ func (c *conn) dispatch(f *frame.Frame) {
 		}
 		j.topic.deliver(m)
 	}
+}
+
+// leaveOut deals with a message that was too large to be kept, of which f is the head: whoever
+// waits for it is told, and nobody else is disturbed. It is dispatch otherwise.
+func (c *conn) leaveOut(f *frame.Frame, tooLarge *AnswerTooLargeError) {
+	switch {
+	case f.IsReply():
+		if w := c.take(f.Ref); w != nil {
+			w.answer <- answer{lost: tooLarge}
+			return
+		}
+		c.stats.unknown.Add(1)
+	case f.Event == frame.Error, f.Event == frame.Close: // whatever they say
+		c.dispatch(f)
+		return
+	default:
+		if j := c.joined(f); j != nil {
+			j.topic.miss()
+		}
+	}
+	c.cfg.Logger.Warn("a message of the server is too large and was left out",
+		"topic", shorten(f.Topic), "event", shorten(f.Event), "bytes", tooLarge.Size, "limit", tooLarge.Limit)
 }
 
 // joined returns the join that a frame belongs to, or nil, counting the frame,

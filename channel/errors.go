@@ -99,6 +99,34 @@ func (e *TooLargeError) Error() string {
 // Is makes the error an ErrNotSent.
 func (e *TooLargeError) Is(target error) bool { return target == ErrNotSent }
 
+// AnswerTooLargeError says that the server answered a push, or a join, with more than is read
+// here. It is an [ErrOutcomeUnknown]: what the answer was is not known. The connection and
+// all else on it are unharmed, but to ask for the same again is of no use.
+type AnswerTooLargeError struct {
+	Topic, Event string
+	// Size is that of the message, or of what was read of it when Unread says that there
+	// was more; Limit is [Config.ReadLimit]. Of an answer to a join that could be read, Size is
+	// that of its payload, and Limit is [Config.JoinLimit].
+	Size, Limit int64
+	Unread      bool
+}
+
+func (e *AnswerTooLargeError) Error() string {
+	more := ""
+	if e.Unread {
+		more = "more than "
+	}
+	return fmt.Sprintf("the server's answer to %q on %q has %s%d bytes, over the limit of %d", e.Event, e.Topic, more, e.Size, e.Limit)
+}
+
+// named adds to an error about an answer what was asked.
+func named(err error, topic, event string) error {
+	if tooLarge, ok := errors.AsType[*AnswerTooLargeError](err); ok {
+		tooLarge.Topic, tooLarge.Event = topic, event
+	}
+	return err
+}
+
 // DialError says why a connection could not be made.
 type DialError struct {
 	URL string // without its query, which holds tokens
@@ -152,7 +180,7 @@ func shorten(s string) string {
 func described(doing string, err error) error {
 	var refused *RefusedError
 	var tooLarge *TooLargeError
-	if errors.As(err, &refused) || errors.As(err, &tooLarge) {
+	if errors.As(err, &refused) || errors.As(err, &tooLarge) || errors.As(err, new(*AnswerTooLargeError)) {
 		return fmt.Errorf("channel: %w", err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)

@@ -156,7 +156,7 @@ func (t *Topic) push(ctx context.Context, j *Join, answer time.Duration, event s
 	a, err := j.conn.roundTrip(ctx, j, j.conn.nextRef(), answer, event, payload)
 	switch {
 	case err != nil:
-		return Reply{}, err
+		return Reply{}, named(err, t.name, event)
 	case a.status == frame.OK:
 		return Reply{Response: a.payload, Binary: a.binary}, nil
 	}
@@ -248,7 +248,12 @@ func (t *Topic) deliver(m Message) {
 	case t.messages <- m:
 		t.missed = 0
 	default:
-		t.missed++
-		t.socket.stats.missed.Add(1)
+		t.miss()
 	}
+}
+
+// miss counts a message that the reader of the topic does not get.
+func (t *Topic) miss() {
+	t.missed++
+	t.socket.stats.missed.Add(1)
 }

@@ -200,6 +200,7 @@ const (
 func (f *fetcher) read(ctx context.Context, event string, payload any, large bool) (reply channel.Reply, again bool, err error) {
 	began := time.Now()
 	unanswered, crashed, lost := 0, 0, 0
+	var tooLarge *channel.AnswerTooLargeError
 	for {
 		join, err := joined(ctx, f.topic)
 		if err != nil {
@@ -218,6 +219,8 @@ func (f *fetcher) read(ctx context.Context, event string, payload any, large boo
 			return reply, again, nil
 		case errors.Is(err, errTokenOver):
 			return channel.Reply{}, again, &readError{errTokenOver.Error()}
+		case errors.As(err, &tooLarge):
+			return channel.Reply{}, again, &readError{tooMuchToRead(tooLarge)}
 		case errors.As(err, new(*channel.TooLargeError)), errors.Is(err, channel.ErrPayload):
 			return channel.Reply{}, again, &readError{err.Error()}
 		case errors.Is(err, channel.ErrNotSent):
@@ -238,6 +241,15 @@ func (f *fetcher) read(ctx context.Context, event string, payload any, large boo
 			return channel.Reply{}, again, givenUp(took, crashed, unanswered, lost)
 		}
 	}
+}
+
+// tooMuchToRead says it to who reads the run's log.
+func tooMuchToRead(e *channel.AnswerTooLargeError) string {
+	more := ""
+	if e.Unread {
+		more = "more than "
+	}
+	return fmt.Sprintf("the server's answer has %s%d bytes, over the %d that this worker reads (its option --read-limit)", more, e.Size, e.Limit)
 }
 
 // readError is why a read was given up.

@@ -60,7 +60,7 @@ func (c *conn) leaveOut(f *frame.Frame, tooLarge *AnswerTooLargeError) {
 		}
 	}
 	c.cfg.Logger.Warn("a message of the server is too large and was left out",
-		"topic", shorten(f.Topic), "event", shorten(f.Event), "bytes", tooLarge.Size, "limit", tooLarge.Limit)
+		"topic", shorten(f.Topic, shortText), "event", shorten(f.Event, shortText), "bytes", tooLarge.Size, "limit", tooLarge.Limit)
 }
 
 // joined returns the join that a frame belongs to, or nil, counting the frame,

@@ -179,3 +179,12 @@ func TestAJoinWhoseAnswerIsTooLarge(t *testing.T) {
 		})
 	}
 }
+
+// Guards against lines of the log, and reports of runs, that are as long as a server likes.
+func TestAReasonIsShort(t *testing.T) {
+	for _, response := range []string{`{"reason":%q}`, `%q`, `{"errors":%q}`} {
+		e := &RefusedError{Topic: "room:1", Event: "claim", Response: fmt.Appendf(nil, response, strings.Repeat("é", 100_000))}
+		require.Less(t, len(e.Reason()), 1100)
+		require.Contains(t, e.Error(), "é…")
+	}
+}

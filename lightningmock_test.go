@@ -30,6 +30,7 @@ type lightningMock struct {
 	agrees   string            // the extensions it announces, an object; none if empty
 	pushes   []string          // events it pushes on a run's topic and the queue's, once a run is joined
 	answers  map[string]string // to events, instead of what follows from the above
+	pushed   string            // the end of a message that it pushes then, after refs and topic
 	closes   string            // the event of a run over which it closes the topic
 	claimed  bool
 	events   chan string // "event payload"
@@ -68,6 +69,9 @@ func (m *lightningMock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 					_ = conn.WriteMessage(websocket.TextMessage, []byte(`[null,null,"`+to+`","`+push+`",{"message":"no"}]`))
 				}
 			}
+		}
+		if event == "phx_join" && m.pushed != "" {
+			_ = conn.WriteMessage(websocket.TextMessage, []byte(`[null,null,"`+topic+`"`+m.pushed))
 		}
 		if event == m.closes {
 			_ = conn.WriteMessage(websocket.TextMessage, []byte(`[null,null,"`+topic+`","phx_close",{}]`))

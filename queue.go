@@ -2,7 +2,6 @@ package phxworker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
@@ -198,28 +197,7 @@ func (q *queue) claim(ctx context.Context, req claim.Request, mayWait bool) ([]c
 		return nil, err
 	}
 	q.seconds[strings.Join(req.Queues, ">")].Observe(time.Since(asked))
-	return q.runs(reply, join)
-}
-
-// runs reads the reply to a claim. One run that cannot be read must not cost
-// the others, which the server has given away as well.
-func (q *queue) runs(reply channel.Reply, join *channel.Join) ([]claim.Run, error) {
-	var body struct {
-		Runs []json.RawMessage `json:"runs"`
-	}
-	if err := reply.Decode(&body); err != nil {
-		return nil, err
-	}
-	runs := make([]claim.Run, 0, len(body.Runs))
-	for _, data := range body.Runs {
-		var run claim.Run
-		if err := json.Unmarshal(data, &run); err != nil {
-			q.log.Error("the server gave a run that cannot be read; it is lost", "error", err)
-			continue
-		}
-		runs = append(runs, q.asAgreed(run, data, join))
-	}
-	return runs, nil
+	return q.runs(reply, join, req.Demand)
 }
 
 var errClaimTimeout = errors.New("the server did not answer the claim in time; a run it may have given is lost")

@@ -58,7 +58,7 @@ type Config struct {
 	// Defaults to 11,000,000, the limit that OpenFn Lightning sets.
 	MaxFrame int
 	// PushBuffer is how many messages of the server wait per topic for their
-	// reader. Defaults to 64.
+	// reader; those of all topics may have 16 MiB together. Defaults to 64.
 	PushBuffer int
 	// DisableCompression stops offering permessage-deflate. Compression is
 	// offered by default; the server decides, and small messages are sent plain

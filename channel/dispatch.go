@@ -1,6 +1,10 @@
 package channel
 
-import "github.com/phxworker/phxworker/channel/frame"
+import (
+	"strings"
+
+	"github.com/phxworker/phxworker/channel/frame"
+)
 
 // dispatch hands a frame to whom it concerns. It runs on the reader's
 // goroutine and never blocks.
@@ -33,7 +37,12 @@ func (c *conn) dispatch(f *frame.Frame) {
 	case frame.Close:
 		c.lose(j, ErrEnded)
 	default:
-		m := Message{Event: f.Event, Payload: c.inbox.own(f.Payload), Binary: f.Binary}
+		if !c.hasRoom(len(f.Event) + len(f.Payload)) {
+			j.topic.miss()
+			return
+		}
+		// The event is a part of the message's whole head, which is not to be kept.
+		m := Message{Event: strings.Clone(f.Event), Payload: c.inbox.own(f.Payload), Binary: f.Binary}
 		if j.answered { // else nothing was agreed on with it yet
 			m.Join = j
 		}

@@ -34,8 +34,8 @@
 //
 // A push blocks while others are being written, at most until its context ends,
 // and each write has a deadline that ends the connection. The messages of a
-// topic are buffered up to [Config.PushBuffer]. When the buffer is full the
-// newest message is dropped, so that one slow reader cannot hold up the
+// topic are buffered up to [Config.PushBuffer], those of all topics up to 16 MiB.
+// When there is no room the newest message is dropped, so that one slow reader cannot hold up the
 // replies of others; the next message delivered says how many were dropped
 // before it.
 //

@@ -87,7 +87,7 @@ func TestWhatTheServerSaysIsToldInShort(t *testing.T) {
 		w.fail(fault.Rule{Event: "fetch:dataclip", Action: fault.Refuse, Response: json.RawMessage(`"` + strings.Repeat("no, ", 100_000) + `"`)})
 		require.NoError(t, New(Config{Engine: Func(success)}).Run(t.Context(), t.Context(), w.socket, Claimed{ID: id, Token: token}).Err)
 		message := w.result("r1").ErrorMessage
-		require.Regexp(t, `^Failed to load dataclip 100%d: \[fetch:dataclip\] no, no, .*…$`, message)
+		require.Regexp(t, `^Failed to load dataclip 100%d: \[fetch:dataclip\] no, .*…$`, message)
 		require.Less(t, len(message), 1100)
 	})
 }

@@ -97,3 +97,21 @@ func TestAnEventWhoseAnswerIsTooLargeEndsItsRunOnly(t *testing.T) {
 		require.Equal(t, 1, started)
 	})
 }
+
+// What is large is an input: it has the whole limit, and nothing else has.
+func TestOnlyAnInputIsReadUpToTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, mockserver.Config{})
+		long := strings.Repeat("x", 3<<20)
+		require.NoError(t, h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(`{"id":"a","dataclip_id":"d","jobs":[{"id":"j"}]}`), Queue: "manual", Dataclip: json.RawMessage(`"` + long + `"`)}))
+		require.NoError(t, h.server.Enqueue(mockserver.Run{
+			Plan: json.RawMessage(`{"id":"b","jobs":[{"id":"j","credential":"c"}]}`), Queue: "manual", Credentials: map[string]json.RawMessage{"c": json.RawMessage(`{"a":"` + long + `"}`)},
+		}))
+		h.hire(Config{Groups: "manual:2", ReadLimit: 4 << 20})
+		settle(30 * time.Second)
+		require.Equal(t, "started", h.state("a"))
+		record, _ := h.server.Inspect("b")
+		require.Contains(t, record.ErrorMessage, "over the 2097152 that this worker reads")
+		require.NotContains(t, record.ErrorMessage, "--read-limit")
+	})
+}

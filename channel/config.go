@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -51,9 +52,10 @@ type Config struct {
 	// away; one of sixteen times that size, or of 1 GiB if that is more, ends
 	// the connection. Defaults to 64 MiB.
 	ReadLimit int64
-	// JoinLimit is the size in bytes of the largest answer to a join, which is
-	// kept for as long as the join lasts. Defaults to ReadLimit.
-	JoinLimit int64
+	// ReadLimits are lower limits, of 16 KiB at least, for the answers to some
+	// events. That of "" is for all other messages: answers to other events and to
+	// joins, and what nobody has asked for. Defaults to none.
+	ReadLimits map[string]int64
 	// MaxFrame is the size in bytes, once encoded, of the largest message sent.
 	// Defaults to 11,000,000, the limit that OpenFn Lightning sets.
 	MaxFrame int
@@ -89,12 +91,12 @@ func (c *Config) Validate() error {
 // withDefaults returns a copy with the defaults filled in.
 func (c Config) withDefaults() Config {
 	c.Header = c.Header.Clone()
+	c.ReadLimits = maps.Clone(c.ReadLimits)
 	fill(&c.HeartbeatInterval, 30*time.Second)
 	fill(&c.HandshakeTimeout, 15*time.Second)
 	fill(&c.JoinTimeout, 10*time.Second)
 	fill(&c.WriteTimeout, 30*time.Second)
 	fill(&c.ReadLimit, defaultReadLimit)
-	fill(&c.JoinLimit, c.ReadLimit)
 	fill(&c.discardLimit, 16*max(c.ReadLimit, defaultReadLimit))
 	fill(&c.MaxFrame, 11_000_000)
 	fill(&c.PushBuffer, 64)

@@ -55,6 +55,7 @@ func newConn(ws *websocket.Conn, cfg *Config, stats *counters) *conn {
 		waiters: make(map[frame.Ref]*waiter),
 		joins:   make(map[string]*Join),
 	}
+	c.inbox.limitOf = c.limitOf
 	c.encoders.New = func() any { return newEncoder() }
 	c.idle.New = func() any { return &waiter{answer: make(chan answer, 1)} }
 	// Not derived from the socket's context: on Close the connection takes its
@@ -76,7 +77,7 @@ func (c *conn) read() error {
 	for {
 		m, err := c.inbox.next()
 		decode := frame.Decode
-		if c.inbox.isTooLarge(m) {
+		if m.isTooLarge() {
 			decode = frame.DecodeHead
 		} else if err != nil {
 			return fmt.Errorf("the connection was lost: %w", err)
@@ -85,11 +86,11 @@ func (c *conn) read() error {
 		if mistake != nil {
 			return fmt.Errorf("%w: %w", errUnreadable, mistake)
 		}
-		if !c.inbox.isTooLarge(m) {
+		if !m.isTooLarge() {
 			c.dispatch(&f)
 			continue
 		}
-		c.leaveOut(&f, &AnswerTooLargeError{Size: m.size, Limit: c.cfg.ReadLimit, Unread: err != nil})
+		c.leaveOut(&f, &AnswerTooLargeError{Size: m.size, Limit: m.limit, Unread: err != nil})
 		if err != nil {
 			return fmt.Errorf("the connection was lost: %w", err)
 		}

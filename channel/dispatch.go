@@ -15,13 +15,8 @@ func (c *conn) dispatch(f *frame.Frame) {
 			c.stats.unknown.Add(1)
 			return
 		}
-		joins := w.join != nil && w.join.ref == f.Ref
-		if size := int64(len(f.Payload)); joins && size > c.cfg.JoinLimit {
-			w.answer <- answer{lost: &AnswerTooLargeError{Size: size, Limit: c.cfg.JoinLimit}}
-			return
-		}
 		a := answer{joinRef: f.JoinRef, status: f.Status, payload: c.inbox.own(f.Payload), binary: f.Binary}
-		if joins { // before any message that comes under it
+		if w.join != nil && w.join.ref == f.Ref { // before any message that comes under it
 			w.join.Response, w.join.answered = a.payload, true
 		}
 		w.answer <- a
@@ -50,12 +45,36 @@ func (c *conn) dispatch(f *frame.Frame) {
 	}
 }
 
+// limitOf returns how large a message may be that begins so: it depends on what it answers.
+func (c *conn) limitOf(beginning []byte, binary bool) int64 {
+	event := ""
+	if f, err := frame.DecodeHead(beginning, binary); err == nil && f.IsReply() {
+		c.mu.Lock()
+		if w := c.waiters[f.Ref]; w != nil {
+			event = w.event
+		}
+		c.mu.Unlock()
+	}
+	limit, found := c.cfg.ReadLimits[event]
+	if !found {
+		limit, found = c.cfg.ReadLimits[""]
+	}
+	if !found {
+		return c.cfg.ReadLimit
+	}
+	return min(max(limit, headSize), c.cfg.ReadLimit)
+}
+
 // leaveOut deals with a message that was too large to be kept, of which f is the head: whoever
 // waits for it is told, and nobody else is disturbed. It is dispatch otherwise.
 func (c *conn) leaveOut(f *frame.Frame, tooLarge *AnswerTooLargeError) {
 	switch {
 	case f.IsReply():
 		if w := c.take(f.Ref); w != nil {
+			tooLarge.Topic, tooLarge.Event = f.Topic, w.event
+			if w.join != nil {
+				tooLarge.Topic = w.join.topic.name
+			}
 			w.answer <- answer{lost: tooLarge}
 			return
 		}

@@ -106,8 +106,7 @@ func (e *TooLargeError) Is(target error) bool { return target == ErrNotSent }
 type AnswerTooLargeError struct {
 	Topic, Event string
 	// Size is that of the message, or of what was read of it when Unread says that there
-	// was more; Limit is [Config.ReadLimit]. Of an answer to a join that could be read, Size is
-	// that of its payload, and Limit is [Config.JoinLimit].
+	// was more; Limit is [Config.ReadLimit], or that of [Config.ReadLimits].
 	Size, Limit int64
 	Unread      bool
 }
@@ -118,14 +117,6 @@ func (e *AnswerTooLargeError) Error() string {
 		more = "more than "
 	}
 	return fmt.Sprintf("the server's answer to %q on %q has %s%d bytes, over the limit of %d", e.Event, e.Topic, more, e.Size, e.Limit)
-}
-
-// named adds to an error about an answer what was asked.
-func named(err error, topic, event string) error {
-	if tooLarge, ok := errors.AsType[*AnswerTooLargeError](err); ok {
-		tooLarge.Topic, tooLarge.Event = topic, event
-	}
-	return err
 }
 
 // DialError says why a connection could not be made.

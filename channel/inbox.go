@@ -13,8 +13,8 @@ const (
 	// kept is the largest buffer that is used again for the next message. The
 	// payload of a larger message is handed on in the buffer itself.
 	kept = 64 << 10
-	// headSize is how much is kept of a message that is too large: more than
-	// there ever is before a payload.
+	// headSize is how much is kept of a message that is too large, and has come before
+	// its limit is asked for: more than there ever is before a payload.
 	headSize = 16 << 10
 )
 
@@ -24,6 +24,8 @@ type inbox struct {
 	limit int64 // of messages that are kept
 	most  int64 // of those that are read to be thrown away
 	buf   []byte
+	// limitOf returns the limit of a message that begins so, if it has one of its own.
+	limitOf func(beginning []byte, binary bool) int64
 }
 
 // incoming is a message as it was read.
@@ -32,10 +34,10 @@ type incoming struct {
 	binary bool
 	// size is that of the whole message. If it is over the limit, data is the
 	// beginning of it; if there was an error besides, it is what was read of it.
-	size int64
+	size, limit int64
 }
 
-func (in *inbox) isTooLarge(m incoming) bool { return m.size > in.limit }
+func (m *incoming) isTooLarge() bool { return m.size > m.limit }
 
 // next returns the next message.
 func (in *inbox) next() (incoming, error) {
@@ -43,18 +45,21 @@ func (in *inbox) next() (incoming, error) {
 	if err != nil {
 		return incoming{}, err
 	}
-	m := incoming{binary: kind == websocket.BinaryMessage}
+	m := incoming{binary: kind == websocket.BinaryMessage, limit: in.limit}
 	buf := in.buf[:0]
-	for {
+	for asked := false; ; {
 		if len(buf) == cap(buf) {
 			// One byte over the limit is enough to know.
-			buf = slices.Grow(buf, int(min(max(4096, int64(len(buf))), in.limit+1-int64(len(buf)))))
+			buf = slices.Grow(buf, int(min(max(4096, int64(len(buf))), m.limit+1-int64(len(buf)))))
 		}
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		m.data, m.size = buf, int64(len(buf))
+		if len(buf) > headSize && !asked {
+			m.limit, asked = in.limitOf(buf[:headSize], m.binary), true
+		}
 		// gorilla's own limit would count compressed bytes, and close the connection.
-		if in.isTooLarge(m) {
+		if m.isTooLarge() {
 			m.data = slices.Clone(buf[:min(len(buf), headSize)])
 			in.buf = nil
 			return in.discard(m, r)

@@ -99,7 +99,7 @@ func (c *conn) join(ctx context.Context, t *Topic) (*Join, error) {
 	defer cancel()
 	a, err := c.roundTrip(ctx, j, j.ref, 0, frame.Join, t.payload)
 	if err != nil {
-		return j, named(err, t.name, frame.Join)
+		return j, err
 	}
 	if a.status != frame.OK {
 		refused := &RefusedError{Topic: t.name, Event: frame.Join, Response: a.payload}

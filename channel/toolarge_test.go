@@ -71,6 +71,7 @@ func TestAnAnswerOverTheReadLimitEndsOnlyItsPush(t *testing.T) {
 				var tooLarge *AnswerTooLargeError
 				require.ErrorAs(t, got.err, &tooLarge)
 				require.Equal(t, AnswerTooLargeError{Topic: "room:1", Event: "fetch", Size: int64(len(answer)), Limit: testLimit}, *tooLarge)
+				require.ErrorContains(t, got.err, fmt.Sprintf(`channel: sent, but the outcome is unknown: the server's answer to "fetch" on "room:1" has %d bytes, over the limit of 100000`, len(answer)))
 
 				p.ok(waiting, fmt.Sprintf("%q", small))
 				got = <-other
@@ -148,36 +149,47 @@ func TestAMessageOverTheReadLimitWithoutAHead(t *testing.T) {
 	})
 }
 
-// The answer to a join is kept for as long as the join lasts, so it may have a limit of its own.
-func TestAJoinWhoseAnswerIsTooLarge(t *testing.T) {
-	tests := []struct {
-		name        string
-		read, join  int64
-		limit, size int64
-	}{
-		{name: "to be read", read: 1000, limit: 1000, size: 5060},
-		{name: "to be kept", join: 1000, limit: 1000, size: 5002},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newServer(t)
-				cfg := s.config()
-				cfg.ReadLimit, cfg.JoinLimit = tt.read, tt.join
-				socket := s.open(cfg)
-				p := s.accept()
-				joining := asyncJoin(socket, "room:1", nil)
-				p.ok(p.expect("room:1", "phx_join"), `"`+strings.Repeat("x", 5000)+`"`)
-				p.ok(p.expect("room:1", "phx_leave"), "{}") // for the server has let us in
-				var tooLarge *AnswerTooLargeError
-				got := <-joining
-				require.ErrorAs(t, got.err, &tooLarge)
-				require.Equal(t, AnswerTooLargeError{Topic: "room:1", Event: frame.Join, Size: tt.size, Limit: tt.limit}, *tooLarge)
-				status, _ := socket.Status()
-				require.Equal(t, 1, status.Connections)
-			})
-		})
-	}
+// An answer has the limit of what it answers: only some are large, and that to a join is kept for as
+// long as the join lasts.
+func TestAnAnswerHasTheLimitOfItsEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		cfg := s.config()
+		cfg.ReadLimit, cfg.ReadLimits = 100_000, map[string]int64{"fetch": 200_000, "claim": 50_000, "": 20_000}
+		socket := s.open(cfg)
+		p := s.accept()
+		joining := asyncJoin(socket, "room:1", nil)
+		p.ok(p.expect("room:1", "phx_join"), `"`+strings.Repeat("x", 20_000)+`"`)
+		p.ok(p.expect("room:1", "phx_leave"), "{}") // for the server has let us in
+		var tooLarge *AnswerTooLargeError
+		got := <-joining
+		require.ErrorAs(t, got.err, &tooLarge)
+		require.Equal(t, AnswerTooLargeError{Topic: "room:1", Event: frame.Join, Size: 20_060, Limit: 20_000}, *tooLarge)
+
+		joining = asyncJoin(socket, "room:1", nil)
+		p.ok(p.expect("room:1", "phx_join"), `"`+strings.Repeat("x", 19_000)+`"`)
+		got = <-joining
+		require.NoError(t, got.err)
+		topic := got.value
+		for _, tt := range []struct {
+			event       string
+			size, limit int
+		}{{"fetch", 99_000, 0}, {"fetch", 101_000, 100_000}, {"claim", 49_000, 0}, {"claim", 51_000, 50_000}, {"other", 19_000, 0}, {"other", 21_000, 20_000}} {
+			pushing := asyncPush(topic, tt.event, nil)
+			p.ok(p.read(), `"`+strings.Repeat("x", tt.size)+`"`)
+			if got := <-pushing; tt.limit == 0 {
+				require.NoError(t, got.err, tt)
+			} else {
+				require.ErrorAs(t, got.err, &tooLarge, tt)
+				require.EqualValues(t, tt.limit, tooLarge.Limit, tt)
+			}
+		}
+		p.send(`[null,null,"room:1","tick",%q]`, strings.Repeat("x", 21_000))
+		p.send(`[null,null,"room:1","tick",%q]`, strings.Repeat("x", 19_000))
+		require.Equal(t, 1, (<-topic.Messages()).Missed)
+		status, _ := socket.Status()
+		require.Equal(t, 1, status.Connections)
+	})
 }
 
 // Guards against lines of the log, and reports of runs, that are as long as a server likes.

@@ -159,7 +159,7 @@ func (t *Topic) push(ctx context.Context, j *Join, answer time.Duration, event s
 	a, err := j.conn.roundTrip(ctx, j, j.conn.nextRef(), answer, event, payload)
 	switch {
 	case err != nil:
-		return Reply{}, named(err, t.name, event)
+		return Reply{}, err
 	case a.status == frame.OK:
 		return Reply{Response: a.payload, Binary: a.binary}, nil
 	}

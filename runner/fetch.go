@@ -235,7 +235,7 @@ func (f *fetcher) read(ctx context.Context, event string, payload any, large boo
 		case errors.Is(err, errTokenOver):
 			return channel.Reply{}, again, &readError{errTokenOver.Error()}
 		case errors.As(err, &tooLarge):
-			return channel.Reply{}, again, &readError{tooMuchToRead(tooLarge)}
+			return channel.Reply{}, again, &readError{tooMuchToRead(event, tooLarge)}
 		case errors.As(err, new(*channel.TooLargeError)), errors.Is(err, channel.ErrPayload):
 			return channel.Reply{}, again, &readError{err.Error()}
 		case errors.Is(err, channel.ErrNotSent):
@@ -259,12 +259,15 @@ func (f *fetcher) read(ctx context.Context, event string, payload any, large boo
 }
 
 // tooMuchToRead says it to who reads the run's log.
-func tooMuchToRead(e *channel.AnswerTooLargeError) string {
-	more := ""
+func tooMuchToRead(event string, e *channel.AnswerTooLargeError) string {
+	more, option := "", ""
 	if e.Unread {
 		more = "more than "
 	}
-	return fmt.Sprintf("the server's answer has %s%d bytes, over the %d that this worker reads (its option --read-limit)", more, e.Size, e.Limit)
+	if event == "fetch:dataclip" { // all else has a limit of its own
+		option = " (its option --read-limit)"
+	}
+	return fmt.Sprintf("the server's answer has %s%d bytes, over the %d that this worker reads%s", more, e.Size, e.Limit, option)
 }
 
 // readError is why a read was given up.

@@ -3,6 +3,7 @@ package phxworker
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,15 +22,20 @@ func FuzzHostileServer(f *testing.F) {
 		"phx_join", "claim", "fetch:plan", "fetch:dataclip", "fetch:credential", "run:start", "run:log", "step:start", "step:complete", "run:complete", "phx_leave",
 		"run:cancel", "run:notify", "worker:drain", "work-available", "phx_error", "phx_close",
 	}
-	for n := range events {
-		for _, answer := range []string{
-			`{"status":"ok"}`, `{"status":"ok","response":null}`, `{"status":"ok","response":[]}`, `{"status":"ok","response":{"extensions":{"lease":{"v":1},"notify":{"v":1},"cancel":{"v":1},"drain":{"v":1},"status":{"v":1,"interval_ms":1}}}}`,
-			`{"status":"error","response":{"reason":"join crashed"}}`, `{"status":"error","response":{"reason":"lease_lost"}}`, `{"status":"error","response":{"errors":{"id":["has already been taken"]}}}`, `7`, `{`,
-			`{"status":"ok","response":{"runs":[{"id":"r1","token":"x.y.z"},{"id":"r1"},{"id":"../r2","token":""}]}}`, `{"status":"ok","response":{"id":"r1","jobs":[{"id":"a","credential":"%s"}],"dataclip_id":"%d"}}`, `{"message":7}`,
-		} {
-			f.Add(uint8(n), []byte(answer))
+	agreed := `{"status":"ok","response":{"extensions":{"lease":{"v":1},"notify":{"v":1},"cancel":{"v":1},"drain":{"v":1},"status":{"v":1,"interval_ms":1}}}}`
+	refused := `{"status":"error","response":{"reason":"lease_lost","errors":{"id":["has already been taken"]}}}`
+	for n, event := range events {
+		f.Add(uint8(n), []byte(`{`)) // of a fuzzer, each one is worth a start
+		if strings.HasPrefix(event, "fetch:") || n < 2 || n == 5 {
+			f.Add(uint8(n), []byte(refused))
 		}
 	}
+	f.Add(uint8(0), []byte(agreed))
+	f.Add(uint8(1), []byte(`{"status":"ok","response":{"runs":[{"id":"r1","token":"x.y.z"},{"id":"r1"},{"id":"../r2","token":""}]}}`))
+	f.Add(uint8(2), []byte(`{"status":"ok","response":{"id":"r1","jobs":[{"id":"a","credential":"%s"}],"dataclip_id":"%d"}}`))
+	f.Add(uint8(3), []byte(`{"status":"ok","response":[256]}`))
+	f.Add(uint8(4), []byte(`7`))
+	f.Add(uint8(11), []byte(`{"message":7}`))
 	f.Fuzz(func(t *testing.T, n uint8, answer []byte) {
 		event := events[int(n)%len(events)]
 		synctest.Test(t, func(t *testing.T) {

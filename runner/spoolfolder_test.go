@@ -39,6 +39,8 @@ func spoolRun(t *testing.T, w *wire, dir, id string) {
 	t.Helper()
 	plan, err := json.Marshal(map[string]any{"id": id, "jobs": []any{map[string]string{"id": "a"}}})
 	require.NoError(t, err)
+	_, err = w.queue.Ready(t.Context()) // again, after the one before
+	require.NoError(t, err)
 	claimed, token := w.claim(mockserver.Run{Plan: plan})
 	require.Equal(t, id, claimed)
 	w.fail(fault.Rule{Event: "run:start", Run: id, Action: fault.Drop, When: fault.Before})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/claim"
+	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/slots"
 )
 
@@ -104,9 +106,14 @@ type Config struct {
 	// that may be lost with a connection. By default each line arrives at least
 	// once.
 	LogsAtMostOnce bool
-	// Spool is the folder for what could not be reported of a run. Defaults to
-	// none: it is lost, and the log says so.
+	// Spool is the folder for what could not be reported of a run. It must be there, and be
+	// the worker's user's, or root's. Defaults to none: it is lost, and the log says so.
 	Spool string
+
+	// ReadLimit is the size in bytes of the largest message that is read from the server, which
+	// is most often a run's input: a run whose input is larger ends as an exception that says so.
+	// A run may hold as much several times over. Defaults to 64 MiB.
+	ReadLimit int64
 
 	// TLS, Proxy and NetDial say how to connect; see [channel.Config].
 	TLS     *tls.Config
@@ -163,6 +170,15 @@ func (c Config) complete() (Config, []slots.Group, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 
+	if c.Spool != "" {
+		warning, err := runner.CheckSpool(c.Spool)
+		if err != nil {
+			return c, nil, fmt.Errorf("what cannot be reported cannot be spooled: %w", err)
+		}
+		if warning != "" {
+			c.Logger.Warn(warning)
+		}
+	}
 	groups, warnings, err := slots.Parse(c.Groups)
 	if err != nil {
 		return c, nil, err

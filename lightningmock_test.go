@@ -26,10 +26,12 @@ import (
 type lightningMock struct {
 	plan     string
 	dataclip string
-	runs     string   // what the first claim brings
-	agrees   string   // the extensions it announces, an object; none if empty
-	pushes   []string // events it pushes on a run's topic and the queue's, once a run is joined
-	closes   string   // the event of a run over which it closes the topic
+	runs     string            // what the first claim brings
+	agrees   string            // the extensions it announces, an object; none if empty
+	pushes   []string          // events it pushes on a run's topic and the queue's, once a run is joined
+	answers  map[string]string // to events, instead of what follows from the above
+	pushed   string            // the end of a message that it pushes then, after refs and topic
+	closes   string            // the event of a run over which it closes the topic
 	claimed  bool
 	events   chan string // "event payload"
 }
@@ -68,6 +70,9 @@ func (m *lightningMock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				}
 			}
 		}
+		if event == "phx_join" && m.pushed != "" {
+			_ = conn.WriteMessage(websocket.TextMessage, []byte(`[null,null,"`+topic+`"`+m.pushed))
+		}
 		if event == m.closes {
 			_ = conn.WriteMessage(websocket.TextMessage, []byte(`[null,null,"`+topic+`","phx_close",{}]`))
 		}
@@ -78,6 +83,9 @@ func (m *lightningMock) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (m *lightningMock) answer(topic, event string) string {
+	if said, found := m.answers[event]; found {
+		return said
+	}
 	switch event {
 	case "phx_join":
 		if m.agrees != "" {

@@ -187,38 +187,20 @@ func (q *queue) claim(ctx context.Context, req claim.Request, mayWait bool) ([]c
 	}
 	q.budget.count(err)
 	if errors.Is(err, channel.ErrOutcomeUnknown) {
-		message := "a claim was not answered; a run that the server may have given away with it is lost"
-		if q.payload.set.Agreed(join, extClaimAck, nil) {
-			message = "a claim was not answered; a run that the server may have given away with it goes to another worker"
+		what, fate := "a claim was not answered", "is lost"
+		if errors.As(err, new(*channel.AnswerTooLargeError)) {
+			what = "a claim was answered with more than is read"
 		}
-		q.log.Warn(message, "queues", req.Queues, "error", err)
+		if q.payload.set.Agreed(join, extClaimAck, nil) {
+			fate = "goes to another worker"
+		}
+		q.log.Warn(what+"; a run that the server may have given away with it "+fate, "queues", req.Queues, "error", err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	q.seconds[strings.Join(req.Queues, ">")].Observe(time.Since(asked))
-	return q.runs(reply, join)
-}
-
-// runs reads the reply to a claim. One run that cannot be read must not cost
-// the others, which the server has given away as well.
-func (q *queue) runs(reply channel.Reply, join *channel.Join) ([]claim.Run, error) {
-	var body struct {
-		Runs []json.RawMessage `json:"runs"`
-	}
-	if err := reply.Decode(&body); err != nil {
-		return nil, err
-	}
-	runs := make([]claim.Run, 0, len(body.Runs))
-	for _, data := range body.Runs {
-		var run claim.Run
-		if err := json.Unmarshal(data, &run); err != nil {
-			q.log.Error("the server gave a run that cannot be read; it is lost", "error", err)
-			continue
-		}
-		runs = append(runs, q.asAgreed(run, data, join))
-	}
-	return runs, nil
+	return q.runs(reply, join, req.Demand)
 }
 
 var errClaimTimeout = errors.New("the server did not answer the claim in time; a run it may have given is lost")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/runner"
 )
 
@@ -34,13 +35,28 @@ func ResendSpool(ctx context.Context, cfg Config) ([]Resent, error) {
 	if cfg.Spool == "" {
 		return nil, errors.New("phxworker: no spool folder: say where the spooled runs are")
 	}
-	spooled, unreadable := runner.ReadSpool(cfg.Spool)
-	if unreadable != nil {
-		unreadable = fmt.Errorf("phxworker: %w", unreadable)
+	var results []Resent
+	var unreadable []error
+	var socket *channel.Socket // nil until there is something to send
+	for run, err := range runner.EachSpooled(cfg.Spool) {
+		if err != nil {
+			unreadable = append(unreadable, fmt.Errorf("phxworker: %w", err))
+			continue
+		}
+		if socket == nil {
+			if socket, err = connectToResend(ctx, cfg); err != nil {
+				return nil, err
+			}
+			defer socket.Close()
+		}
+		bounded, cancel := context.WithTimeout(ctx, resendTimeout)
+		results = append(results, Resent{RunID: run.RunID, Path: run.Path, Err: run.Resend(bounded, socket)})
+		cancel()
 	}
-	if len(spooled) == 0 {
-		return nil, unreadable
-	}
+	return results, errors.Join(unreadable...)
+}
+
+func connectToResend(ctx context.Context, cfg Config) (*channel.Socket, error) {
 	if cfg.Engine == nil {
 		cfg.Engine = Func(nil) // never called
 	}
@@ -52,17 +68,11 @@ func ResendSpool(ctx context.Context, cfg Config) ([]Resent, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer socket.Close()
 	waiting, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	if err := socket.Connected(waiting); err != nil {
+		_ = socket.Close()
 		return nil, fmt.Errorf("phxworker: %w", err)
 	}
-	results := make([]Resent, 0, len(spooled))
-	for _, run := range spooled {
-		bounded, cancel := context.WithTimeout(ctx, resendTimeout)
-		results = append(results, Resent{RunID: run.RunID, Path: run.Path, Err: run.Resend(bounded, socket)})
-		cancel()
-	}
-	return results, unreadable
+	return socket, nil
 }

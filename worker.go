@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 
 	"github.com/google/uuid"
@@ -220,12 +221,20 @@ func (w *Worker) open() (*channel.Socket, error) {
 	return socket, nil
 }
 
+// readLimits are for what is smaller than a run's input, and many times as large as it ever is: a
+// server, or who is in its place, is not to fill the memory. The largest plan is
+// 11,000,000 bytes; more is read to say so.
+var readLimits = map[string]int64{
+	"fetch:dataclip": math.MaxInt64, "fetch:plan": 12 << 20, "claim": 8 << 20, "fetch:credential": 2 << 20, "": 1 << 20,
+}
+
 // dial opens a socket to the server.
 func (w *Worker) dial() (*channel.Socket, error) {
 	return channel.Open(channel.Config{
-		URL:    w.cfg.URL,
-		Params: socketParams(w.cfg.Secret, w.id, w.cfg.Version),
-		TLS:    w.cfg.TLS, Proxy: w.cfg.Proxy, NetDial: w.cfg.NetDial,
+		URL:       w.cfg.URL,
+		Params:    socketParams(w.cfg.Secret, w.id, w.cfg.Version),
+		ReadLimit: w.cfg.ReadLimit, ReadLimits: readLimits,
+		TLS: w.cfg.TLS, Proxy: w.cfg.Proxy, NetDial: w.cfg.NetDial,
 		Logger: w.log,
 	})
 }

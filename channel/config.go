@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -47,14 +48,19 @@ type Config struct {
 	WriteTimeout time.Duration
 
 	// ReadLimit is the size in bytes, after decompression, of the largest
-	// message taken from the server; a larger one ends the connection. Defaults
-	// to 64 MiB.
+	// message taken from the server. A larger one is read to its end and thrown
+	// away; one of sixteen times that size, or of 1 GiB if that is more, ends
+	// the connection. Defaults to 64 MiB.
 	ReadLimit int64
+	// ReadLimits are lower limits, of 16 KiB at least, for the answers to some
+	// events. That of "" is for all other messages: answers to other events and to
+	// joins, and what nobody has asked for. Defaults to none.
+	ReadLimits map[string]int64
 	// MaxFrame is the size in bytes, once encoded, of the largest message sent.
 	// Defaults to 11,000,000, the limit that OpenFn Lightning sets.
 	MaxFrame int
 	// PushBuffer is how many messages of the server wait per topic for their
-	// reader. Defaults to 64.
+	// reader; those of all topics may have 16 MiB together. Defaults to 64.
 	PushBuffer int
 	// DisableCompression stops offering permessage-deflate. Compression is
 	// offered by default; the server decides, and small messages are sent plain
@@ -68,7 +74,13 @@ type Config struct {
 	// Logger receives what a person should know of. Tokens are never logged.
 	// Defaults to none.
 	Logger *slog.Logger
+
+	// discardLimit is the size of a message that is not even read to be thrown
+	// away. Tests have less.
+	discardLimit int64
 }
+
+const defaultReadLimit = 64 << 20
 
 // Validate says what of the configuration [Open] would refuse.
 func (c *Config) Validate() error {
@@ -79,11 +91,13 @@ func (c *Config) Validate() error {
 // withDefaults returns a copy with the defaults filled in.
 func (c Config) withDefaults() Config {
 	c.Header = c.Header.Clone()
+	c.ReadLimits = maps.Clone(c.ReadLimits)
 	fill(&c.HeartbeatInterval, 30*time.Second)
 	fill(&c.HandshakeTimeout, 15*time.Second)
 	fill(&c.JoinTimeout, 10*time.Second)
 	fill(&c.WriteTimeout, 30*time.Second)
-	fill(&c.ReadLimit, 64<<20)
+	fill(&c.ReadLimit, defaultReadLimit)
+	fill(&c.discardLimit, 16*max(c.ReadLimit, defaultReadLimit))
 	fill(&c.MaxFrame, 11_000_000)
 	fill(&c.PushBuffer, 64)
 	fill(&c.MinBackoff, 500*time.Millisecond)

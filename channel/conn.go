@@ -51,10 +51,11 @@ func newConn(ws *websocket.Conn, cfg *Config, stats *counters) *conn {
 		ws: ws, cfg: cfg, stats: stats,
 		done:    make(chan struct{}),
 		token:   make(chan struct{}, 1),
-		inbox:   inbox{ws: ws, limit: cfg.ReadLimit},
+		inbox:   inbox{ws: ws, limit: cfg.ReadLimit, most: cfg.discardLimit},
 		waiters: make(map[frame.Ref]*waiter),
 		joins:   make(map[string]*Join),
 	}
+	c.inbox.limitOf = c.limitOf
 	c.encoders.New = func() any { return newEncoder() }
 	c.idle.New = func() any { return &waiter{answer: make(chan answer, 1)} }
 	// Not derived from the socket's context: on Close the connection takes its
@@ -74,15 +75,25 @@ func (c *conn) serve(ctx context.Context) error {
 // read dispatches messages until the connection ends.
 func (c *conn) read() error {
 	for {
-		data, binary, err := c.inbox.next()
+		m, err := c.inbox.next()
+		decode := frame.Decode
+		if m.isTooLarge() {
+			decode = frame.DecodeHead
+		} else if err != nil {
+			return fmt.Errorf("the connection was lost: %w", err)
+		}
+		f, mistake := decode(m.data, m.binary)
+		if mistake != nil {
+			return fmt.Errorf("%w: %w", errUnreadable, mistake)
+		}
+		if !m.isTooLarge() {
+			c.dispatch(&f)
+			continue
+		}
+		c.leaveOut(&f, &AnswerTooLargeError{Size: m.size, Limit: m.limit, Unread: err != nil})
 		if err != nil {
 			return fmt.Errorf("the connection was lost: %w", err)
 		}
-		f, err := frame.Decode(data, binary)
-		if err != nil {
-			return fmt.Errorf("%w: %w", errUnreadable, err)
-		}
-		c.dispatch(&f)
 	}
 }
 

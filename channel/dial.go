@@ -25,6 +25,12 @@ const (
 	writeBuffer = 32 << 10
 )
 
+// maxHandshake is how much is read up to the end of an upgrade: certificates, what a proxy
+// says, the headers of the answer. A hundredth of it is usual.
+const maxHandshake = 256 << 10
+
+var errHandshake = errors.New("the handshake brought more than 256 KiB, and no websocket; check what it is that answers at this URL, or the proxy")
+
 // dialer makes websocket connections to one endpoint.
 type dialer struct {
 	cfg      *Config
@@ -64,6 +70,9 @@ func (d *dialer) dial(ctx context.Context) (*websocket.Conn, error) {
 	if err != nil {
 		if res != nil && res.StatusCode == http.StatusSwitchingProtocols && !errors.Is(err, websocket.ErrBadHandshake) {
 			d.plain.Store(true)
+		}
+		if res == nil && guard.isSpent() {
+			err = errHandshake // what is made of it on its way up does not always say so
 		}
 		return nil, d.failed(ctx, res, err)
 	}
@@ -123,9 +132,11 @@ func redact(u *url.URL) string {
 }
 
 // connGuard closes the network connection of a dial when the dial's context
-// ends, which gorilla itself heeds no more once connected.
+// ends, which gorilla itself heeds no more once connected, and bounds what is read
+// from it until then.
 type connGuard struct {
 	stop func() bool
+	conn *bounded
 }
 
 func (g *connGuard) dial(netDial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
@@ -135,10 +146,43 @@ func (g *connGuard) dial(netDial func(context.Context, string, string) (net.Conn
 			return nil, err
 		}
 		g.stop = context.AfterFunc(ctx, func() { _ = conn.Close() })
-		return conn, nil
+		g.conn = &bounded{Conn: conn, left: maxHandshake}
+		return g.conn, nil
 	}
 }
 
+// isSpent reports whether all has been read that may be.
+func (g *connGuard) isSpent() bool { return g.conn != nil && g.conn.left == 0 }
+
 // release ends the guard, and reports whether the connection is still open and
 // its owner's alone from now on.
-func (g *connGuard) release() bool { return g.stop != nil && g.stop() }
+func (g *connGuard) release() bool {
+	if g.stop == nil || !g.stop() {
+		return false
+	}
+	g.conn.left = unbounded
+	return true
+}
+
+// unbounded is what is left of a bound that there is none of.
+const unbounded = -1
+
+// bounded is a connection of which only so many bytes are read. Like any connection, it
+// is read by one goroutine at a time, which has left to itself.
+type bounded struct {
+	net.Conn
+
+	left int
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left == unbounded {
+		return b.Conn.Read(p)
+	}
+	if b.left == 0 {
+		return 0, errHandshake
+	}
+	n, err := b.Conn.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}

@@ -1,6 +1,10 @@
 package channel
 
-import "github.com/phxworker/phxworker/channel/frame"
+import (
+	"strings"
+
+	"github.com/phxworker/phxworker/channel/frame"
+)
 
 // dispatch hands a frame to whom it concerns. It runs on the reader's
 // goroutine and never blocks.
@@ -28,12 +32,63 @@ func (c *conn) dispatch(f *frame.Frame) {
 	case frame.Close:
 		c.lose(j, ErrEnded)
 	default:
-		m := Message{Event: f.Event, Payload: c.inbox.own(f.Payload), Binary: f.Binary}
+		if !c.hasRoom(len(f.Event) + len(f.Payload)) {
+			j.topic.miss()
+			return
+		}
+		// The event is a part of the message's whole head, which is not to be kept.
+		m := Message{Event: strings.Clone(f.Event), Payload: c.inbox.own(f.Payload), Binary: f.Binary}
 		if j.answered { // else nothing was agreed on with it yet
 			m.Join = j
 		}
 		j.topic.deliver(m)
 	}
+}
+
+// limitOf returns how large a message may be that begins so: it depends on what it answers.
+func (c *conn) limitOf(beginning []byte, binary bool) int64 {
+	event := ""
+	if f, err := frame.DecodeHead(beginning, binary); err == nil && f.IsReply() {
+		c.mu.Lock()
+		if w := c.waiters[f.Ref]; w != nil {
+			event = w.event
+		}
+		c.mu.Unlock()
+	}
+	limit, found := c.cfg.ReadLimits[event]
+	if !found {
+		limit, found = c.cfg.ReadLimits[""]
+	}
+	if !found {
+		return c.cfg.ReadLimit
+	}
+	return min(max(limit, headSize), c.cfg.ReadLimit)
+}
+
+// leaveOut deals with a message that was too large to be kept, of which f is the head: whoever
+// waits for it is told, and nobody else is disturbed. It is dispatch otherwise.
+func (c *conn) leaveOut(f *frame.Frame, tooLarge *AnswerTooLargeError) {
+	switch {
+	case f.IsReply():
+		if w := c.take(f.Ref); w != nil {
+			tooLarge.Topic, tooLarge.Event = f.Topic, w.event
+			if w.join != nil {
+				tooLarge.Topic = w.join.topic.name
+			}
+			w.answer <- answer{lost: tooLarge}
+			return
+		}
+		c.stats.unknown.Add(1)
+	case f.Event == frame.Error, f.Event == frame.Close: // whatever they say
+		c.dispatch(f)
+		return
+	default:
+		if j := c.joined(f); j != nil {
+			j.topic.miss()
+		}
+	}
+	c.cfg.Logger.Warn("a message of the server is too large and was left out",
+		"topic", shorten(f.Topic, shortText), "event", shorten(f.Event, shortText), "bytes", tooLarge.Size, "limit", tooLarge.Limit)
 }
 
 // joined returns the join that a frame belongs to, or nil, counting the frame,

@@ -19,7 +19,8 @@
 //     ([*TooLargeError], [ErrPayload]).
 //   - outcome unknown ([ErrOutcomeUnknown]): the push was written, and then the
 //     connection or the join was lost, or the context ended, before the reply
-//     came. The server may have acted on it or not.
+//     came, or the reply was too large to be read ([*AnswerTooLargeError]). The
+//     server may have acted on it or not.
 //   - refused ([*RefusedError]): the server answered with status error.
 //
 // # Order
@@ -33,8 +34,8 @@
 //
 // A push blocks while others are being written, at most until its context ends,
 // and each write has a deadline that ends the connection. The messages of a
-// topic are buffered up to [Config.PushBuffer]. When the buffer is full the
-// newest message is dropped, so that one slow reader cannot hold up the
+// topic are buffered up to [Config.PushBuffer], those of all topics up to 16 MiB.
+// When there is no room the newest message is dropped, so that one slow reader cannot hold up the
 // replies of others; the next message delivered says how many were dropped
 // before it.
 //
@@ -43,7 +44,7 @@
 // A connection ends when it breaks, when the server closes it with any code
 // (1000 included, which Phoenix sends to a client it kicked), when a heartbeat
 // is not answered within the time between two, when a write exceeds its deadline,
-// and when the server sends something that is no Phoenix message. The first
+// and when the server sends something that is no Phoenix message, or is without end. The first
 // new attempt is made at once if the connection had been steady; further ones
 // wait longer and longer, with full jitter. A topic whose channel process
 // crashed (phx_error) is joined again in the same manner.
@@ -51,6 +52,11 @@
 // A topic ends for good when it is left, when the server closes it (phx_close),
 // when the server refuses a join, and with its socket. A join answered "join
 // crashed", and one not answered in time, is tried again.
+//
+// A message over [Config.ReadLimit] is read and thrown away as it comes, and harms
+// nothing else: the push that it answers ends with an [*AnswerTooLargeError], and a
+// topic that it was for counts it as missed. One that is many times as large ends the
+// connection.
 //
 // What happened between two joins is lost: Phoenix keeps no messages for a
 // client that is away. The epoch that [Topic.Ready] returns tells that this

@@ -65,17 +65,18 @@ func (e *RefusedError) Error() string {
 }
 
 // Reason returns the response's "reason", as Phoenix and most applications
-// name it, or a response that is a bare string, or else the start of the JSON text.
+// name it, or a response that is a bare string, or else the JSON text; of each the start, if it
+// is long.
 func (e *RefusedError) Reason() string {
 	var object struct{ Reason string }
 	if json.Unmarshal(e.Response, &object) == nil && object.Reason != "" {
-		return object.Reason
+		return shorten(object.Reason, longText)
 	}
 	var text string
 	if json.Unmarshal(e.Response, &text) == nil {
-		return text
+		return shorten(text, longText)
 	}
-	return shorten(string(e.Response))
+	return shorten(string(e.Response), shortText)
 }
 
 // NoRoom reports whether a join was refused because the connection has as many
@@ -99,6 +100,25 @@ func (e *TooLargeError) Error() string {
 // Is makes the error an ErrNotSent.
 func (e *TooLargeError) Is(target error) bool { return target == ErrNotSent }
 
+// AnswerTooLargeError says that the server answered a push, or a join, with more than is read
+// here. It is an [ErrOutcomeUnknown]: what the answer was is not known. The connection and
+// all else on it are unharmed, but to ask for the same again is of no use.
+type AnswerTooLargeError struct {
+	Topic, Event string
+	// Size is that of the message, or of what was read of it when Unread says that there
+	// was more; Limit is [Config.ReadLimit], or that of [Config.ReadLimits].
+	Size, Limit int64
+	Unread      bool
+}
+
+func (e *AnswerTooLargeError) Error() string {
+	more := ""
+	if e.Unread {
+		more = "more than "
+	}
+	return fmt.Sprintf("the server's answer to %q on %q has %s%d bytes, over the limit of %d", e.Event, e.Topic, more, e.Size, e.Limit)
+}
+
 // DialError says why a connection could not be made.
 type DialError struct {
 	URL string // without its query, which holds tokens
@@ -112,7 +132,7 @@ type DialError struct {
 
 func (e *DialError) Error() string {
 	if e.Status == 0 {
-		return fmt.Sprintf("cannot connect to %s: %v", e.URL, e.Err)
+		return fmt.Sprintf("cannot connect to %s: %s", e.URL, shorten(fmt.Sprint(e.Err), longText)) // it may quote the answer
 	}
 	answer := fmt.Sprintf("%s answered HTTP %d %s", e.URL, e.Status, http.StatusText(e.Status))
 	if e.Body != "" && e.Status != http.StatusNotFound { // whose body is a page about it
@@ -139,9 +159,14 @@ func notSent(cause error) error { return fmt.Errorf("%w: %w", ErrNotSent, cause)
 
 func outcomeUnknown(cause error) error { return fmt.Errorf("%w: %w", ErrOutcomeUnknown, cause) }
 
-// shorten cuts what a server wrote to what fits into a line of a log.
-func shorten(s string) string {
-	const most = 200
+// What a server wrote goes into a line of a log up to so many bytes: JSON, and text for people.
+const (
+	shortText = 200
+	longText  = 1000
+)
+
+// shorten cuts what a server wrote.
+func shorten(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
@@ -152,7 +177,7 @@ func shorten(s string) string {
 func described(doing string, err error) error {
 	var refused *RefusedError
 	var tooLarge *TooLargeError
-	if errors.As(err, &refused) || errors.As(err, &tooLarge) {
+	if errors.As(err, &refused) || errors.As(err, &tooLarge) || errors.As(err, new(*AnswerTooLargeError)) {
 		return fmt.Errorf("channel: %w", err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)

@@ -9,46 +9,86 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// kept is the largest buffer that is used again for the next message. The
-// payload of a larger message is handed on in the buffer itself.
-const kept = 64 << 10
+const (
+	// kept is the largest buffer that is used again for the next message. The
+	// payload of a larger message is handed on in the buffer itself.
+	kept = 64 << 10
+	// headSize is how much is kept of a message that is too large, and has come before
+	// its limit is asked for: more than there ever is before a payload.
+	headSize = 16 << 10
+)
 
 // inbox reads messages into a buffer it uses again.
 type inbox struct {
 	ws    *websocket.Conn
-	limit int64
+	limit int64 // of messages that are kept
+	most  int64 // of those that are read to be thrown away
 	buf   []byte
+	// limitOf returns the limit of a message that begins so, if it has one of its own.
+	limitOf func(beginning []byte, binary bool) int64
 }
 
-// next returns the next message. It is valid until the call of next after it.
-func (in *inbox) next() (data []byte, binary bool, err error) {
+// incoming is a message as it was read.
+type incoming struct {
+	data   []byte // valid until the next one is read
+	binary bool
+	// size is that of the whole message. If it is over the limit, data is the
+	// beginning of it; if there was an error besides, it is what was read of it.
+	size, limit int64
+}
+
+func (m *incoming) isTooLarge() bool { return m.size > m.limit }
+
+// next returns the next message.
+func (in *inbox) next() (incoming, error) {
 	kind, r, err := in.ws.NextReader()
 	if err != nil {
-		return nil, false, err
+		return incoming{}, err
 	}
+	m := incoming{binary: kind == websocket.BinaryMessage, limit: in.limit}
 	buf := in.buf[:0]
-	for {
+	for asked := false; ; {
 		if len(buf) == cap(buf) {
-			buf = slices.Grow(buf, max(4096, len(buf)))
+			// One byte over the limit is enough to know.
+			buf = slices.Grow(buf, int(min(max(4096, int64(len(buf))), m.limit+1-int64(len(buf)))))
 		}
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
-		// gorilla's own limit would count compressed bytes.
-		if int64(len(buf)) > in.limit {
-			return nil, false, fmt.Errorf("a message over the read limit of %d bytes", in.limit)
+		m.data, m.size = buf, int64(len(buf))
+		if len(buf) > headSize && !asked {
+			m.limit, asked = in.limitOf(buf[:headSize], m.binary), true
+		}
+		// gorilla's own limit would count compressed bytes, and close the connection.
+		if m.isTooLarge() {
+			m.data = slices.Clone(buf[:min(len(buf), headSize)])
+			in.buf = nil
+			return in.discard(m, r)
 		}
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return nil, false, err
+			return incoming{}, err
 		}
 	}
 	in.buf = buf
 	if cap(buf) > kept {
 		in.buf = nil
 	}
-	return buf, kind == websocket.BinaryMessage, nil
+	return m, nil
+}
+
+// discard reads the rest of a message.
+func (in *inbox) discard(m incoming, r io.Reader) (incoming, error) {
+	n, err := io.CopyN(io.Discard, r, in.most-m.size)
+	m.size += n
+	switch {
+	case errors.Is(err, io.EOF):
+		return m, nil
+	case err == nil:
+		err = fmt.Errorf("%w: it has more than %d bytes", errUnreadable, m.size)
+	}
+	return m, err
 }
 
 // own returns a payload of the current message as a slice that stays valid.

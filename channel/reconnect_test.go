@@ -1,9 +1,7 @@
 package channel
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -191,33 +189,4 @@ func TestStaleReplyOfAnEarlierConnection(t *testing.T) {
 		require.NoError(t, got.err)
 		require.Equal(t, `"fresh"`, string(got.value.Response))
 	})
-}
-
-func TestReadLimitEndsTheConnection(t *testing.T) {
-	tests := []struct {
-		name    string
-		deflate bool
-	}{
-		{name: "plain"},
-		// A few bytes on the wire, over the limit once decompressed.
-		{name: "compressed", deflate: true},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newServer(t)
-				s.upgrader.EnableCompression = tt.deflate
-				cfg := s.config()
-				cfg.ReadLimit = 100_000
-				_, topic, p, _ := joined(t, s, cfg)
-				pushing := asyncPush(topic, "claim", nil)
-				f := p.read()
-				message := fmt.Appendf(nil, `["1",%s,"room:1","phx_reply",{"response":%q,"status":"ok"}]`, f.Ref, strings.Repeat("x", 100_000))
-				_ = p.ws.WriteMessage(websocket.TextMessage, message)
-				got := <-pushing
-				require.ErrorIs(t, got.err, ErrOutcomeUnknown)
-				require.ErrorContains(t, got.err, "read limit")
-			})
-		})
-	}
 }

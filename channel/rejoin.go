@@ -46,6 +46,9 @@ func (t *Topic) keepJoined() error {
 			<-c.done
 			continue
 		case !worthRetrying(err, t.current().epoch > 0):
+			if errors.As(err, new(*AnswerTooLargeError)) { // it may have let us in
+				c.leave(t.ctx, j, err)
+			}
 			return err
 		}
 		c.lose(j, err)
@@ -79,7 +82,7 @@ func worthRetrying(err error, again bool) bool {
 		// After a reconnect, the joins of new topics can be ahead of those that
 		// were there before; a topic that had its place waits for one.
 		return refused.Reason() == joinCrashed || (again && refused.NoRoom())
-	case errors.As(err, &tooLarge), errors.Is(err, ErrPayload), errors.Is(err, ErrEnded):
+	case errors.As(err, &tooLarge), errors.As(err, new(*AnswerTooLargeError)), errors.Is(err, ErrPayload), errors.Is(err, ErrEnded):
 		return false
 	}
 	return true

@@ -29,6 +29,7 @@ type answer struct {
 // answers it, exactly once; the channel has room for that.
 type waiter struct {
 	join   *Join // nil for a heartbeat
+	event  string
 	answer chan answer
 }
 
@@ -64,7 +65,7 @@ func (c *conn) request(ctx context.Context, j *Join, ref frame.Ref, event string
 		f.JoinRef, f.Topic = j.ref, j.topic.name
 	}
 	w := c.idle.Get().(*waiter)
-	w.join = j
+	w.join, w.event = j, event
 	if err := c.send(ctx, w, &f, payload); err != nil {
 		c.idle.Put(w)
 		return nil, err

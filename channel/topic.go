@@ -25,9 +25,12 @@ type Topic struct {
 	cancel   context.CancelCauseFunc
 	messages chan Message
 	// hurry ends the wait before the next join; whoever sends does not wait for that.
-	hurry  chan struct{}
-	missed int // since the last message delivered; used by the reader only
-	done   chan struct{}
+	hurry chan struct{}
+	// missed counts since the last message delivered. It and the backlog are
+	// used by the reader only.
+	missed  int
+	backlog backlog
+	done    chan struct{}
 
 	mu    sync.Mutex // a leaf; guards what follows
 	state membership
@@ -212,7 +215,7 @@ func (t *Topic) Current() (*Join, <-chan struct{}) {
 }
 
 // Messages returns what the server pushes on the topic, in wire order. It is
-// bounded by [Config.PushBuffer]: while it is full, new messages are dropped,
+// bounded by [Config.PushBuffer], and in bytes: while it is full, new messages are dropped,
 // and the next one delivered tells how many in Message.Missed. It is never
 // closed; [Topic.Done] tells the end.
 func (t *Topic) Messages() <-chan Message { return t.messages }
@@ -247,8 +250,14 @@ func (t *Topic) deliver(m Message) {
 	select {
 	case t.messages <- m:
 		t.missed = 0
+		t.backlog.add(len(m.Event)+len(m.Payload), cap(t.messages))
 	default:
-		t.missed++
-		t.socket.stats.missed.Add(1)
+		t.miss()
 	}
+}
+
+// miss counts a message that the reader of the topic does not get.
+func (t *Topic) miss() {
+	t.missed++
+	t.socket.stats.missed.Add(1)
 }

@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/base64"
@@ -17,6 +18,9 @@ const (
 	tokenLeeway = 5 * time.Second
 	// Less is refused by RFC 7518, section 3.3, and by OpenFn's own worker.
 	minKeyBits = 2048
+	// maxAge is how old a token may be that does not tell its end. Lightning makes one when it
+	// gives a run away; what is older was kept, and by somebody else perhaps.
+	maxAge = 24 * time.Hour
 )
 
 // Verifier checks the tokens that Lightning signs for runs. It may be used by any
@@ -50,7 +54,8 @@ func NewVerifier(publicKey string) (*Verifier, error) {
 
 // Verify returns nil if run.Token is signed by Lightning (RS256, issuer
 // "Lightning") for this run (claim "id" is the run's id; "sub" is "run:<id>", or missing as
-// in the tokens of older Lightnings) and is valid now, give or take 5 seconds ("nbf" and "exp", each if it is there).
+// in the tokens of older Lightnings) and is valid now, give or take 5 seconds ("nbf" and "exp", each if it is there; without "exp", it is
+// for 24 hours from "nbf", or "iat", if one is there).
 // Otherwise it returns a [*TokenError].
 func (v *Verifier) Verify(run Run) error {
 	var claims runClaims
@@ -61,11 +66,19 @@ func (v *Verifier) Verify(run Run) error {
 		err = fmt.Errorf("it is for the run %q", claims.RunID)
 	case claims.Subject != "" && claims.Subject != "run:"+run.ID:
 		err = fmt.Errorf("its subject is %q, not %q", claims.Subject, "run:"+run.ID)
+	case claims.isOld():
+		err = fmt.Errorf("it does not tell its end, and is older than %v", maxAge)
 	}
 	if err != nil {
 		return &TokenError{RunID: run.ID, Err: err}
 	}
 	return nil
+}
+
+// isOld reports whether a token that does not tell its end is over.
+func (c *runClaims) isOld() bool {
+	begin := cmp.Or(c.NotBefore, c.IssuedAt)
+	return c.ExpiresAt == nil && begin != nil && time.Since(begin.Time) > maxAge+tokenLeeway
 }
 
 func parsePublicKey(text string) (*rsa.PublicKey, error) {

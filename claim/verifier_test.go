@@ -49,6 +49,11 @@ func TestVerify(t *testing.T) {
 		}},
 		{name: "expired, within the leeway", token: with("nbf", 0), later: time.Hour + 4*time.Second},
 		{name: "expired", token: with("nbf", 0), later: time.Hour + 6*time.Second, err: "expired"},
+		{name: "without exp", token: with("exp", nil), later: 24 * time.Hour},
+		{name: "without exp, and old", token: with("exp", nil), later: 24*time.Hour + 6*time.Second, err: "it does not tell its end, and is older than 24h0m0s"},
+		{name: "without exp, and old by iat", token: func(t testing.TB) string {
+			return lightning.signClaims(t, jwt.MapClaims{"iss": "Lightning", "id": "r1", "sub": "run:r1", "iat": time.Now().Unix()})
+		}, later: 25 * time.Hour, err: "it does not tell its end"},
 		{name: "another key", token: func(t testing.TB) string { return stranger.sign(t, "r1") }, err: "signature is invalid", misfit: true},
 		{name: "another issuer", token: with("iss", "lightning"), err: "issuer"},
 		{name: "no issuer", token: with("iss", nil), err: "iss"},

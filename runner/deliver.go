@@ -117,7 +117,7 @@ func (t *tries) fate(e event, err error) fate {
 	switch {
 	case err == nil:
 		return acknowledged
-	case errors.Is(err, errTokenOver), isLeaseLost(err):
+	case errors.Is(err, errTokenOver), isLeaseLost(err), errors.As(err, new(*channel.AnswerTooLargeError)):
 		return over
 	case isDuplicate(e.name(), refused):
 		if t.unknown > 0 {

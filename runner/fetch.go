@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,7 +33,7 @@ const maxPlan = 11_000_000
 func (f *fetcher) plan(ctx context.Context) (*Plan, error) {
 	reply, _, err := f.read(ctx, "fetch:plan", struct{}{}, false)
 	if err != nil {
-		return nil, fetchFailure(err, "PlanError", "Failed to load the plan: [fetch:plan] %s")
+		return nil, fetchFailure(err, "PlanError", "Failed to load the plan: [fetch:plan] ")
 	}
 	if len(reply.Response) > maxPlan {
 		return nil, &Failure{
@@ -58,12 +57,13 @@ func (f *fetcher) dataclip(ctx context.Context, id string) (json.RawMessage, err
 	if id == "" {
 		return nil, nil
 	}
+	doing := "Failed to load dataclip " + shortened(id) + ": "
 	failed := func(why string) error {
-		return &Failure{Reason: Exception, Type: "DataClipError", Message: "Failed to load dataclip " + id + ": " + why}
+		return &Failure{Reason: Exception, Type: "DataClipError", Message: doing + why}
 	}
 	reply, again, err := f.read(ctx, "fetch:dataclip", idPayload{id}, true)
 	if err != nil {
-		return nil, fetchFailure(err, "DataClipError", "Failed to load dataclip "+id+": [fetch:dataclip] %s")
+		return nil, fetchFailure(err, "DataClipError", doing+"[fetch:dataclip] ")
 	}
 	body, err := dataclipBody(reply)
 	if err != nil {
@@ -101,16 +101,26 @@ func dataclipBody(reply channel.Reply) (json.RawMessage, error) {
 // base64.
 type byteValue uint8
 
+// A plan may name any number of credentials; so many are fetched side by side, and so many
+// that cannot be had are told.
+const (
+	mostFetches = 16
+	mostMissing = 20
+)
+
 // credentials returns the credential of each job that has one, by job id. They are
 // fetched side by side, one that several jobs share once.
 func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.RawMessage, error) {
 	answers := make(map[string]*answer)
 	ids := credentialIDs(jobs)
 	var fetching sync.WaitGroup
+	places := make(chan struct{}, mostFetches)
 	for _, id := range ids {
 		a := new(answer)
 		answers[id] = a
+		places <- struct{}{}
 		fetching.Go(func() {
+			defer func() { <-places }()
 			if mistake := f.run.survive(func() error {
 				a.reply, _, a.err = f.read(ctx, "fetch:credential", idPayload{id}, false)
 				return nil
@@ -123,7 +133,7 @@ func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.
 
 	var missing []string
 	for _, id := range ids {
-		err := fetchFailure(answers[id].err, "CredentialLoadError", "Failed to load credential "+id+": [fetch:credential] %s")
+		err := fetchFailure(answers[id].err, "CredentialLoadError", "Failed to load credential "+shortened(id)+": [fetch:credential] ")
 		var failure *Failure
 		switch {
 		case errors.As(err, &failure):
@@ -131,6 +141,9 @@ func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.
 		case err != nil:
 			return nil, err
 		}
+	}
+	if more := len(missing) - mostMissing; more > 0 {
+		missing = append(missing[:mostMissing], fmt.Sprintf("… and %d more", more))
 	}
 	if missing != nil {
 		return nil, &Failure{Reason: Exception, Type: "CredentialLoadError", Message: strings.Join(missing, "\n")}
@@ -178,8 +191,10 @@ func (f *fetcher) credentialsAgain(ctx context.Context, join *channel.Join, jobs
 
 // credentialIDs returns the ids of the credentials that have to be fetched, each once.
 func credentialIDs(jobs []Job) (ids []string) {
+	seen := make(map[string]bool)
 	for i := range jobs {
-		if id, _ := jobs[i].CredentialRef(); id != "" && !slices.Contains(ids, id) {
+		if id, _ := jobs[i].CredentialRef(); id != "" && !seen[id] {
+			seen[id] = true
 			ids = append(ids, id)
 		}
 	}
@@ -200,6 +215,7 @@ const (
 func (f *fetcher) read(ctx context.Context, event string, payload any, large bool) (reply channel.Reply, again bool, err error) {
 	began := time.Now()
 	unanswered, crashed, lost := 0, 0, 0
+	var tooLarge *channel.AnswerTooLargeError
 	for {
 		join, err := joined(ctx, f.topic)
 		if err != nil {
@@ -218,6 +234,8 @@ func (f *fetcher) read(ctx context.Context, event string, payload any, large boo
 			return reply, again, nil
 		case errors.Is(err, errTokenOver):
 			return channel.Reply{}, again, &readError{errTokenOver.Error()}
+		case errors.As(err, &tooLarge):
+			return channel.Reply{}, again, &readError{tooMuchToRead(event, tooLarge)}
 		case errors.As(err, new(*channel.TooLargeError)), errors.Is(err, channel.ErrPayload):
 			return channel.Reply{}, again, &readError{err.Error()}
 		case errors.Is(err, channel.ErrNotSent):
@@ -240,6 +258,18 @@ func (f *fetcher) read(ctx context.Context, event string, payload any, large boo
 	}
 }
 
+// tooMuchToRead says it to who reads the run's log.
+func tooMuchToRead(event string, e *channel.AnswerTooLargeError) string {
+	more, option := "", ""
+	if e.Unread {
+		more = "more than "
+	}
+	if event == "fetch:dataclip" { // all else has a limit of its own
+		option = " (its option --read-limit)"
+	}
+	return fmt.Sprintf("the server's answer has %s%d bytes, over the %d that this worker reads%s", more, e.Size, e.Limit, option)
+}
+
 // readError is why a read was given up.
 type readError struct{ why string }
 
@@ -260,7 +290,7 @@ func givenUp(after time.Duration, crashed, unanswered, lost int) *readError {
 
 // fetchFailure makes an Exception of a read that was refused, with the response in its
 // message, or given up; any other error stays what it is.
-func fetchFailure(err error, errorType, format string) error {
+func fetchFailure(err error, errorType, doing string) error {
 	var why string
 	var gaveUp *readError
 	switch refused := refusalOf(err); {
@@ -271,15 +301,25 @@ func fetchFailure(err error, errorType, format string) error {
 	default:
 		return err
 	}
-	return &Failure{Reason: Exception, Type: errorType, Message: fmt.Sprintf(format, why)}
+	return &Failure{Reason: Exception, Type: errorType, Message: doing + why}
 }
 
-// response returns what the server answered: a bare string without its quotes,
-// else the JSON.
+// response returns what the server answered, its beginning if it is long: a bare string
+// without its quotes, else the JSON.
 func response(refused *channel.RefusedError) string {
 	var text string
 	if json.Unmarshal(refused.Response, &text) == nil {
+		return shortened(text)
+	}
+	return shortened(string(refused.Response))
+}
+
+// shortened cuts what a server has to say about a run: it is kept, with others, for the
+// status, and goes back to the server.
+func shortened(text string) string {
+	const most = 1000
+	if len(text) <= most {
 		return text
 	}
-	return string(refused.Response)
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }

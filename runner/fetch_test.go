@@ -3,7 +3,10 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -51,4 +54,41 @@ func TestWhatTheServerRefusesToShowEndsTheRun(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Guards against a plan that has the worker ask for everything at once, or compare each with each,
+// and against a report that is as long as the plan.
+func TestAPlanWithManyCredentialsAsksForAFewAtATime(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		var jobs []string
+		for n := range 300 {
+			jobs = append(jobs, fmt.Sprintf(`{"id":"j%d","credential":"c%d"}`, n, n%200))
+		}
+		run := planOf("")
+		run.Plan = json.RawMessage(`{"id":"r1","jobs":[` + strings.Join(jobs, ",") + `]}`)
+		id, token := w.claim(run)
+		w.fail(fault.Rule{Event: "fetch:credential", Action: fault.Delay, Delay: time.Second, Count: -1})
+		began := time.Now()
+		require.NoError(t, New(Config{Engine: Func(success)}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
+		require.GreaterOrEqual(t, time.Since(began), 200/16*time.Second)
+		result := w.result("r1")
+		require.Equal(t, "CredentialLoadError", result.ErrorType)
+		require.Equal(t, 20, strings.Count(result.ErrorMessage, "\n"))
+		require.Contains(t, result.ErrorMessage, "… and 180 more")
+	})
+}
+
+// Guards against an id that is taken for a format, and against words of the server that come back
+// to it in full.
+func TestWhatTheServerSaysIsToldInShort(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		run := planOf(`,"dataclip_id":"100%d"`)
+		run.Dataclip = json.RawMessage(`{}`)
+		id, token := w.claim(run)
+		w.fail(fault.Rule{Event: "fetch:dataclip", Action: fault.Refuse, Response: json.RawMessage(`"` + strings.Repeat("no, ", 100_000) + `"`)})
+		require.NoError(t, New(Config{Engine: Func(success)}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
+		message := w.result("r1").ErrorMessage
+		require.Regexp(t, `^Failed to load dataclip 100%d: \[fetch:dataclip\] no, .*…$`, message)
+		require.Less(t, len(message), 1100)
+	})
 }

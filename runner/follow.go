@@ -112,7 +112,13 @@ func (r *Runner) tell(working, report context.Context, sent <-chan error, run *R
 
 // equip gives the run the outbox through which the server hears of it.
 func (r *Runner) equip(run *Run, topic *channel.Topic) {
-	box := newOutbox(topic, run.log, r.cfg.OutboxBytes, newPatience(run.given.Token, run.given.Claimed, r.cfg.MessageTimeout, r.hurry), &r.tally)
+	patience := newPatience(run.given.Token, run.given.Claimed, r.cfg.MessageTimeout, r.hurry)
+	if patience.untold {
+		r.toldUntold.Do(func() {
+			r.cfg.Logger.Warn("the server's run tokens do not tell how long they live; what cannot be reported of a run is given up when it was claimed so long ago", "after", untoldLife)
+		})
+	}
+	box := newOutbox(topic, run.log, r.cfg.OutboxBytes, patience, &r.tally)
 	if batch := r.cfg.BatchLogs; batch.Limit > 1 {
 		box.batches = &batches{runID: run.ID, cfg: batch, known: &r.batched, off: &r.unbatched}
 	}

@@ -64,7 +64,7 @@ func (l *listener) hear(m channel.Message) {
 			said.Message = "The run was cancelled by the server"
 		}
 		l.run.log.Info("the server cancels the run")
-		l.cancel(Cancellation(said.Message))
+		l.cancel(Cancellation(shortened(said.Message)))
 	case m.Event == "run:notify" && l.set.Agreed(m.Join, extNotify, nil):
 		select {
 		case l.notices <- m.Payload:

@@ -1,7 +1,11 @@
 package runner
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,5 +56,25 @@ func TestATokenNeedNotTellItsLifetime(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { require.Equal(t, tt.want, lifetime(tt.token)) })
+	}
+}
+
+// Guards against a bound that nobody is told of, and against one line for each run.
+func TestATokenThatDoesNotTellItsEndIsToldOnce(t *testing.T) {
+	for _, opaque := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newSigningWire(t, mockserver.Config{OpaqueTokens: opaque})
+			var log bytes.Buffer
+			r := New(Config{Engine: Func(success), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			for _, id := range []string{"a", "b", "c"} {
+				_, token := w.claim(mockserver.Run{Plan: json.RawMessage(`{"id":"` + id + `","jobs":[{"id":"j"}]}`)})
+				require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
+			}
+			told := 0
+			if opaque {
+				told = 1
+			}
+			require.Equal(t, told, strings.Count(log.String(), `msg="the server's run tokens do not tell how long they live; what cannot be reported of a run is given up when it was claimed so long ago" after=24h0m0s`), log.String())
+		})
 	}
 }

@@ -148,7 +148,7 @@ func ParsePlan(data []byte) (*Plan, error) {
 		case id == "":
 			return nil, fmt.Errorf(`jobs[%d] of the plan has no "id"`, i)
 		case seen[id]:
-			return nil, fmt.Errorf("two jobs of the plan have the id %q", id)
+			return nil, fmt.Errorf("two jobs of the plan have the id %.100q", id)
 		}
 		seen[id] = true
 	}
@@ -169,7 +169,7 @@ func describeJSON(err error) error {
 		if where == "" {
 			where = "the whole"
 		}
-		return fmt.Errorf("%s must not be of type %s", where, wrongType.Value)
+		return fmt.Errorf("%s must not be of type %.100s", where, wrongType.Value)
 	}
 	return err
 }

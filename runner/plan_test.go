@@ -96,17 +96,3 @@ func TestDataclipBody(t *testing.T) {
 		})
 	}
 }
-
-func FuzzParsePlan(f *testing.F) {
-	f.Add([]byte(`{"id":"r","jobs":[{"id":"j","credential":{}}],"edges":[{"target_job_id":"j"}]}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		plan, err := ParsePlan(data)
-		if err != nil {
-			return
-		}
-		for i := range plan.Jobs {
-			plan.Jobs[i].CredentialRef()
-		}
-		_ = Limits{}.WithDefaults().override(plan.Options)
-	})
-}

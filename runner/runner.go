@@ -94,6 +94,8 @@ type Runner struct {
 	// batched is set once the server has taken a run:batch_logs, unbatched when it was found
 	// not to know it.
 	batched, unbatched atomic.Bool
+	// toldUntold is for what is worth a line once: a server makes all of its tokens alike.
+	toldUntold sync.Once
 
 	mu      sync.Mutex
 	active  map[*Run]bool

@@ -5,11 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/phxworker/phxworker/channel"
@@ -18,7 +15,7 @@ import (
 // Spooled is what could not be reported of a run: the events that the server has
 // not acknowledged, oldest first. It is kept as a JSON file <run id>.json in the
 // folder [Config.Spool], readable by its owner only, for it holds the run's
-// token.
+// token. An id that is no plain file name has another one like it; what the file says counts.
 type Spooled struct {
 	RunID string `json:"run_id"`
 	Token string `json:"token"`
@@ -83,8 +80,8 @@ func (r *Runner) spool(run *Run, rest []event, delivered int, cause error) (path
 		}
 		spooled.Events = append(spooled.Events, SpooledEvent{Event: e.name(), Payload: payload, Sent: i == 0 && run.outbox.doubtful})
 	}
-	spooled.Path = filepath.Join(r.cfg.Spool, spoolName(run.ID))
-	return spooled.Path, spooled.write()
+	err = spooled.create(r.cfg.Spool)
+	return spooled.Path, err
 }
 
 // payloadOf returns what would have been offered to the server.
@@ -99,57 +96,6 @@ func payloadOf(run *Run, e event) (payload json.RawMessage, err error) {
 		return nil
 	})
 	return payload, cmp.Or(mistake, err)
-}
-
-// write writes the file, whole or not at all: the worker may be about to end.
-func (s *Spooled) write() error {
-	data, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(s.Path+".part", data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(s.Path+".part", s.Path)
-}
-
-// spoolName makes a file name of a run's id, which the server chose.
-func spoolName(runID string) string {
-	safe := strings.Map(func(c rune) rune {
-		if c == '-' || c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
-			return c
-		}
-		return '_'
-	}, runID)
-	return safe + ".json"
-}
-
-// ReadSpool returns what lies in a spool folder, by name. A file that
-// cannot be read is an error; the others are still returned.
-func ReadSpool(dir string) ([]Spooled, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "*.json"))
-	if err != nil {
-		return nil, err
-	}
-	var all []Spooled
-	var failed []error
-	for _, path := range paths {
-		data, err := os.ReadFile(path) //nolint:gosec // the folder is the operator's
-		var spooled Spooled
-		if err == nil {
-			err = json.Unmarshal(data, &spooled)
-		}
-		if err == nil && spooled.RunID == "" {
-			err = errors.New("it has no run_id")
-		}
-		if err != nil {
-			failed = append(failed, fmt.Errorf("%s is no spooled run: %w", path, err))
-			continue
-		}
-		spooled.Path = path
-		all = append(all, spooled)
-	}
-	return all, errors.Join(failed...)
 }
 
 // Resend reports what was spooled, and removes its file when the server has all
@@ -187,7 +133,7 @@ func (s *Spooled) Resend(ctx context.Context, socket *channel.Socket) error {
 	}
 	s.Delivered += len(s.Events) - len(rest)
 	s.Events = rest
-	return errors.Join(err, s.write())
+	return errors.Join(err, s.replace())
 }
 
 type spooledEvent struct {

@@ -1,5 +1,7 @@
 package frame
 
+import "bytes"
+
 // Decode reads one websocket message that a server sent; binary tells whether
 // it came as a binary one. The error is a [*SyntaxError].
 //
@@ -11,6 +13,26 @@ func Decode(data []byte, binary bool) (Frame, error) {
 		return decodeBinaryFromServer(data)
 	}
 	return decodeTextFromServer(data)
+}
+
+// DecodeHead reads as much of a message that a server sent as stands before its payload, of
+// which nothing need be there. Of a reply in a text message, the status is a part of
+// the payload. The error is a [*SyntaxError].
+func DecodeHead(data []byte, binary bool) (Frame, error) {
+	if binary {
+		f, err := decodeBinaryFromServer(data)
+		f.Payload = nil
+		return f, err
+	}
+	rest := bytes.TrimLeft(data, space)
+	if len(rest) == 0 || rest[0] != '[' {
+		return Frame{}, syntaxError(data, "a text message must be a JSON array")
+	}
+	f, _, err := decodeEnvelope(data, rest[1:])
+	if isReply(f.Event) {
+		f.Event = Reply
+	}
+	return f, err
 }
 
 // DecodePush is [Decode] for what a client sent. A client's binary push has a

@@ -19,6 +19,7 @@ func FuzzDecode(f *testing.F) {
 			if err != nil {
 				continue
 			}
+			checkHead(t, &first, data, binary)
 			if !binary && first.Payload != nil && !json.Valid(first.Payload) {
 				continue // delimited only; see Decode
 			}
@@ -42,4 +43,17 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// checkHead holds what is read of the beginning of a message to what is read of the whole.
+func checkHead(t *testing.T, whole *Frame, data []byte, binary bool) {
+	t.Helper()
+	of, err := Decode(data, binary)
+	if err != nil || of.Event != whole.Event || of.Ref != whole.Ref {
+		return // what only a client sends
+	}
+	head, err := DecodeHead(data[:len(data)-len(whole.Payload)/2], binary)
+	if err != nil || head.Topic != of.Topic || head.Event != of.Event || head.Ref != of.Ref || head.JoinRef != of.JoinRef || head.Payload != nil {
+		t.Fatalf("the head of %q is %+v (%v)", data, head, err)
+	}
 }

@@ -15,11 +15,22 @@ func decodeText(data []byte) (Frame, error) {
 	if len(rest) < 2 || rest[0] != '[' || rest[len(rest)-1] != ']' {
 		return Frame{}, syntaxError(data, "a text message must be a JSON array")
 	}
-	rest = rest[1 : len(rest)-1]
+	f, payload, err := decodeEnvelope(data, rest[1:len(rest)-1])
+	if err != nil {
+		return Frame{}, err
+	}
+	if f.Payload = bytes.TrimSpace(payload); len(f.Payload) == 0 {
+		return Frame{}, syntaxError(data, "the payload is missing")
+	}
+	return f, nil
+}
 
+// decodeEnvelope reads the strings at the beginning of the inside of an array, and returns
+// what comes after them.
+func decodeEnvelope(data, rest []byte) (f Frame, payload []byte, err error) {
 	end := endOfElements(rest, 4)
 	if end < 0 {
-		return Frame{}, syntaxError(data, "the array must have five elements: join_ref, ref, topic, event, payload")
+		return Frame{}, nil, syntaxError(data, "the array must have five elements: join_ref, ref, topic, event, payload")
 	}
 	// The four strings of the envelope are parts of one.
 	head := string(rest[:end])
@@ -30,32 +41,27 @@ func decodeText(data []byte) (Frame, error) {
 	}
 	joinRef, ok := decodeRef(tokens[0])
 	if !ok {
-		return Frame{}, syntaxError(data, "join_ref must be a string, a number or null")
+		return Frame{}, nil, syntaxError(data, "join_ref must be a string, a number or null")
 	}
 	ref, ok := decodeRef(tokens[1])
 	if !ok {
-		return Frame{}, syntaxError(data, "ref must be a string, a number or null")
+		return Frame{}, nil, syntaxError(data, "ref must be a string, a number or null")
 	}
 	topic, ok := decodeString(tokens[2])
 	if !ok {
-		return Frame{}, syntaxError(data, "the topic must be a string")
+		return Frame{}, nil, syntaxError(data, "the topic must be a string")
 	}
 	event, ok := decodeString(tokens[3])
 	if !ok {
-		return Frame{}, syntaxError(data, "the event must be a string")
+		return Frame{}, nil, syntaxError(data, "the event must be a string")
 	}
-	payload := bytes.TrimSpace(rest[end:])
-	if len(payload) == 0 {
-		return Frame{}, syntaxError(data, "the payload is missing")
-	}
-
-	return Frame{JoinRef: joinRef, Ref: ref, Topic: topic, Event: event, Payload: payload}, nil
+	return Frame{JoinRef: joinRef, Ref: ref, Topic: topic, Event: event}, rest[end:], nil
 }
 
 // decodeTextFromServer is decodeText that takes replies apart.
 func decodeTextFromServer(data []byte) (Frame, error) {
 	f, err := decodeText(data)
-	if err != nil || (f.Event != Reply && !strings.HasPrefix(f.Event, mockReply)) {
+	if err != nil || !isReply(f.Event) {
 		return f, err
 	}
 	if err := f.openReply(); err != nil {
@@ -67,6 +73,8 @@ func decodeTextFromServer(data []byte) (Frame, error) {
 // mockReply begins the event of a reply of OpenFn's lightning-mock; the ref
 // follows.
 const mockReply = "chan_reply_"
+
+func isReply(event string) bool { return event == Reply || strings.HasPrefix(event, mockReply) }
 
 func (f *Frame) openReply() error {
 	status, response, ok := cutReply(f.Payload)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -53,10 +54,10 @@ func (p *program) spool(ctx context.Context, cmd *cli.Command) error {
 	for _, r := range results {
 		if r.Err != nil {
 			failed++
-			fmt.Fprintf(p.stdout, "%s: not taken, kept in %s: %v\n", r.RunID, r.Path, r.Err)
+			fmt.Fprintf(p.stdout, "%s: not taken, kept in %s: %s\n", printable(r.RunID), r.Path, printable(strings.ReplaceAll(r.Err.Error(), "\n", "; ")))
 			continue
 		}
-		fmt.Fprintf(p.stdout, "%s: reported\n", r.RunID)
+		fmt.Fprintf(p.stdout, "%s: reported\n", printable(r.RunID))
 	}
 	fmt.Fprintf(p.stdout, "%d reported, %d kept\n", len(results)-failed, failed)
 	if failed > 0 {
@@ -66,15 +67,22 @@ func (p *program) spool(ctx context.Context, cmd *cli.Command) error {
 }
 
 func (p *program) listSpool(dir string) error {
-	spooled, unreadable := runner.ReadSpool(dir)
-	if len(spooled) == 0 && unreadable == nil {
-		fmt.Fprintln(p.stdout, "nothing is spooled in", dir)
-		return nil
-	}
+	var unreadable []error
+	listed := 0
 	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "run\tgiven up at\tundelivered\tcause")
-	for _, run := range spooled {
-		fmt.Fprintf(table, "%s\t%s\t%d of %d events\t%s\n", run.RunID, run.At.Local().Format(time.DateTime), len(run.Events), run.Delivered+len(run.Events), run.Cause)
+	for run, err := range runner.EachSpooled(dir) {
+		if err != nil {
+			unreadable = append(unreadable, err)
+			continue
+		}
+		if listed++; listed == 1 {
+			fmt.Fprintln(table, "run\tgiven up at\tundelivered\tcause")
+		}
+		// Both are the server's words.
+		fmt.Fprintf(table, "%s\t%s\t%d of %d events\t%s\n", printable(run.RunID), run.At.Local().Format(time.DateTime), len(run.Events), run.Delivered+len(run.Events), printable(run.Cause))
 	}
-	return errors.Join(table.Flush(), unreadable)
+	if listed == 0 && unreadable == nil {
+		fmt.Fprintln(p.stdout, "nothing is spooled in", dir)
+	}
+	return errors.Join(append(unreadable, table.Flush())...)
 }

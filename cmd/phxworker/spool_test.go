@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,4 +88,16 @@ func TestASpooledRunThatNamesNoneIsRefused(t *testing.T) {
 	}
 	require.Empty(t, sent(server, "run:"))
 	require.FileExists(t, path)
+}
+
+// Guards against a terminal that does what a server says.
+func TestWhatIsListedOfASpoolIsPlainText(t *testing.T) {
+	dir := t.TempDir()
+	data, err := json.Marshal(runner.Spooled{RunID: "\x1b[2Jrun", Token: "t", Cause: "no\x1b]0;owned\a\nsecond line\t"})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "run.json"), data, 0o600))
+	code, stdout, _ := execute(t.Context(), nil, "spool", "--spool", dir)
+	require.Equal(t, exitOK, code)
+	require.NotContains(t, stdout, "\x1b")
+	require.Equal(t, 2, strings.Count(stdout, "\n"), stdout)
 }

@@ -105,6 +105,7 @@ func (r *reader) settings() Settings {
 			Manual:         !r.toggle("loop"),
 			ClaimTimeout:   r.seconds("claim-timeout"),
 			MessageTimeout: r.messageTimeout(),
+			ReadLimit:      r.readLimit("read-limit"),
 			MaxErrors:      r.whole("max-errors", 1),
 			Prefetch:       r.oneOf("prefetch", "0", "1") == "1",
 			MaxRuns:        r.whole("max-runs", 1),
@@ -149,6 +150,15 @@ func (r *reader) settings() Settings {
 	}
 	s.Notices = r.notices(&s)
 	return s
+}
+
+// readLimit returns a number of bytes. With less than a megabyte, no plan would get through.
+func (r *reader) readLimit(key string) int64 {
+	mb := r.megabytes(key)
+	if v := r.byKey[key]; mb < 1 {
+		r.failf("%s %q is too small for any plan: write 1 MB at least", v.from, v.text)
+	}
+	return int64(mb * (1 << 20))
 }
 
 // messageTimeout returns the time of the option or, if that is not set, of the

@@ -52,7 +52,7 @@ func defaults() Settings {
 		Worker: phxworker.Config{
 			URL: "ws://localhost:4000/worker", Secret: "s", Groups: "manual>*:5",
 			MinBackoff: time.Second, MaxBackoff: 10 * time.Second,
-			ClaimTimeout: time.Hour, MessageTimeout: 30 * time.Second, MaxAttempts: 3,
+			ClaimTimeout: time.Hour, MessageTimeout: 30 * time.Second, MaxAttempts: 3, ReadLimit: 64 << 20,
 			Limits: phxworker.Limits{RunTimeout: 300 * time.Second, MemoryMB: 500, PayloadMB: 10, LogPayloadMB: 1},
 		},
 		Engine: Engine{
@@ -87,7 +87,7 @@ func TestReadEveryOption(t *testing.T) {
 			URL: "wss://lightning.example.org/worker", Secret: "s", PublicKey: public, Name: "pod-1",
 			Groups: "fast_lane:1 manual>*:4", DemandAll: true, Manual: true,
 			MinBackoff: 500 * time.Millisecond, MaxBackoff: 20 * time.Second,
-			ClaimTimeout: 90 * time.Second, MessageTimeout: 12 * time.Second,
+			ClaimTimeout: 90 * time.Second, MessageTimeout: 12 * time.Second, ReadLimit: 3 << 19,
 			Prefetch: true, MaxRuns: 9, IdleTimeout: 3 * time.Minute, MaxAttempts: 5, Extensions: []string{"attempt", "release"}, RefuseUnsuitable: true,
 			Grace: time.Minute, MaxErrors: 8, LogsAtMostOnce: true, Spool: spool,
 			Limits:    phxworker.Limits{RunTimeout: 1500 * time.Millisecond, MemoryMB: 64, PayloadMB: 0.5, LogPayloadMB: 2},
@@ -107,7 +107,7 @@ func TestReadEveryOption(t *testing.T) {
 	words := map[string]string{ // by variable, or else by flag
 		"WORKER_LIGHTNING_SERVICE_URL": "wss://lightning.example.org/worker", "WORKER_SECRET": "s", "WORKER_LIGHTNING_PUBLIC_KEY": public,
 		"WORKER_WORKLOOPS": "fast_lane:1 manual>*:4", "WORKER_CLAIM_ALL": "true", "loop": "false", "WORKER_BACKOFF": "0.5/20",
-		"WORKER_CLAIM_TIMEOUT_SECONDS": "90", "WORKER_MESSAGE_TIMEOUT_SECONDS": "12", "WORKER_GRACE_SECONDS": "60", "WORKER_PREFETCH": "1", "WORKER_MAX_RUNS": "9", "WORKER_IDLE_TIMEOUT_SECONDS": "180",
+		"WORKER_CLAIM_TIMEOUT_SECONDS": "90", "WORKER_MESSAGE_TIMEOUT_SECONDS": "12", "WORKER_READ_LIMIT_MB": "1.5", "WORKER_GRACE_SECONDS": "60", "WORKER_PREFETCH": "1", "WORKER_MAX_RUNS": "9", "WORKER_IDLE_TIMEOUT_SECONDS": "180",
 		"WORKER_MAX_ATTEMPTS": "5", "WORKER_EXTENSIONS": "attempt,release", "WORKER_UNSUITABLE": "fail",
 		"WORKER_ACCEPT_ADAPTORS": "@openfn/language-common,@openfn/language-http", "WORKER_MAX_ERRORS": "8",
 		"WORKER_LOGS": "at-most-once", "WORKER_SPOOL": spool, "WORKER_MAX_RUN_DURATION_SECONDS": "1.5", "WORKER_MAX_RUN_MEMORY_MB": "64",

@@ -47,6 +47,10 @@ func Table() []Option {
 			Default: "30", Usage: "how long an event of a run may go unanswered before its topic is joined anew and it is sent again",
 		},
 		{
+			Flag: "read-limit", Env: []string{"WORKER_READ_LIMIT_MB"}, Ours: true, Group: Server, Placeholder: "MB",
+			Default: "64", Usage: "the largest message to read from the server; a run whose input is larger ends with an error",
+		},
+		{
 			Flag: "socket-timeout", Env: []string{"WORKER_SOCKET_TIMEOUT_SECONDS"}, Group: Server, Placeholder: "SECONDS",
 			Usage: "deprecated, now --message-timeout",
 		},

@@ -1,0 +1,220 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/claim"
+	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/mockserver/fault"
+)
+
+// The id is the server's: it must not lead out of the folder, be longer than a name may, or have the
+// name of another one, also where capitals do not count.
+func TestEachIDHasASpoolNameOfItsOwn(t *testing.T) {
+	seen := make(map[string]string)
+	long := strings.Repeat("x", 300)
+	for _, id := range []string{
+		"a/b", "a_b", "a b", "a.b", "A_B", "a_B", "a", "A", "", ".", "..", "../../etc/passwd", "-rf", long, long + "y", strings.ToUpper(long), "é", "e", "\x00", "con", "a_b.json", "a_b~",
+	} {
+		name := spoolName(id)
+		require.Regexp(t, `^[a-z0-9_][a-z0-9_~-]*\.json$`, name, id)
+		require.LessOrEqual(t, len(name), 200)
+		require.NotContains(t, seen, name, "%q and %q", id, seen[name])
+		seen[name] = id
+	}
+	require.Equal(t, "0b8e6f0a-8a43-4f0d-9d6e-2b1c7a5e9f01.json", spoolName("0b8e6f0a-8a43-4f0d-9d6e-2b1c7a5e9f01"))
+	require.Regexp(t, `^etc_passwd~[0-9a-f]{32}\.json$`, spoolName("../../etc/passwd"))
+}
+
+// spoolRun gives up a run with that id, after its start.
+func spoolRun(t *testing.T, w *wire, dir, id string) {
+	t.Helper()
+	plan, err := json.Marshal(map[string]any{"id": id, "jobs": []any{map[string]string{"id": "a"}}})
+	require.NoError(t, err)
+	_, err = w.queue.Ready(t.Context()) // again, after the one before
+	require.NoError(t, err)
+	claimed, token := w.claim(mockserver.Run{Plan: plan})
+	require.Equal(t, id, claimed)
+	w.fail(fault.Rule{Event: "run:start", Run: id, Action: fault.Drop, When: fault.Before})
+	w.fail(fault.Rule{Event: fault.Join, Run: id, Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"reason":"not_found"}`)})
+	outcome := New(Config{Spool: dir, Engine: Func(func(_ context.Context, run *Run) (any, error) { return run.ID, nil })}).
+		Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
+	require.Equal(t, Undelivered, outcome.Settled)
+}
+
+// spooledIDs returns the ids of the runs in a folder.
+func spooledIDs(t *testing.T, dir string) (ids []string) {
+	t.Helper()
+	all, err := ReadSpool(dir)
+	require.NoError(t, err)
+	for _, s := range all {
+		ids = append(ids, s.RunID)
+	}
+	return ids
+}
+
+// Guards against a run's last copy that another run's replaces, be it from a version that gave
+// both the same name.
+func TestNoSpooledRunReplacesAnother(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		dir := t.TempDir()
+		old, err := json.Marshal(Spooled{RunID: "c/d", Token: "t", Events: []SpooledEvent{theEnd}})
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "c_d.json"), old, 0o600))
+		for _, id := range []string{"a/b", "a_b", "A/B", "c_d"} {
+			spoolRun(t, w, dir, id)
+		}
+		require.ElementsMatch(t, []string{"a/b", "a_b", "A/B", "c_d", "c/d"}, spooledIDs(t, dir))
+		entries, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		require.Len(t, entries, 5, "nothing is left behind")
+	})
+}
+
+// Guards against a link that somebody has put where a run is going to be spooled.
+func TestASpooledRunIsWrittenThroughNoLink(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		dir, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
+		require.NoError(t, os.WriteFile(victim, []byte("precious"), 0o600))
+		for _, name := range []string{"r1.json", "r1.json.part"} {
+			require.NoError(t, os.Symlink(victim, filepath.Join(dir, name)))
+		}
+		spoolRun(t, w, dir, "r1")
+		data, err := os.ReadFile(victim)
+		require.NoError(t, err)
+		require.Equal(t, "precious", string(data))
+		all, err := ReadSpool(dir)
+		require.ErrorContains(t, err, "r1.json is no spooled run: it is a symbolic link")
+		require.Len(t, all, 1)
+		info, err := os.Lstat(all[0].Path)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode())
+	})
+}
+
+// A folder may hold anything by the time that somebody looks into it. What is not a spooled run is
+// named, and keeps no other from being sent.
+func TestWhatIsReadFromASpoolFolder(t *testing.T) {
+	good, err := json.Marshal(Spooled{RunID: "r1", Token: "t", Events: []SpooledEvent{theEnd}})
+	require.NoError(t, err)
+	tests := []struct {
+		name string
+		put  func(t *testing.T, path string)
+		says string
+	}{
+		{name: "link", says: "it is a symbolic link", put: func(t *testing.T, path string) {
+			require.NoError(t, os.WriteFile(path+".txt", good, 0o600))
+			require.NoError(t, os.Symlink(path+".txt", path))
+		}},
+		{name: "pipe", says: "it is no file", put: func(t *testing.T, path string) { require.NoError(t, syscall.Mkfifo(path, 0o600)) }},
+		{name: "folder", says: "it is no file", put: func(t *testing.T, path string) { require.NoError(t, os.Mkdir(path, 0o700)) }},
+		{name: "too large", says: "it has 1073741825 bytes, over the limit of 1073741824", put: func(t *testing.T, path string) {
+			require.NoError(t, os.WriteFile(path, good, 0o600))
+			require.NoError(t, os.Truncate(path, 1<<30+1))
+		}},
+		{name: "for all to write", says: "everybody may write to it", put: func(t *testing.T, path string) {
+			require.NoError(t, os.WriteFile(path, good, 0o600))
+			require.NoError(t, os.Chmod(path, 0o666))
+		}},
+		{name: "another's", says: "it belongs to the user 12345", put: func(t *testing.T, path string) {
+			if os.Geteuid() != 0 {
+				t.Skip("only root can give files away")
+			}
+			require.NoError(t, os.WriteFile(path, good, 0o600))
+			require.NoError(t, os.Chown(path, 12345, -1))
+		}},
+		{name: "no JSON", says: "unexpected end of JSON", put: put("{")},
+		{name: "no run", says: "it has no run_id", put: put("{}")},
+		{name: "another topic's event", says: `"phx_leave" is no event of a run`, put: put(`{"run_id":"r2","token":"t","events":[{"event":"phx_leave","payload":{}}]}`)},
+		{name: "no payload", says: `the payload of "run:log" is no object`, put: put(`{"run_id":"r2","token":"t","events":[{"event":"run:log","payload":[]}]}`)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "spool[1]") // a pattern would not find it
+			require.NoError(t, os.Mkdir(dir, 0o700))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "good.json"), good, 0o600))
+			path := filepath.Join(dir, "odd.json")
+			tt.put(t, path)
+			all, err := ReadSpool(dir)
+			require.ErrorContains(t, err, path+" is no spooled run: ")
+			require.ErrorContains(t, err, tt.says)
+			require.Len(t, all, 1)
+			require.Equal(t, filepath.Join(dir, "good.json"), all[0].Path)
+		})
+	}
+}
+
+func put(text string) func(t *testing.T, path string) {
+	return func(t *testing.T, path string) {
+		t.Helper()
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+}
+
+// Whoever owns a folder can put anything into it, and take anything out.
+func TestWhoseSpoolFolderIsUsed(t *testing.T) {
+	const me, root, other = 1000, 0, 1001
+	for _, tt := range []struct {
+		me, folder int
+		ok         bool
+	}{{me, me, true}, {me, root, true}, {me, other, false}, {root, root, true}, {root, other, true}} {
+		require.Equal(t, tt.ok, mayUseFolder(tt.me, tt.folder), tt)
+	}
+	for _, tt := range []struct {
+		me, folder, file int
+		ok               bool
+	}{
+		{me, me, me, true},
+		{me, root, me, true},
+		{me, me, root, true},
+		{me, root, other, false},
+		{me, me, other, false},
+		{root, other, other, true},
+		{root, root, other, false},
+		{root, other, root, true},
+	} {
+		require.Equal(t, tt.ok, mayReadFile(tt.me, tt.folder, tt.file), tt)
+	}
+}
+
+func TestCheckSpool(t *testing.T) {
+	dir := t.TempDir()
+	for mode, warns := range map[os.FileMode]bool{0o700: false, 0o755: false, 0o775: true, 0o777: true, 0o777 | os.ModeSticky: true} {
+		require.NoError(t, os.Chmod(dir, mode))
+		warning, err := CheckSpool(dir)
+		require.NoError(t, err)
+		require.Equal(t, warns, strings.Contains(warning, "chmod go-w "+dir), fmt.Sprint(mode, warning))
+	}
+	_, err := CheckSpool(filepath.Join(dir, "none"))
+	require.ErrorContains(t, err, "no such file")
+}
+
+// Guards against a folder of which all is held in memory at once.
+func TestASpoolIsReadRunByRun(t *testing.T) {
+	dir := t.TempDir()
+	for n := range 3 {
+		data, err := json.Marshal(Spooled{RunID: fmt.Sprint("r", n), Token: "t", Events: []SpooledEvent{theEnd}})
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(n, ".json")), data, 0o600))
+	}
+	n := 0
+	for s, err := range EachSpooled(dir) {
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprint("r", n), s.RunID)
+		if n++; n == 2 {
+			break
+		}
+		require.NoError(t, os.Remove(filepath.Join(dir, fmt.Sprint(n, ".json"))), "not read yet")
+		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(n, ".json")), []byte(`{"run_id":"r1"}`), 0o600))
+	}
+	require.Equal(t, 2, n)
+}

@@ -17,6 +17,7 @@ import (
 func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run *Run, c Claimed) (failure *Failure, err error) {
 	working, abandon := context.WithCancelCause(work)
 	telling, hush := context.WithCancelCause(report)
+	run.abandon = abandon
 	r.equip(run, topic, c)
 	sent := make(chan error, 1)
 	var beside sync.WaitGroup

@@ -53,17 +53,32 @@ func positionAt(text string, offset int) Position {
 	return c.at(offset)
 }
 
-// A cursor finds positions in a text. Asked for offsets in order it reads the text once.
+// A cursor finds positions in a text. Asked for offsets in any order it reads the text once, and of what it goes back
+// for no more than the stretch between two marks.
 type cursor struct {
-	text     string
+	text string
+	mark
+	marks []mark // the first place at or behind each multiple of stretch that was read
+}
+
+type mark struct {
 	offset   int
 	position Position
 }
 
+const stretch = 1 << 10
+
 // at is the position of a byte offset. An offset inside a character or a line end counts as where that starts.
 func (c *cursor) at(offset int) Position {
-	if offset < c.offset || c.position.Line == 0 {
-		c.offset, c.position = 0, Position{Line: 1, Column: 1}
+	if c.marks == nil {
+		c.mark = mark{position: Position{Line: 1, Column: 1}}
+		c.marks = append(c.marks, c.mark)
+	}
+	if offset < c.offset {
+		c.mark = c.marks[max(offset, 0)/stretch]
+		if offset < c.offset { // the mark stands behind it
+			c.mark = c.marks[max(offset, 0)/stretch-1]
+		}
 	}
 	for c.offset < min(offset, len(c.text)) {
 		next := Position{Line: c.position.Line + 1, Column: 1}
@@ -76,7 +91,10 @@ func (c *cursor) at(offset int) Position {
 		if c.offset+n > offset {
 			break
 		}
-		c.offset, c.position = c.offset+n, next
+		c.mark = mark{offset: c.offset + n, position: next}
+		if c.offset >= len(c.marks)*stretch {
+			c.marks = append(c.marks, c.mark)
+		}
 	}
 	return c.position
 }

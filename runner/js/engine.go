@@ -12,6 +12,7 @@ import (
 	"modernc.org/quickjs"
 
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/compile"
 )
 
 // Config configures an [Engine]. The zero value is ready to use.
@@ -19,6 +20,9 @@ type Config struct {
 	// StatePropsToRemove are the keys that are taken from the state when a
 	// step ends. Defaults to "configuration" and "response".
 	StatePropsToRemove []string
+	// Compiler compiles the jobs and bounds what that takes; engines of one process
+	// share it. Defaults to one of its own.
+	Compiler *compile.Compiler
 	// Logger defaults to one that discards. It gets what concerns the worker;
 	// what concerns a run goes to that run's log.
 	Logger *slog.Logger
@@ -42,6 +46,9 @@ var (
 func New(cfg Config) *Engine {
 	if cfg.StatePropsToRemove == nil {
 		cfg.StatePropsToRemove = []string{"configuration", "response"}
+	}
+	if cfg.Compiler == nil {
+		cfg.Compiler = compile.NewCompiler(0)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

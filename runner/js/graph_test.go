@@ -176,3 +176,35 @@ func TestTheInputOfAStep(t *testing.T) {
 		})
 	}
 }
+
+// Guards against walks that visit what has no code once for each of 2^40 paths.
+func TestAPlanWithMorePathsThanCanBeTaken(t *testing.T) {
+	layers := func(n int, kind string) []string {
+		var edges []string
+		for i := range n {
+			for _, from := range []string{"a", "b"} {
+				for _, to := range []string{"a", "b"} {
+					edges = append(edges, fmt.Sprintf("%s%s%d>%s%s%d", kind, from, i, kind, to, i+1))
+				}
+			}
+		}
+		return append(edges, kind+"bn>"+kind+"a0") // an end that nothing leads to
+	}
+	tests := []struct {
+		name, reason, kind, message string
+		edges                       []string
+	}{
+		{name: "without code", edges: layers(40, "bare-"), reason: "crash", kind: "ValidationError", message: "ways lead on from bare-b"},
+		{name: "without code, few", edges: layers(5, "bare-"), reason: "success"},
+		{name: "with code", edges: layers(14, ""), reason: "kill", kind: "StepLimitError", message: "The run came to more than 10000 steps"},
+		{name: "where conditions choose", edges: layers(40, "bare-false "), reason: "success"},
+	}
+	w := runtest.New(t, New(Config{}))
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			record := w.Run(t.Context(), runner.Limits{}, workflow(tt.edges))
+			require.Equal(t, []string{tt.reason, tt.kind}, []string{record.Reason, record.ErrorType}, record.ErrorMessage)
+			require.Contains(t, record.ErrorMessage, tt.message)
+		})
+	}
+}

@@ -1,0 +1,153 @@
+package compile
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Guards against bodies that take hundreds of times their size in the worker's own process.
+func TestCodeThatIsTooLargeIsRefused(t *testing.T) {
+	c := NewCompiler(0)
+	job := Job{Name: "Load", Body: strings.Repeat("x=1;", 1<<18)}
+	batch, err := c.Start(t.Context(), []Job{job})
+	require.NoError(t, err)
+	_, err = batch.Compile(t.Context(), job)
+	require.EqualError(t, err, "Load: The code is too large: 1048576 bytes in 1048576 words and signs, for which compiling takes up to 358 MB of memory, over this worker's limit of 64 MB")
+	_, err = batch.Condition(t.Context(), strings.Repeat("1,", 1<<19)+"1")
+	require.ErrorContains(t, err, "The code is too large: 1048577 bytes")
+
+	_, err = c.Start(t.Context(), []Job{job, job, job, job})
+	require.EqualError(t, err, "The code of the plan is too large: 4194304 bytes in 4194304 words and signs, for which compiling takes up to 224 MB of memory, over this worker's limit of 64 MB")
+
+	// Bytes alone say little.
+	for _, body := range []string{"fn('" + strings.Repeat("x=1;", 3<<18) + "')", "fn()/*" + strings.Repeat("x=1;", 3<<18) + "*/", "/[\"'/]/;fn(`" + strings.Repeat("x=1;", 3<<18) + "`)"} {
+		_, err = batch.Compile(t.Context(), Job{Body: body})
+		require.NoError(t, err)
+	}
+}
+
+// hostile are bodies that take much for their size.
+func hostile() map[string]string {
+	const n = 1 << 15
+	repeat := func(s string) string { return strings.Repeat(s, n/len(s)) }
+	names := func(before, after string) string {
+		var b strings.Builder
+		for i := 0; b.Len() < n; i++ {
+			b.WriteString(before + strconv.Itoa(i) + after)
+		}
+		return b.String()
+	}
+	return map[string]string{
+		"assignments": repeat("x=1;"), "calls": repeat("f();"), "operations": repeat("fn($.a);\n"), "lazy": repeat("f($.a,$.b);"), "spread over arguments": "f(" + repeat("$.a,") + ")",
+		"chains": repeat("f(a).then(b).catch(c);"), "catches": repeat("f().catch();"), "links": repeat("((f()).catch().then());"),
+		"empty": repeat(";"), "arrows": repeat("x=>{};"), "called arrows": repeat("(a=>a)();"), "array": "x=[" + repeat("1,") + "]", "objects": "x=[" + repeat("{a},") + "]",
+		"parameters": "x=[" + repeat("(a,b)=>{},") + "]", "parameters in parameters": "x=[" + repeat("(a=(b=(c=(d)=>1)=>1)=>1)=>1,") + "]", "fields": "class A{" + repeat("a;") + "}",
+		"patterns": repeat("/a/;"), "numbers": repeat("1n;"), "string": "'" + repeat(`\n`) + "'", "unicode": "'" + repeat("ä") + "'", "blank": repeat(" "), "no text": repeat("\x00"), "backslashes": repeat(`\`),
+		"names": names("a", ";"), "declarations": names("let a", ";"), "functions": names("function a", "(){}"), "exports": "let a;export {" + repeat("a,") + "}", "imports": repeat("import 'a';"),
+		"nested": repeat("[")[:4000] + repeat("]")[:4000], "open": repeat("(")[:4000], "awaits": repeat("await f();"), "templates": repeat("`${a}`;"), "behind a pattern": repeat("x={}/'/;x=1;x=1;x=1;'/;"),
+	}
+}
+
+// The count of tokens is worth nothing where code can hide from it.
+func TestCompilingTakesNoMoreThanForetold(t *testing.T) {
+	for name, body := range hostile() {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		module, err := Compile(Job{Body: body, Adaptors: []Adaptor{{Name: "a", Exports: []string{"fn"}}, {Name: "b"}}})
+		runtime.ReadMemStats(&after)
+		took, foretold := after.TotalAlloc-before.TotalAlloc, sizeOf(body).work()+1<<17
+		require.LessOrEqual(t, took, uint64(foretold), "%s: %v", name, err)
+		runtime.KeepAlive(module)
+	}
+}
+
+func TestLargeCodeIsCompiledInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		large := Job{Body: strings.Repeat("x=1;", 1<<15)} // takes 47 MB
+		c := NewCompiler(0)
+		first, err := c.Start(t.Context(), []Job{large})
+		require.NoError(t, err)
+		defer first.Close()
+		second, err := c.Start(t.Context(), []Job{large})
+		require.NoError(t, err)
+		defer second.Close()
+
+		under, goOn := make(chan struct{}), make(chan struct{})
+		go func() {
+			_ = first.within(t.Context(), large, func(int) error { close(under); <-goOn; return nil })
+		}()
+		<-under
+		ended := errors.New("the time of the run is over")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, ended)
+		defer cancel()
+		_, err = second.Compile(ctx, large)
+		require.ErrorIs(t, err, ended)
+		_, err = second.Compile(t.Context(), Job{Body: "fn()"}) // waits for nobody
+		require.NoError(t, err)
+		close(goOn)
+		_, err = second.Compile(t.Context(), large)
+		require.NoError(t, err)
+	})
+}
+
+// What a compiled job keeps is kept for as long as its run lasts.
+func TestRunsWithVeryMuchCodeWaitForEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCompiler(0)
+		much := []Job{{Body: strings.Repeat("'"+strings.Repeat("a", 1<<20)+"';", 5)}} // keeps 40 MB
+		first, err := c.Start(t.Context(), much)
+		require.NoError(t, err)
+		ended := errors.New("the time of the run is over")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, ended)
+		defer cancel()
+		_, err = c.Start(ctx, much)
+		require.ErrorIs(t, err, ended)
+		_, err = c.Start(t.Context(), []Job{{Body: "fn()"}}) // waits for nobody
+		require.NoError(t, err)
+		first.Close()
+		second, err := c.Start(t.Context(), much)
+		require.NoError(t, err)
+		second.Close()
+	})
+}
+
+// What takes long ends with the run's time: scopes in scopes, each looked through for each name.
+func TestCompilingEndsWithItsContext(t *testing.T) {
+	var body strings.Builder
+	for range 9000 {
+		body.WriteString("{let a;")
+	}
+	body.WriteString(strings.Repeat("x,", 60_000) + "y" + strings.Repeat("}", 9000))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	begin := time.Now()
+	_, err := compile(ctx, Job{Body: body.String(), Adaptors: []Adaptor{{Name: "a"}}}, 0)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Less(t, time.Since(begin), 5*time.Second)
+}
+
+// Guards against reading the body from its start for each operation and each link of a chain.
+func TestPositionsAreFoundInOnePass(t *testing.T) {
+	body := strings.Repeat("f(a).then(b).catch(c);", 1<<13)
+	ended := make(chan string, 1)
+	go func() {
+		module, err := Compile(Job{Body: body})
+		if err == nil {
+			ended <- module.SourceMap("a.js").Mappings
+		}
+	}()
+	select {
+	case mappings := <-ended:
+		require.NotEmpty(t, mappings)
+	case <-time.After(20 * time.Second):
+		t.Fatal("the map of 180 kB on one line takes more than 20 s")
+	}
+}

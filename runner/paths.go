@@ -9,6 +9,9 @@ import (
 // can ask for more of them than there are atoms.
 const MaxSteps = 10_000
 
+// MaxVisits is how many nodes a run may come to, those without code among them.
+const MaxVisits = 10 * MaxSteps
+
 func stepsFailure() *Failure {
 	return &Failure{
 		Reason: Kill, Type: "StepLimitError",
@@ -16,15 +19,15 @@ func stepsFailure() *Failure {
 	}
 }
 
-// CheckPaths returns a failure for a plan in which the ways through nodes without code are more than [MaxSteps]. Engines
+// CheckPaths returns a failure for a plan in which the ways through nodes without code are more than [MaxVisits]. Engines
 // take each of them, and nothing that they report would tell of it.
 func (p *Plan) CheckPaths() *Failure {
 	w := p.ways()
 	for id := range w.next {
-		if n := w.count(id); n > MaxSteps {
+		if n := w.count(id); n > MaxVisits {
 			return &Failure{
 				Reason: Crash, Type: "ValidationError",
-				Message: fmt.Sprintf("%.4g ways lead on from %s through jobs without code, over the limit of %d", n, cut(id, maxName), MaxSteps),
+				Message: fmt.Sprintf("%.4g ways lead on from %s through jobs without code, over the limit of %d", n, cut(id, maxName), MaxVisits),
 			}
 		}
 	}

@@ -32,6 +32,8 @@ type Config struct {
 type Engine struct {
 	cfg   Config
 	steps atomic.Uint64 // executed so far; names their VMs
+	// maxVisits bounds the nodes that a run visits, those without code among them.
+	maxVisits int
 
 	compiling sync.Mutex
 	compiled  *prelude // nil until it is first needed; guarded by compiling
@@ -53,7 +55,7 @@ func New(cfg Config) *Engine {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{cfg: cfg}
+	return &Engine{cfg: cfg, maxVisits: runner.MaxVisits}
 }
 
 // prelude compiles the prelude when it is first needed: it takes some milliseconds that

@@ -135,14 +135,11 @@ func (x *execution) visit(ctx context.Context, v visit) error {
 	return x.enqueue(next, report, state)
 }
 
-// maxVisits bounds the nodes that are visited, those without code among them.
-const maxVisits = 10 * runner.MaxSteps
-
 func (x *execution) enqueue(nodes []*node, from *runner.Step, state json.RawMessage) error {
-	if x.visits += len(nodes); x.visits > maxVisits {
+	if x.visits += len(nodes); x.visits > x.engine.maxVisits {
 		return &runner.Failure{
 			Reason: runner.Kill, Type: "StepLimitError",
-			Message: fmt.Sprintf("The run came to more than %d nodes: each is visited once for each path that leads to it, and there are too many", maxVisits),
+			Message: fmt.Sprintf("The run came to more than %d nodes: each is visited once for each path that leads to it, and there are too many", x.engine.maxVisits),
 		}
 	}
 	for i, n := range nodes {

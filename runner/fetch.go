@@ -21,6 +21,7 @@ type fetcher struct {
 	run      *Run
 	topic    *channel.Topic
 	patience patience
+	room     *planRoom
 }
 
 type idPayload struct {
@@ -31,22 +32,36 @@ type idPayload struct {
 // in one message, and far more than a workflow has.
 const maxPlan = 11_000_000
 
+// smallPlan is what any number of runs may have; larger plans are in memory one after the other, as
+// far as they have more than maxPlan bytes together.
+const smallPlan = 1 << 20
+
+// plan reads the plan. A large one is read again when there is room for it: it is not kept until then.
 func (f *fetcher) plan(ctx context.Context) (*Plan, error) {
-	reply, _, err := f.read(ctx, "fetch:plan", struct{}{}, false)
-	if err != nil {
-		return nil, fetchFailure(err, "PlanError", "Failed to load the plan: [fetch:plan] %s")
-	}
-	if len(reply.Response) > maxPlan {
-		return nil, &Failure{
-			Reason: Exception, Type: "PlanError",
-			Message: fmt.Sprintf("The plan has %d bytes, over the limit of %d", len(reply.Response), maxPlan),
+	for {
+		reply, _, err := f.read(ctx, "fetch:plan", struct{}{}, false)
+		if err != nil {
+			return nil, fetchFailure(err, "PlanError", "Failed to load the plan: [fetch:plan] %s")
+		}
+		size := int64(len(reply.Response))
+		if size > maxPlan {
+			return nil, &Failure{
+				Reason: Exception, Type: "PlanError",
+				Message: fmt.Sprintf("The plan has %d bytes, over the limit of %d", size, maxPlan),
+			}
+		}
+		if size <= smallPlan || f.room.fits(size) {
+			plan, err := ParsePlan(reply.Response)
+			if err != nil {
+				return nil, &Failure{Reason: Exception, Type: "PlanError", Message: err.Error()}
+			}
+			return plan, nil
+		}
+		reply = channel.Reply{}
+		if err := f.room.wait(ctx, f.patience, size); err != nil {
+			return nil, err
 		}
 	}
-	plan, err := ParsePlan(reply.Response)
-	if err != nil {
-		return nil, &Failure{Reason: Exception, Type: "PlanError", Message: err.Error()}
-	}
-	return plan, nil
 }
 
 // dataclip returns the JSON of the run's input, or nil.

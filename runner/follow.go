@@ -18,6 +18,8 @@ func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run 
 	working, abandon := context.WithCancelCause(work)
 	telling, hush := context.WithCancelCause(report)
 	run.abandon = abandon
+	run.room.all = r.plans
+	defer run.room.free()
 	r.equip(run, topic, c)
 	sent := make(chan error, 1)
 	var beside sync.WaitGroup
@@ -129,7 +131,7 @@ func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Ru
 	if r.cfg.MaxAttempts > 0 && c.Attempt > r.cfg.MaxAttempts {
 		return Poison(fmt.Sprintf("this is attempt %d of at most %d", c.Attempt, r.cfg.MaxAttempts))
 	}
-	fetch := fetcher{run: run, topic: topic, patience: run.outbox.patience}
+	fetch := fetcher{run: run, topic: topic, patience: run.outbox.patience, room: &run.room}
 	plan, err := fetch.plan(ctx)
 	if err != nil {
 		return err

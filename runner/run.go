@@ -35,6 +35,7 @@ type Run struct {
 
 	credentials map[string]json.RawMessage // by job id
 	scrub       *scrubber
+	room        planRoom
 	outbox      *outbox
 	log         *slog.Logger
 	token       string  // opens the topic; for the spool

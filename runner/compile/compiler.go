@@ -21,13 +21,15 @@ type Compiler struct {
 }
 
 const (
-	// DefaultMemory is enough for half a megabyte of ordinary code in one job, or some 190,000 tokens.
+	// DefaultMemory is enough for some 400 kB of ordinary code in one job, or 134,000 tokens.
 	DefaultMemory = 64 << 20
-	// What compiling takes at most for a token and for a byte, garbage included, and what is kept of it.
+	// What compiling takes at most for a token and for a byte, garbage included; what is kept of it; and what an
+	// engine takes for the tokens of the job that it executes, or of the conditions.
 	workToken, workByte = 350, 8
-	keptToken, keptByte = 48, 8
+	keptToken, keptByte = 48, 4
+	usedToken           = 450
 	// smallWork and smallKept wait for nothing.
-	smallWork, smallKept = 1 << 20, 4 << 20
+	smallWork, smallKept = 1 << 20, 12 << 20
 )
 
 // NewCompiler returns a Compiler that takes about so many bytes of memory for its work, and as many again for what runs
@@ -45,17 +47,22 @@ type Batch struct {
 	kept     int64 // what was taken of the compiler's
 }
 
-// Start makes room for what a run keeps of its jobs. An error is an [*Error], or the cause of ctx if that ended while the run waited.
-func (c *Compiler) Start(ctx context.Context, jobs []Job) (*Batch, error) {
-	total := size{}
+// Start makes room for what a run keeps of its jobs and conditions. An error is an [*Error], or the cause of ctx if that ended while the run waited.
+func (c *Compiler) Start(ctx context.Context, jobs []Job, conditions []string) (*Batch, error) {
+	var total size
+	for _, condition := range conditions {
+		total = total.plus(sizeOf(condition))
+	}
+	used := total.tokens
 	for i := range jobs {
-		total = total.plus(sizeOf(jobs[i].Body))
+		one := sizeOf(jobs[i].Body)
+		total, used = total.plus(one), max(used, one.tokens)
 	}
 	b := &Batch{compiler: c}
-	switch kept := total.kept(); {
+	switch kept := total.kept() + int64(used)*usedToken; {
 	case kept <= smallKept:
 	case kept > c.memory:
-		return nil, &Error{Message: c.tooLarge("The code of the plan", total, kept)}
+		return b.refused(jobs, total, kept)
 	default:
 		if err := c.kept.Acquire(ctx, kept); err != nil {
 			return nil, context.Cause(ctx)
@@ -63,6 +70,24 @@ func (c *Compiler) Start(ctx context.Context, jobs []Job) (*Batch, error) {
 		b.kept = kept
 	}
 	return b, nil
+}
+
+// refused returns why there is no room for a run: one of its jobs, if that is too large by itself.
+func (b *Batch) refused(jobs []Job, total size, kept int64) (*Batch, error) {
+	for i := range jobs {
+		if err := b.bound(jobs[i].Name, sizeOf(jobs[i].Body)); err != nil {
+			return nil, err
+		}
+	}
+	return nil, &Error{Message: b.compiler.tooLarge("The code of the plan", total, kept)}
+}
+
+// bound returns why a job cannot be compiled if it is too large.
+func (b *Batch) bound(name string, s size) error {
+	if work := s.work(); work > b.compiler.memory {
+		return &Error{Name: name, Message: b.compiler.tooLarge("The code", s, work)}
+	}
+	return nil
 }
 
 // Close frees the room. The modules are not to be used any more.
@@ -95,11 +120,10 @@ func (b *Batch) within(ctx context.Context, job Job, do func(tokens int) error) 
 		return context.Cause(ctx)
 	}
 	size := sizeOf(job.Body)
-	switch work := size.work(); {
-	case work <= smallWork:
-	case work > b.compiler.memory:
-		return &Error{Name: job.Name, Message: b.compiler.tooLarge("The code", size, work)}
-	default:
+	if err := b.bound(job.Name, size); err != nil {
+		return err
+	}
+	if work := size.work(); work > smallWork {
 		if err := b.compiler.work.Acquire(ctx, work); err != nil {
 			return context.Cause(ctx)
 		}
@@ -109,7 +133,7 @@ func (b *Batch) within(ctx context.Context, job Job, do func(tokens int) error) 
 }
 
 func (c *Compiler) tooLarge(what string, s size, memory int64) string {
-	return fmt.Sprintf("%s is too large: %d bytes in %d words and signs, for which compiling takes up to %d MB of memory, over this worker's limit of %d MB",
+	return fmt.Sprintf("%s is too large: %d bytes in %d words and signs, which take up to %d MB of memory, over this worker's limit of %d MB",
 		what, s.bytes, s.tokens, (memory+1<<20-1)>>20, c.memory>>20)
 }
 

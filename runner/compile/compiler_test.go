@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,15 +18,18 @@ import (
 func TestCodeThatIsTooLargeIsRefused(t *testing.T) {
 	c := NewCompiler(0)
 	job := Job{Name: "Load", Body: strings.Repeat("x=1;", 1<<18)}
-	batch, err := c.Start(t.Context(), []Job{job})
+	_, err := c.Start(t.Context(), []Job{{Body: "fn()"}, job}, nil)
+	require.EqualError(t, err, "Load: The code is too large: 1048576 bytes in 1048576 words and signs, which take up to 358 MB of memory, over this worker's limit of 64 MB")
+	batch, err := c.Start(t.Context(), nil, nil)
 	require.NoError(t, err)
 	_, err = batch.Compile(t.Context(), job)
-	require.EqualError(t, err, "Load: The code is too large: 1048576 bytes in 1048576 words and signs, for which compiling takes up to 358 MB of memory, over this worker's limit of 64 MB")
+	require.ErrorContains(t, err, "Load: The code is too large")
 	_, err = batch.Condition(t.Context(), strings.Repeat("1,", 1<<19)+"1")
 	require.ErrorContains(t, err, "The code is too large: 1048577 bytes")
 
-	_, err = c.Start(t.Context(), []Job{job, job, job, job})
-	require.EqualError(t, err, "The code of the plan is too large: 4194304 bytes in 4194304 words and signs, for which compiling takes up to 224 MB of memory, over this worker's limit of 64 MB")
+	job.Body = job.Body[:1<<16]
+	_, err = c.Start(t.Context(), slices.Repeat([]Job{job}, 15), slices.Repeat([]string{job.Body}, 2))
+	require.EqualError(t, err, "The code of the plan is too large: 1114112 bytes in 1114112 words and signs, which take up to 112 MB of memory, over this worker's limit of 64 MB")
 
 	// Bytes alone say little.
 	for _, body := range []string{"fn('" + strings.Repeat("x=1;", 3<<18) + "')", "fn()/*" + strings.Repeat("x=1;", 3<<18) + "*/", "/[\"'/]/;fn(`" + strings.Repeat("x=1;", 3<<18) + "`)"} {
@@ -71,12 +75,12 @@ func TestCompilingTakesNoMoreThanForetold(t *testing.T) {
 
 func TestLargeCodeIsCompiledInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		large := Job{Body: strings.Repeat("x=1;", 1<<15)} // takes 47 MB
+		large := Job{Body: strings.Repeat("x=1;", 100_000/4)} // takes 34 MB
 		c := NewCompiler(0)
-		first, err := c.Start(t.Context(), []Job{large})
+		first, err := c.Start(t.Context(), nil, nil)
 		require.NoError(t, err)
 		defer first.Close()
-		second, err := c.Start(t.Context(), []Job{large})
+		second, err := c.Start(t.Context(), nil, nil)
 		require.NoError(t, err)
 		defer second.Close()
 
@@ -102,18 +106,18 @@ func TestLargeCodeIsCompiledInTurn(t *testing.T) {
 func TestRunsWithVeryMuchCodeWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewCompiler(0)
-		much := []Job{{Body: strings.Repeat("'"+strings.Repeat("a", 1<<20)+"';", 5)}} // keeps 40 MB
-		first, err := c.Start(t.Context(), much)
+		much := []Job{{Body: strings.Repeat("'"+strings.Repeat("a", 1<<20)+"';", 9)}} // keeps 38 MB
+		first, err := c.Start(t.Context(), much, nil)
 		require.NoError(t, err)
 		ended := errors.New("the time of the run is over")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, ended)
 		defer cancel()
-		_, err = c.Start(ctx, much)
+		_, err = c.Start(ctx, much, nil)
 		require.ErrorIs(t, err, ended)
-		_, err = c.Start(t.Context(), []Job{{Body: "fn()"}}) // waits for nobody
+		_, err = c.Start(t.Context(), []Job{{Body: "fn()"}}, nil) // waits for nobody
 		require.NoError(t, err)
 		first.Close()
-		second, err := c.Start(t.Context(), much)
+		second, err := c.Start(t.Context(), much, nil)
 		require.NoError(t, err)
 		second.Close()
 	})

@@ -53,7 +53,7 @@ func (x *execution) execute(ctx context.Context) (runner.Result, error) {
 	begin := time.Now()
 	common := compile.Adaptor{Name: commonAdaptor, Exports: x.prelude.exports}
 	sources := sourcesOf(x.run.Plan, common)
-	batch, err := x.engine.cfg.Compiler.Start(ctx, sources)
+	batch, err := x.engine.cfg.Compiler.Start(ctx, sources, conditionsOf(x.run.Plan))
 	if err != nil {
 		return runner.Result{}, compileFailure(err)
 	}

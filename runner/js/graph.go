@@ -109,6 +109,15 @@ func sourcesOf(plan *runner.Plan, common compile.Adaptor) []compile.Job {
 	return sources
 }
 
+// conditionsOf returns what stands on the edges of a plan.
+func conditionsOf(plan *runner.Plan) []string {
+	conditions := make([]string, len(plan.Edges))
+	for i := range plan.Edges {
+		conditions[i] = plan.Edges[i].Condition
+	}
+	return conditions
+}
+
 // compileFailure makes an error of the compiler's how the run ends; the end of the run's
 // time is none of the compiler's.
 func compileFailure(err error) error {

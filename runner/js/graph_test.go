@@ -230,7 +230,7 @@ func TestAPlanOfVeryManyNodes(t *testing.T) {
 	}
 	plan.Edges[n-1].SourceJobID = id(n - 1) // a cycle at the very end
 	defer debug.SetMaxStack(debug.SetMaxStack(1 << 20))
-	batch, err := compile.NewCompiler(0).Start(t.Context(), nil)
+	batch, err := compile.NewCompiler(0).Start(t.Context(), nil, nil)
 	require.NoError(t, err)
 	_, err = newGraph(t.Context(), plan, make([]compile.Job, n), batch)
 	require.ErrorContains(t, err, "Circular dependency: job-49999 <-> job-0")

@@ -88,7 +88,7 @@ func planFor(ctx context.Context, compiler *compile.Compiler, run *runner.Run, p
 	for i := range run.Plan.Jobs {
 		sources[i] = sourceOf(&run.Plan.Jobs[i], packages)
 	}
-	if batch, err = compiler.Start(ctx, sources); err != nil {
+	if batch, err = compiler.Start(ctx, sources, nil); err != nil {
 		return nil, nil, compileFailure(err)
 	}
 	defer func() {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -122,10 +121,13 @@ func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.
 	answers := make(map[string]*answer)
 	ids := credentialIDs(jobs)
 	var fetching sync.WaitGroup
+	turns := make(chan struct{}, credentialsAtOnce)
 	for _, id := range ids {
 		a := new(answer)
 		answers[id] = a
+		turns <- struct{}{}
 		fetching.Go(func() {
+			defer func() { <-turns }()
 			if mistake := f.run.survive(func() error {
 				a.reply, _, a.err = f.read(ctx, "fetch:credential", idPayload{id}, false)
 				return nil
@@ -151,17 +153,31 @@ func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.
 		return nil, &Failure{Reason: Exception, Type: "CredentialLoadError", Message: strings.Join(missing, "\n")}
 	}
 	credentials := make(map[string]json.RawMessage)
+	total := 0
 	for i := range jobs {
 		id, body := jobs[i].CredentialRef()
 		if id != "" {
-			body = append(json.RawMessage(nil), answers[id].reply.Response...)
+			body = answers[id].reply.Response // jobs share it
 		}
 		if body != nil {
 			credentials[jobs[i].ID] = body
 		}
+		total += len(body)
+	}
+	if total > maxCredentials {
+		return nil, &Failure{Reason: Exception, Type: "CredentialLoadError", Message: fmt.Sprintf(
+			"The credentials of all jobs have %d bytes together, over the limit of %d: each job is given its own copy", total, maxCredentials)}
 	}
 	return credentials, nil
 }
+
+const (
+	// credentialsAtOnce is how many are asked for side by side: a plan may name very many.
+	credentialsAtOnce = 32
+	// maxCredentials bounds the credentials of a run, in bytes: an engine is given one for each job, of which a plan
+	// may have very many, all with the same large one.
+	maxCredentials = 16 << 20
+)
 
 type answer struct {
 	reply channel.Reply
@@ -193,8 +209,10 @@ func (f *fetcher) credentialsAgain(ctx context.Context, join *channel.Join, jobs
 
 // credentialIDs returns the ids of the credentials that have to be fetched, each once.
 func credentialIDs(jobs []Job) (ids []string) {
+	seen := make(map[string]bool)
 	for i := range jobs {
-		if id, _ := jobs[i].CredentialRef(); id != "" && !slices.Contains(ids, id) {
+		if id, _ := jobs[i].CredentialRef(); id != "" && !seen[id] {
+			seen[id] = true
 			ids = append(ids, id)
 		}
 	}

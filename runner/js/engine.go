@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -91,20 +90,19 @@ func (e *Engine) Check(context.Context) error {
 // have.
 func (e *Engine) Prepare(_ context.Context, run *runner.Run) (runner.Versions, error) {
 	versions := runner.Versions{"engine": "js", "runtime": "quickjs " + quickjs.Version()}
+	seen := make(map[string]bool)
 	for i := range run.Plan.Jobs {
 		spec := run.Plan.Jobs[i].Adaptor
-		if spec == "" {
+		if spec == "" || seen[spec] {
 			continue
 		}
+		seen[spec] = true
 		name, version, err := checkAdaptor(spec)
 		if err != nil {
 			return nil, err
 		}
-		if version == "" {
-			continue
-		}
-		known, _ := versions[name].([]string)
-		if !slices.Contains(known, version) {
+		if version != "" {
+			known, _ := versions[name].([]string)
 			versions[name] = append(known, version)
 		}
 	}

@@ -53,8 +53,8 @@ func positionAt(text string, offset int) Position {
 	return c.at(offset)
 }
 
-// A cursor finds positions in a text. Asked for offsets in any order it reads the text once, and of what it goes back
-// for no more than the stretch between two marks.
+// A cursor finds positions in a text. Asked for offsets in any order it reads the text once, and then
+// no more of it than the stretch between two marks.
 type cursor struct {
 	text string
 	mark
@@ -74,11 +74,8 @@ func (c *cursor) at(offset int) Position {
 		c.mark = mark{position: Position{Line: 1, Column: 1}}
 		c.marks = append(c.marks, c.mark)
 	}
-	if offset < c.offset {
-		c.mark = c.marks[max(offset, 0)/stretch]
-		if offset < c.offset { // the mark stands behind it
-			c.mark = c.marks[max(offset, 0)/stretch-1]
-		}
+	if near := c.before(max(offset, 0)); offset < c.offset || near.offset > c.offset {
+		c.mark = near
 	}
 	for c.offset < min(offset, len(c.text)) {
 		next := Position{Line: c.position.Line + 1, Column: 1}
@@ -97,6 +94,15 @@ func (c *cursor) at(offset int) Position {
 		}
 	}
 	return c.position
+}
+
+// before returns the last mark that is not behind an offset.
+func (c *cursor) before(offset int) mark {
+	i := min(offset/stretch, len(c.marks)-1)
+	if c.marks[i].offset > offset {
+		i--
+	}
+	return c.marks[i]
 }
 
 // offsetAt is the byte offset of a position. A column past the end of its line is taken as that end, for engines may

@@ -20,6 +20,7 @@ type fetcher struct {
 	run      *Run
 	topic    *channel.Topic
 	patience patience
+	room     *planRoom
 }
 
 type idPayload struct {
@@ -30,22 +31,36 @@ type idPayload struct {
 // in one message, and far more than a workflow has.
 const maxPlan = 11_000_000
 
+// smallPlan is what any number of runs may have; larger plans are in memory one after the other, as
+// far as they have more than maxPlan bytes together.
+const smallPlan = 1 << 20
+
+// plan reads the plan. A large one is read again when there is room for it: it is not kept until then.
 func (f *fetcher) plan(ctx context.Context) (*Plan, error) {
-	reply, _, err := f.read(ctx, "fetch:plan", struct{}{}, false)
-	if err != nil {
-		return nil, fetchFailure(err, "PlanError", "Failed to load the plan: [fetch:plan] ")
-	}
-	if len(reply.Response) > maxPlan {
-		return nil, &Failure{
-			Reason: Exception, Type: "PlanError",
-			Message: fmt.Sprintf("The plan has %d bytes, over the limit of %d", len(reply.Response), maxPlan),
+	for {
+		reply, _, err := f.read(ctx, "fetch:plan", struct{}{}, false)
+		if err != nil {
+			return nil, fetchFailure(err, "PlanError", "Failed to load the plan: [fetch:plan] ")
+		}
+		size := int64(len(reply.Response))
+		if size > maxPlan {
+			return nil, &Failure{
+				Reason: Exception, Type: "PlanError",
+				Message: fmt.Sprintf("The plan has %d bytes, over the limit of %d", size, maxPlan),
+			}
+		}
+		if size <= smallPlan || f.room.fits(size) {
+			plan, err := ParsePlan(reply.Response)
+			if err != nil {
+				return nil, &Failure{Reason: Exception, Type: "PlanError", Message: err.Error()}
+			}
+			return plan, nil
+		}
+		reply = channel.Reply{}
+		if err := f.room.wait(ctx, f.patience, size); err != nil {
+			return nil, err
 		}
 	}
-	plan, err := ParsePlan(reply.Response)
-	if err != nil {
-		return nil, &Failure{Reason: Exception, Type: "PlanError", Message: err.Error()}
-	}
-	return plan, nil
 }
 
 // dataclip returns the JSON of the run's input, or nil.
@@ -101,26 +116,19 @@ func dataclipBody(reply channel.Reply) (json.RawMessage, error) {
 // base64.
 type byteValue uint8
 
-// A plan may name any number of credentials; so many are fetched side by side, and so many
-// that cannot be had are told.
-const (
-	mostFetches = 16
-	mostMissing = 20
-)
-
 // credentials returns the credential of each job that has one, by job id. They are
 // fetched side by side, one that several jobs share once.
 func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.RawMessage, error) {
 	answers := make(map[string]*answer)
 	ids := credentialIDs(jobs)
 	var fetching sync.WaitGroup
-	places := make(chan struct{}, mostFetches)
+	turns := make(chan struct{}, credentialsAtOnce)
 	for _, id := range ids {
 		a := new(answer)
 		answers[id] = a
-		places <- struct{}{}
+		turns <- struct{}{}
 		fetching.Go(func() {
-			defer func() { <-places }()
+			defer func() { <-turns }()
 			if mistake := f.run.survive(func() error {
 				a.reply, _, a.err = f.read(ctx, "fetch:credential", idPayload{id}, false)
 				return nil
@@ -149,17 +157,33 @@ func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.
 		return nil, &Failure{Reason: Exception, Type: "CredentialLoadError", Message: strings.Join(missing, "\n")}
 	}
 	credentials := make(map[string]json.RawMessage)
+	total := 0
 	for i := range jobs {
 		id, body := jobs[i].CredentialRef()
 		if id != "" {
-			body = append(json.RawMessage(nil), answers[id].reply.Response...)
+			body = answers[id].reply.Response // jobs share it
 		}
 		if body != nil {
 			credentials[jobs[i].ID] = body
 		}
+		total += len(body)
+	}
+	if total > maxCredentials {
+		return nil, &Failure{Reason: Exception, Type: "CredentialLoadError", Message: fmt.Sprintf(
+			"The credentials of all jobs have %d bytes together, over the limit of %d: each job is given its own copy", total, maxCredentials)}
 	}
 	return credentials, nil
 }
+
+const (
+	// credentialsAtOnce is how many are asked for side by side: a plan may name very many. Of
+	// those that cannot be had, mostMissing are told.
+	credentialsAtOnce = 16
+	mostMissing       = 20
+	// maxCredentials bounds the credentials of a run, in bytes: an engine is given one for each job, of which a plan
+	// may have very many, all with the same large one.
+	maxCredentials = 16 << 20
+)
 
 type answer struct {
 	reply channel.Reply

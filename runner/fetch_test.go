@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/claim"
+	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
 )
 
@@ -33,6 +34,23 @@ func TestAnInputThatIsNotErasedIsReadAgain(t *testing.T) {
 			require.JSONEq(t, `{"data":{"patient":1}}`, string(w.result("r1").FinalState))
 		})
 	}
+}
+
+// Guards against a copy of a large credential for each of very many jobs.
+func TestCredentialsForVeryManyJobs(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		jobs := make([]string, 200)
+		for i := range jobs {
+			jobs[i] = fmt.Sprintf(`{"id":"j%d","credential":"c"}`, i)
+		}
+		run := mockserver.Run{Plan: json.RawMessage(`{"id":"r1","jobs":[` + strings.Join(jobs, ",") + `]}`), Queue: "manual"}
+		run.Credentials = map[string]json.RawMessage{"c": json.RawMessage(`"` + strings.Repeat("s", 100_000) + `"`)}
+		w.run(Config{Engine: Func(success)}, run)
+		result := w.result("r1")
+		require.Equal(t, []string{"exception", "CredentialLoadError"}, []string{result.Reason, result.ErrorType})
+		require.Equal(t, "The credentials of all jobs have 20000400 bytes together, over the limit of 16777216: each job is given its own copy", result.ErrorMessage)
+		require.Len(t, w.events("r1", "fetch:credential"), 1)
+	})
 }
 
 func TestWhatTheServerRefusesToShowEndsTheRun(t *testing.T) {

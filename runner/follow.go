@@ -17,6 +17,9 @@ import (
 func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run *Run) (failure *Failure, err error) {
 	working, abandon := context.WithCancelCause(work)
 	telling, hush := context.WithCancelCause(report)
+	run.abandon = abandon
+	run.room.all = r.plans
+	defer run.room.free()
 	r.equip(run, topic)
 	sent := make(chan error, 1)
 	var beside sync.WaitGroup
@@ -134,7 +137,7 @@ func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Ru
 	if r.cfg.MaxAttempts > 0 && run.Attempt > r.cfg.MaxAttempts {
 		return Poison(fmt.Sprintf("this is attempt %d of at most %d", run.Attempt, r.cfg.MaxAttempts))
 	}
-	fetch := fetcher{run: run, topic: topic, patience: run.outbox.patience}
+	fetch := fetcher{run: run, topic: topic, patience: run.outbox.patience, room: &run.room}
 	plan, err := fetch.plan(ctx)
 	if err != nil {
 		return err

@@ -129,7 +129,7 @@ func (o *PlanOptions) Deadline() time.Time {
 const maxDeadline = 1e14
 
 // ParsePlan reads a plan as the server or a plan file has it. The error names
-// the field that is wrong.
+// the field that is wrong. The plan keeps the data, which must not be changed.
 //
 // What only an engine can judge, such as an edge to a job that does not exist,
 // is left to it.
@@ -157,7 +157,7 @@ func ParsePlan(data []byte) (*Plan, error) {
 			return nil, fmt.Errorf(`edges[%d] of the plan has no "target_job_id"`, i)
 		}
 	}
-	plan.Raw = append(json.RawMessage(nil), data...)
+	plan.Raw = data
 	return plan, nil
 }
 

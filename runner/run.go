@@ -37,6 +37,7 @@ type Run struct {
 
 	credentials map[string]json.RawMessage // by job id
 	scrub       *scrubber
+	room        planRoom
 	outbox      *outbox
 	log         *slog.Logger
 	given       claim.Run    // as the server gave it
@@ -44,11 +45,12 @@ type Run struct {
 	webhook     webhook      // the sender's own
 	// logsAtMostOnce keeps lines from being sent again.
 	logsAtMostOnce bool
-	tally          *tally       // the runner's
-	able           func()       // tells that the engine executes the run
-	leftOut        atomic.Int64 // lines that found no room
-	settled        Settlement   // set by the runner when the run was given back
-	why            string       // it was
+	tally          *tally                  // the runner's
+	able           func()                  // tells that the engine executes the run
+	abandon        context.CancelCauseFunc // ends the engine's work
+	leftOut        atomic.Int64            // lines that found no room
+	settled        Settlement              // set by the runner when the run was given back
+	why            string                  // it was
 	// noticing is held by who hands a notice over: one at a time.
 	noticing chan struct{}
 
@@ -79,10 +81,17 @@ func (r *Run) Print(args ...any) {
 
 // StartStep reports that the job begins to execute. Its input is what the step
 // from came to, or the run's own input when from is nil. The same job may be
-// started more than once, as it is where two branches of a workflow join.
+// started more than once, as it is where two branches of a workflow join. A run
+// that starts more than [MaxSteps] is ended.
 func (r *Run) StartStep(jobID string, from *Step) *Step {
 	step := newStep(r, jobID, from)
 	r.mu.Lock()
+	if r.steps == MaxSteps {
+		r.mu.Unlock()
+		step.unknown = true
+		r.abandon(stepsFailure())
+		return step
+	}
 	r.open = append(r.open, step)
 	r.steps++
 	r.mu.Unlock()

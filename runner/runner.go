@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/channel/extension"
 	"github.com/phxworker/phxworker/claim"
@@ -91,6 +93,7 @@ func (c Config) withDefaults() Config {
 type Runner struct {
 	cfg   Config
 	tally tally
+	plans *semaphore.Weighted // the memory for large plans, see planRoom
 	// batched is set once the server has taken a run:batch_logs, unbatched when it was found
 	// not to know it.
 	batched, unbatched atomic.Bool
@@ -104,7 +107,7 @@ type Runner struct {
 
 // New returns a Runner.
 func New(cfg Config) *Runner {
-	return &Runner{cfg: cfg.withDefaults(), active: make(map[*Run]bool)}
+	return &Runner{cfg: cfg.withDefaults(), active: make(map[*Run]bool), plans: semaphore.NewWeighted(maxPlan)}
 }
 
 // Outcome is how a run went.

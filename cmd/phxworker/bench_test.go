@@ -25,7 +25,7 @@ func benchBinary(b *testing.B) string {
 	b.Helper()
 	b.Setenv("GOFLAGS", "-trimpath -ldflags=-s")
 	b.Setenv("CGO_ENABLED", "0")
-	return compile(b)
+	return buildWorker(b)
 }
 
 // BenchmarkStart measures from the start of the process until the server has let

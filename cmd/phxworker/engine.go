@@ -17,6 +17,7 @@ import (
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/command"
+	"github.com/phxworker/phxworker/runner/compile"
 	"github.com/phxworker/phxworker/runner/js"
 	"github.com/phxworker/phxworker/runner/openfn"
 )
@@ -33,7 +34,8 @@ type engine struct {
 
 // newEngine makes the engine that the options ask for.
 func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log *slog.Logger) (engine, error) {
-	embedded := js.New(js.Config{StatePropsToRemove: o.StateProps, Logger: log})
+	compiler := compile.NewCompiler(o.CompileMemory)
+	embedded := js.New(js.Config{StatePropsToRemove: o.StateProps, Compiler: compiler, Logger: log})
 	spares := min(runtime.NumCPU(), maxSpares)
 	switch o.Name {
 	case "js":
@@ -50,6 +52,7 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 		MemoryMB: limits.MemoryMB, Spares: spares, Reuse: o.Reuse,
 		StatePropsToRemove: o.StateProps,
 		Optional:           o.Name == "auto",
+		Compiler:           compiler,
 		CollectionsURL:     o.CollectionsURL, CollectionsVersion: o.CollectionsVersion,
 		Logger: log,
 	})

@@ -93,7 +93,7 @@ func (r *road) open() {
 // Two workers, as they are shipped, and one of them is lost in the middle of a run:
 // the other one does it, and the server hears of each end exactly once.
 func TestTwoWorkersAndOneIsLost(t *testing.T) {
-	binary := compile(t)
+	binary := buildWorker(t)
 	tests := []struct {
 		name string
 		// lose and find happen to the first worker; find after the second one has

@@ -49,11 +49,11 @@ func waiting(t *testing.T, waits time.Duration) string {
 func launch(t *testing.T, args ...string) *shipped {
 	t.Helper()
 	server := startServer(t, "")
-	return join(t, server, compile(t), server.URL(), args...)
+	return join(t, server, buildWorker(t), server.URL(), args...)
 }
 
-// compile makes the binary, and returns where it is.
-func compile(t testing.TB) string {
+// buildWorker makes the binary, and returns where it is.
+func buildWorker(t testing.TB) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "phxworker")
 	compiler := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".")

@@ -79,8 +79,19 @@ func (b *Bench) Run(ctx context.Context, limits runner.Limits, run mockserver.Ru
 // Outcome is Run, and returns what the worker is told as well.
 func (b *Bench) Outcome(ctx context.Context, limits runner.Limits, run mockserver.Run) (mockserver.RunRecord, runner.Outcome) {
 	b.T.Helper()
+	require.NoError(b.T, b.Enqueue(run))
+	return b.Next(ctx, limits)
+}
+
+// Enqueue queues a run for Next. The error is that the server does not take it.
+func (b *Bench) Enqueue(run mockserver.Run) error {
 	run.Queue = "manual"
-	require.NoError(b.T, b.Server.Enqueue(run))
+	return b.Server.Enqueue(run)
+}
+
+// Next executes the run that is next in the queue; see Outcome.
+func (b *Bench) Next(ctx context.Context, limits runner.Limits) (mockserver.RunRecord, runner.Outcome) {
+	b.T.Helper()
 	reply, err := b.queue.Push(b.T.Context(), "claim", map[string]any{"demand": 1, "worker_name": nil})
 	require.NoError(b.T, err)
 	var body struct{ Runs []struct{ ID, Token string } }

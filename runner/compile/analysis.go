@@ -1,6 +1,8 @@
 package compile
 
 import (
+	"context"
+
 	"github.com/grafana/sobek/ast"
 	"github.com/grafana/sobek/file"
 )
@@ -65,7 +67,7 @@ type walker struct {
 }
 
 // analyse walks over the body.
-func analyse(body string, tree *syntaxTree) (*analysis, error) {
+func analyse(ctx context.Context, body string, tree *syntaxTree) (*analysis, error) {
 	w := &walker{body: body, cursor: cursor{text: body}, forAwait: tree.forAwait, analysis: analysis{
 		names:   map[string]struct{}{},
 		chainOf: map[*ast.CallExpression]int{},
@@ -74,7 +76,9 @@ func analyse(body string, tree *syntaxTree) (*analysis, error) {
 	for _, s := range tree.Body {
 		w.topLevel(s, top)
 	}
-	w.undefinedExports()
+	if err := w.undefinedExports(ctx); err != nil {
+		return nil, err
+	}
 	if w.err != nil {
 		return nil, w.err
 	}

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"context"
 	"encoding/json"
 
 	"github.com/grafana/sobek/ast"
@@ -9,6 +10,7 @@ import (
 // A builder makes the edits that turn a body into a module, step by step.
 type builder struct {
 	*analysis
+	ctx     context.Context // of the compile, for the loops that may take long
 	body    string
 	cursor  cursor
 	program *syntaxTree
@@ -33,9 +35,15 @@ func (b *builder) declareImport(clause, module string) {
 
 // unique returns name, or a variant of it that the body does not use, and takes it.
 func (b *builder) unique(name string) string {
+	name = b.unused(name)
+	b.names[name] = struct{}{}
+	return name
+}
+
+// unused returns name, or a variant of it that the body does not use.
+func (b *builder) unused(name string) string {
 	for {
 		if _, taken := b.names[name]; !taken {
-			b.names[name] = struct{}{}
 			return name
 		}
 		name = "_" + name
@@ -47,7 +55,7 @@ func (b *builder) callRange(call *ast.CallExpression) (first, last int) {
 	last = b.tokens.starting(offset(call.RightParenthesis))
 	first = b.leftmost(call)
 	// `(a, b)(c)` starts with a parenthesis that the tree does not show.
-	for b.tokens.kind(first-1) == '(' && b.tokens.list[first-1].match < last {
+	for b.tokens.kind(first-1) == '(' && b.tokens.at(first-1).match < last {
 		first--
 	}
 	return first, last

@@ -87,18 +87,18 @@ func (b *builder) promiseChain(c chain, names *chainNames) {
 		b.unparenthesise(link)
 	}
 	first, last := b.callRange(c.operation())
-	start, end := b.tokens.list[first].start, offset(c.whole().RightParenthesis)+1
+	start, end := b.tokens.at(first).start, offset(c.whole().RightParenthesis)+1
 	then := ", " + names.promise + " => " + names.promise
 
 	direct := c.calls[len(c.calls)-2]
 	if chained(direct) != "catch" {
 		b.edits.wrap(start, end, names.deferred+"(", ")")
-		b.edits.insert(b.tokens.list[last].end, then, start)
+		b.edits.insert(b.tokens.at(last).end, then, start)
 		return
 	}
 
 	open := b.tokens.starting(offset(direct.LeftParenthesis))
-	dot := b.tokens.list[open-2]
+	dot := b.tokens.at(open - 2)
 	b.remove(open - 1) // the name
 	b.remove(open)
 	if direct == c.whole() {
@@ -121,11 +121,12 @@ func (b *builder) promiseChain(c chain, names *chainNames) {
 func (b *builder) unparenthesise(link *ast.CallExpression) {
 	for i := b.tokens.starting(offset(link.RightParenthesis)) + 1; b.tokens.kind(i) == ')'; i++ {
 		b.remove(i)
-		b.remove(b.tokens.list[i].match)
+		b.remove(b.tokens.at(i).match)
 	}
 }
 
 // remove takes a token out of the text.
 func (b *builder) remove(i int) {
-	b.edits.replace(b.tokens.list[i].start, b.tokens.list[i].end, "")
+	t := b.tokens.at(i)
+	b.edits.replace(t.start, t.end, "")
 }

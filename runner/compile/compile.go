@@ -1,5 +1,10 @@
 package compile
 
+import (
+	"context"
+	"fmt"
+)
+
 // A Job is the code of one job and what may be imported into it.
 type Job struct {
 	// Name stands in front of error messages: the job's name, or else its id.
@@ -51,24 +56,36 @@ type Import struct {
 	Position Position
 }
 
-// Compile compiles the body of one job. Its error is an [*Error].
-func Compile(job Job) (module *Module, err error) {
+// Compile compiles the body of one job, whatever memory that takes; see [Compiler]. Its error is an [*Error].
+func Compile(job Job) (*Module, error) {
+	return compile(context.Background(), job, countTokens(job.Body))
+}
+
+// maxBody is what the compiler can count: what it notes of a module are offsets of 32 bits.
+const maxBody = 64 << 20
+
+// compile compiles a body of about so many tokens. When ctx ends, the error is its cause.
+func compile(ctx context.Context, job Job, count int) (module *Module, err error) {
 	defer contain(&err, job.Name)
 
-	program, err := parse(job.Body)
+	if len(job.Body) > maxBody {
+		return nil, &Error{Name: job.Name, Message: fmt.Sprintf("The code is too large: %d bytes, over the limit of %d", len(job.Body), maxBody)}
+	}
+	program, err := parse(ctx, job.Body)
 	if err != nil {
 		return nil, forJob(err, job.Name)
 	}
-	found, err := analyse(job.Body, program)
+	found, err := analyse(ctx, job.Body, program)
 	if err != nil {
 		return nil, forJob(err, job.Name)
 	}
-	tokens, err := scan(job.Body, found.regexps)
+	tokens, err := scan(job.Body, count, found.regexps)
 	if err != nil {
 		return nil, forJob(err, job.Name)
 	}
 	b := &builder{
 		analysis: found,
+		ctx:      ctx,
 		body:     job.Body,
 		cursor:   cursor{text: job.Body},
 		program:  program,
@@ -80,7 +97,9 @@ func Compile(job Job) (module *Module, err error) {
 	}
 	b.promiseChains()
 	elements, operations := b.operations()
-	b.adaptorImports(job.Adaptors)
+	if err := b.adaptorImports(job.Adaptors); err != nil {
+		return nil, err
+	}
 
 	code, pieces := b.edits.apply(job.Body, b.prologue, b.tail(elements))
 	return &Module{

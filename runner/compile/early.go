@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -13,19 +14,27 @@ import (
 // before have run. A job is a module and so in strict mode. Words and positions are those of acorn, OpenFn's parser.
 
 // undefinedExports refuses `export { a }` where the module declares no a.
-func (w *walker) undefinedExports() {
+func (w *walker) undefinedExports(ctx context.Context) error {
 	for _, export := range w.exports {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if !export.declared() {
 			w.fail(export.offset, "Export '"+export.name+"' is not defined")
 		}
 	}
+	return nil
 }
+
+// window bounds how far a name is looked for that may not be spelt like that: for each of very many names.
+const window = 1 << 12
 
 // find returns where a name stands next from an offset on, for declarations whose parts have no position in the tree.
 // Where it is not spelt like that it returns the offset.
 func (w *walker) find(name string, from int) int {
+	near := w.body[:min(len(w.body), from+len(name)+window)]
 	for at := from; ; {
-		i := strings.Index(w.body[at:], name)
+		i := strings.Index(near[at:], name)
 		if i < 0 {
 			return from
 		}

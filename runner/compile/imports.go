@@ -1,13 +1,14 @@
 package compile
 
 import (
+	"context"
 	"strings"
 )
 
 // Step 5: imports.
 
 // adaptorImports imports the dangling names of the body from the adaptors that export them.
-func (b *builder) adaptorImports(adaptors []Adaptor) {
+func (b *builder) adaptorImports(adaptors []Adaptor) error {
 	// Adaptors whose exports are known choose first: the others would take every name.
 	taken := map[string]bool{}
 	names := make([][]string, len(adaptors))
@@ -18,6 +19,9 @@ func (b *builder) adaptorImports(adaptors []Adaptor) {
 			}
 		}
 	}
+	if b.ctx.Err() != nil {
+		return context.Cause(b.ctx)
+	}
 	for i, adaptor := range adaptors {
 		if len(names[i]) > 0 {
 			b.declareImport("import { "+strings.Join(names[i], ", ")+" }", adaptor.Name)
@@ -25,6 +29,7 @@ func (b *builder) adaptorImports(adaptors []Adaptor) {
 			b.added = append(b.added, Import{Module: adaptor.Name})
 		}
 	}
+	return nil
 }
 
 // take returns the dangling names that an adaptor exports and no other one has taken, in the order of their first use.
@@ -35,6 +40,9 @@ func (b *builder) take(adaptor Adaptor, taken map[string]bool) []string {
 	}
 	var names []string
 	for _, ref := range b.references {
+		if b.ctx.Err() != nil {
+			break
+		}
 		wanted := exports[ref.name]
 		if adaptor.Exports == nil {
 			wanted = !isGlobal(ref.name)

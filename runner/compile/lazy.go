@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -21,6 +22,9 @@ const lazyStateError = "Lazy State Error: "
 func (b *builder) lazyState() error {
 	commas := map[*ast.CallExpression][]int{}
 	for _, ref := range b.lazy {
+		if b.ctx.Err() != nil {
+			return context.Cause(b.ctx)
+		}
 		if ref.declared() {
 			continue
 		}
@@ -33,7 +37,7 @@ func (b *builder) lazyState() error {
 			}
 			ref.argument.lazy = true
 		}
-		dollar := b.tokens.list[b.tokens.starting(ref.offset)]
+		dollar := b.tokens.at(b.tokens.starting(ref.offset))
 		b.edits.replace(dollar.start, dollar.end, "state")
 	}
 	return nil
@@ -56,7 +60,7 @@ func (b *builder) makeLazy(ref lazyReference, commas map[*ast.CallExpression][]i
 		separators = b.separators(call)
 		commas[call] = separators
 	}
-	first, last := b.tokens.list[separators[index]+1], b.tokens.list[separators[index+1]-1]
+	first, last := b.tokens.at(separators[index]+1), b.tokens.at(separators[index+1]-1)
 	if first.kind == '{' {
 		b.edits.wrap(first.start, last.end, "state => (", ")")
 	} else {
@@ -83,8 +87,8 @@ func (b *builder) takesState(f *ast.ArrowFunctionLiteral) string {
 		return fmt.Sprintf(`parameter "%s" should be called "state"`, id.Name)
 	}
 	from := b.tokens.starting(offset(parameter.Target.Idx0()))
-	to := b.tokens.list[from].match
-	pattern := strings.Join(strings.Fields(b.body[b.tokens.list[from].start:b.tokens.list[to].end]), " ")
+	to := b.tokens.at(from).match
+	pattern := strings.Join(strings.Fields(b.body[b.tokens.at(from).start:b.tokens.at(to).end]), " ")
 	return fmt.Sprintf(`parameter "%s" should be called "state"`, pattern)
 }
 
@@ -92,9 +96,9 @@ func (b *builder) takesState(f *ast.ArrowFunctionLiteral) string {
 func (b *builder) separators(call *ast.CallExpression) []int {
 	open := b.tokens.starting(offset(call.LeftParenthesis))
 	separators := []int{open}
-	end := b.tokens.list[open].match
+	end := b.tokens.at(open).match
 	for i := open + 1; i < end; i++ {
-		switch t := b.tokens.list[i]; {
+		switch t := b.tokens.at(i); {
 		case t.kind == ',':
 			separators = append(separators, i)
 		case t.match > i:

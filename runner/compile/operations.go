@@ -1,8 +1,9 @@
 package compile
 
 import (
-	"fmt"
+	"slices"
 	"sort"
+	"strconv"
 
 	"github.com/grafana/sobek/ast"
 )
@@ -15,11 +16,16 @@ func (b *builder) operations() (elements []fragment, operations []Operation) {
 	if b.exported {
 		return nil, nil
 	}
+	var calls []*ast.CallExpression
 	for _, s := range b.program.Body {
 		if call := operationOf(s); call != nil {
-			element, operation := b.operation(call, len(elements)+1)
-			elements, operations = append(elements, element), append(operations, operation)
+			calls = append(calls, call)
 		}
+	}
+	b.edits.list = slices.Grow(b.edits.list, 2*len(calls))
+	elements, operations = make([]fragment, len(calls)), make([]Operation, len(calls))
+	for i, call := range calls {
+		elements[i], operations[i] = b.operation(call, i+1)
 	}
 	return elements, operations
 }
@@ -50,9 +56,9 @@ func (b *builder) operation(call *ast.CallExpression, order int) (fragment, Oper
 	for b.tokens.kind(last+1) == ')' {
 		last++
 	}
-	start, end := b.tokens.list[first].start, b.tokens.list[last].end
+	start, end := b.tokens.at(first).start, b.tokens.at(last).end
 
-	name := b.unique(fmt.Sprintf("_op%d", order))
+	name := b.unused("_op" + strconv.Itoa(order)) // no other operation comes to it
 	before, element, after := "const "+name+" = () => ", name+"()", ";"
 	if b.awaitsIn(start, end) {
 		before, element = "const "+name+" = async () => ", "await "+name+"()"
@@ -96,7 +102,8 @@ func (b *builder) tail(elements []fragment) []fragment {
 	if b.exported {
 		return nil
 	}
-	tail := []fragment{{text: "\n;export default [", anchor: nowhere}}
+	tail := make([]fragment, 1, 2*len(elements)+2)
+	tail[0] = fragment{text: "\n;export default [", anchor: nowhere}
 	for i, element := range elements {
 		if i > 0 {
 			tail = append(tail, fragment{text: ", ", anchor: nowhere})

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -19,7 +20,7 @@ type syntaxTree struct {
 const maxForAwait = 100
 
 // parse parses the body of a job.
-func parse(body string) (*syntaxTree, error) {
+func parse(ctx context.Context, body string) (*syntaxTree, error) {
 	if strings.HasPrefix(body, "#!") {
 		// The parser would take it for a comment, but on a first line that begins with our imports it is none.
 		return nil, errorAt(body, 0, unexpectedToken)
@@ -29,7 +30,7 @@ func parse(body string) (*syntaxTree, error) {
 	}
 	tree := &syntaxTree{}
 	source := body
-	for {
+	for ctx.Err() == nil {
 		program, err := parser.ParseFile(nil, "", source, 0, parser.IsModule, parser.WithDisableSourceMaps)
 		if err == nil {
 			tree.Program = program
@@ -47,6 +48,7 @@ func parse(body string) (*syntaxTree, error) {
 		tree.forAwait[offset] = true
 		source = source[:offset] + strings.Repeat(" ", len("await")) + source[offset+len("await"):]
 	}
+	return nil, context.Cause(ctx)
 }
 
 // isForAwait reports whether the parser stopped at the `await` of a `for await`.

@@ -53,17 +53,29 @@ func positionAt(text string, offset int) Position {
 	return c.at(offset)
 }
 
-// A cursor finds positions in a text. Asked for offsets in order it reads the text once.
+// A cursor finds positions in a text. Asked for offsets in any order it reads the text once, and then
+// no more of it than the stretch between two marks.
 type cursor struct {
-	text     string
+	text string
+	mark
+	marks []mark // the first place at or behind each multiple of stretch that was read
+}
+
+type mark struct {
 	offset   int
 	position Position
 }
 
+const stretch = 1 << 10
+
 // at is the position of a byte offset. An offset inside a character or a line end counts as where that starts.
 func (c *cursor) at(offset int) Position {
-	if offset < c.offset || c.position.Line == 0 {
-		c.offset, c.position = 0, Position{Line: 1, Column: 1}
+	if c.marks == nil {
+		c.mark = mark{position: Position{Line: 1, Column: 1}}
+		c.marks = append(c.marks, c.mark)
+	}
+	if near := c.before(max(offset, 0)); offset < c.offset || near.offset > c.offset {
+		c.mark = near
 	}
 	for c.offset < min(offset, len(c.text)) {
 		next := Position{Line: c.position.Line + 1, Column: 1}
@@ -76,9 +88,21 @@ func (c *cursor) at(offset int) Position {
 		if c.offset+n > offset {
 			break
 		}
-		c.offset, c.position = c.offset+n, next
+		c.mark = mark{offset: c.offset + n, position: next}
+		if c.offset >= len(c.marks)*stretch {
+			c.marks = append(c.marks, c.mark)
+		}
 	}
 	return c.position
+}
+
+// before returns the last mark that is not behind an offset.
+func (c *cursor) before(offset int) mark {
+	i := min(offset/stretch, len(c.marks)-1)
+	if c.marks[i].offset > offset {
+		i--
+	}
+	return c.marks[i]
 }
 
 // offsetAt is the byte offset of a position. A column past the end of its line is taken as that end, for engines may

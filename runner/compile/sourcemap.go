@@ -45,7 +45,7 @@ func (m *Module) mappings() string {
 	piece, column, inWord := -1, 0, false
 	for i := 0; i < len(m.Code); {
 		starts := false
-		for piece+1 < len(m.pieces) && m.pieces[piece+1].at <= i {
+		for piece+1 < len(m.pieces) && int(m.pieces[piece+1].at) <= i {
 			piece++
 			starts = true
 		}

@@ -9,7 +9,19 @@ import (
 // tokens are the tokens of a body that parses. The syntax tree says where most things start, but not where the
 // brackets and commas around them stand, nor where a statement ends; the tokens do.
 type tokens struct {
-	list []token
+	list []packedToken
+}
+
+// packedToken is a token in 16 bytes: a body has very many.
+type packedToken struct {
+	start, end, match int32
+	kind              byte
+}
+
+// at returns token i.
+func (t *tokens) at(i int) token {
+	p := t.list[i]
+	return token{start: int(p.start), end: int(p.end), match: int(p.match), kind: p.kind}
 }
 
 type token struct {
@@ -26,14 +38,14 @@ const (
 )
 
 // scan splits source into tokens. Whether a slash starts a regular expression is known only to a parser, so their
-// offsets are given. Comments and white space are left out. The error is for a regular expression without an end: the
+// offsets are given. Count is about how many there will be. Comments and white space are left out. The error is for a regular expression without an end: the
 // parser lets one pass whose last character class is open.
-func scan(source string, regexps []int) (*tokens, error) {
+func scan(source string, count int, regexps []int) (*tokens, error) {
 	s := scanner{source: source, regexps: make(map[int]bool, len(regexps))}
 	for _, offset := range regexps {
 		s.regexps[offset] = true
 	}
-	s.list = make([]token, 0, len(source)/4+8)
+	s.list = make([]packedToken, 0, count)
 	for s.at < len(source) {
 		s.next()
 	}
@@ -45,7 +57,7 @@ func scan(source string, regexps []int) (*tokens, error) {
 
 // starting returns the index of the token that starts at offset.
 func (t *tokens) starting(offset int) int {
-	return sort.Search(len(t.list), func(i int) bool { return t.list[i].start >= offset })
+	return sort.Search(len(t.list), func(i int) bool { return int(t.list[i].start) >= offset })
 }
 
 // kind is the kind of token i, 0 if there is none.
@@ -60,8 +72,8 @@ type scanner struct {
 	source  string
 	at      int
 	regexps map[int]bool
-	list    []token
-	open    []int // indexes of the brackets not closed yet
+	list    []packedToken
+	open    []int32 // indexes of the brackets not closed yet
 	err     error
 }
 
@@ -193,10 +205,10 @@ func (s *scanner) bracket(start int, c byte) {
 	s.add(start, c)
 	switch c {
 	case '(', '[', '{':
-		s.open = append(s.open, len(s.list)-1)
+		s.open = append(s.open, int32(len(s.list)-1)) //nolint:gosec // see maxBody
 	case ')', ']', '}':
 		if n := len(s.open); n > 0 {
-			last := len(s.list) - 1
+			last := int32(len(s.list) - 1) //nolint:gosec // see maxBody
 			s.list[last].match, s.list[s.open[n-1]].match = s.open[n-1], last
 			s.open = s.open[:n-1]
 		}
@@ -205,7 +217,7 @@ func (s *scanner) bracket(start int, c byte) {
 
 func (s *scanner) add(start int, kind byte) {
 	if s.at > start {
-		s.list = append(s.list, token{start: start, end: s.at, kind: kind, match: -1})
+		s.list = append(s.list, packedToken{start: int32(start), end: int32(s.at), kind: kind, match: -1}) //nolint:gosec // see maxBody
 	}
 }
 

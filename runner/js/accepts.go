@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/phxworker/phxworker/runner"
-	"github.com/phxworker/phxworker/runner/compile"
 )
 
 var _ runner.Accepter = (*Engine)(nil)
@@ -18,6 +17,9 @@ var beyond = regexp.MustCompile(`\b(http|dateFns|util|collections)\b`)
 // local is what comes to something else in Node, which knows the languages and
 // the names of time zones, where this engine knows en-US and offsets.
 var local = regexp.MustCompile(`\b(toLocale\w+|localeCompare|Intl|toTimeString)\b|(\bString\(|\$\{)\s*new Date\([^()]*\)\s*[)}]`)
+
+// module is the name of a module that a job may import.
+var module = regexp.MustCompile("[\"'`](" + allowedModules + "[^\"'`]*)")
 
 // Accepts implements [runner.Accepter]: a plan whose jobs need no adaptor but
 // the basic operations of today's language-common. What fails at once, and in the
@@ -41,15 +43,8 @@ func accepts(job *runner.Job) bool {
 	if err != nil || (name == commonAdaptor && !strings.HasPrefix(version, "3.")) || beyond.MatchString(job.Body) || local.MatchString(job.Body) {
 		return false
 	}
-	if !strings.Contains(job.Body, "import") {
-		return true // without compiling it, which is done again to execute it
-	}
-	module, err := compile.Compile(compile.Job{Body: job.Body})
-	if err != nil {
-		return true
-	}
-	for _, i := range module.Imports {
-		if strings.HasPrefix(i.Module, allowedModules) && i.Module != commonAdaptor && i.Module != runtimeModule {
+	for _, m := range module.FindAllStringSubmatch(job.Body, -1) {
+		if m[1] != commonAdaptor && m[1] != runtimeModule {
 			return false
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -12,6 +11,7 @@ import (
 	"modernc.org/quickjs"
 
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/compile"
 )
 
 // Config configures an [Engine]. The zero value is ready to use.
@@ -19,6 +19,9 @@ type Config struct {
 	// StatePropsToRemove are the keys that are taken from the state when a
 	// step ends. Defaults to "configuration" and "response".
 	StatePropsToRemove []string
+	// Compiler compiles the jobs and bounds what that takes; engines of one process
+	// share it. Defaults to one of its own.
+	Compiler *compile.Compiler
 	// Logger defaults to one that discards. It gets what concerns the worker;
 	// what concerns a run goes to that run's log.
 	Logger *slog.Logger
@@ -28,6 +31,8 @@ type Config struct {
 type Engine struct {
 	cfg   Config
 	steps atomic.Uint64 // executed so far; names their VMs
+	// maxVisits bounds the nodes that a run visits, those without code among them.
+	maxVisits int
 
 	compiling sync.Mutex
 	compiled  *prelude // nil until it is first needed; guarded by compiling
@@ -43,10 +48,13 @@ func New(cfg Config) *Engine {
 	if cfg.StatePropsToRemove == nil {
 		cfg.StatePropsToRemove = []string{"configuration", "response"}
 	}
+	if cfg.Compiler == nil {
+		cfg.Compiler = compile.NewCompiler(0)
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{cfg: cfg}
+	return &Engine{cfg: cfg, maxVisits: runner.MaxVisits}
 }
 
 // prelude compiles the prelude when it is first needed: it takes some milliseconds that
@@ -82,20 +90,19 @@ func (e *Engine) Check(context.Context) error {
 // have.
 func (e *Engine) Prepare(_ context.Context, run *runner.Run) (runner.Versions, error) {
 	versions := runner.Versions{"engine": "js", "runtime": "quickjs " + quickjs.Version()}
+	seen := make(map[string]bool)
 	for i := range run.Plan.Jobs {
 		spec := run.Plan.Jobs[i].Adaptor
-		if spec == "" {
+		if spec == "" || seen[spec] {
 			continue
 		}
+		seen[spec] = true
 		name, version, err := checkAdaptor(spec)
 		if err != nil {
 			return nil, err
 		}
-		if version == "" {
-			continue
-		}
-		known, _ := versions[name].([]string)
-		if !slices.Contains(known, version) {
+		if version != "" {
+			known, _ := versions[name].([]string)
 			versions[name] = append(known, version)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"strconv"
 	"time"
 
 	"github.com/phxworker/phxworker/runner"
@@ -22,13 +22,19 @@ type execution struct {
 	conditions *conditions // nil until the first is met
 	queue      []visit
 	leafs      []leaf
+	names      map[string]bool // of the leafs
+	copies     map[string]int  // how many leafs a job came to
+	visits     int             // that were ever queued
+	held       int             // the states in the queue and in the leafs, in bytes
 }
 
 // visit is a node whose turn will come, and what it goes on from.
 type visit struct {
-	node  *node
-	from  *runner.Step
+	node *node
+	from *runner.Step
+	// state is nil for none; the last of several that go on from one frees it.
 	state json.RawMessage
+	last  bool
 }
 
 // leaf is what a step without a following one came to.
@@ -45,7 +51,14 @@ func (x *execution) execute(ctx context.Context) (runner.Result, error) {
 	}()
 	x.log("info", "Compiling all workflow steps...")
 	begin := time.Now()
-	graph, err := newGraph(x.run.Plan, compile.Adaptor{Name: commonAdaptor, Exports: x.prelude.exports})
+	common := compile.Adaptor{Name: commonAdaptor, Exports: x.prelude.exports}
+	sources := sourcesOf(x.run.Plan, common)
+	batch, err := x.engine.cfg.Compiler.Start(ctx, sources, conditionsOf(x.run.Plan))
+	if err != nil {
+		return runner.Result{}, compileFailure(err)
+	}
+	defer batch.Close()
+	graph, err := newGraph(ctx, x.run.Plan, sources, batch)
 	if err != nil {
 		var failure *runner.Failure
 		if errors.As(err, &failure) && failure.Type != "CompileError" {
@@ -56,10 +69,15 @@ func (x *execution) execute(ctx context.Context) (runner.Result, error) {
 	x.log("success", "Workflow compilation complete in "+formatDuration(time.Since(begin)))
 	x.log("info", "Executing "+x.run.ID)
 
+	x.names, x.copies = make(map[string]bool), make(map[string]int)
 	x.queue = []visit{{node: graph.start, state: x.run.Input}}
 	for len(x.queue) > 0 {
 		next := x.queue[0]
+		x.queue[0] = visit{} // its state is not to be kept
 		x.queue = x.queue[1:]
+		if next.last {
+			x.held -= len(next.state)
+		}
 		if ctx.Err() != nil {
 			return runner.Result{}, context.Cause(ctx)
 		}
@@ -77,8 +95,7 @@ func (x *execution) visit(ctx context.Context, v visit) error {
 		if err != nil {
 			return err
 		}
-		x.enqueue(next, v.from, state)
-		return nil
+		return x.enqueue(next, v.from, state)
 	}
 
 	label := v.node.job.Label()
@@ -111,26 +128,47 @@ func (x *execution) visit(ctx context.Context, v visit) error {
 	}
 	result.State, result.Leaf = state, len(next) == 0
 	report.Complete(result)
-	x.enqueue(next, report, state)
 	if result.Leaf {
 		x.leafs = append(x.leafs, leaf{name: x.leafName(v.node.id), state: state})
+		return x.hold(state)
 	}
-	return nil
+	return x.enqueue(next, report, state)
 }
 
-func (x *execution) enqueue(nodes []*node, from *runner.Step, state json.RawMessage) {
-	for _, n := range nodes {
-		x.queue = append(x.queue, visit{node: n, from: from, state: state})
+func (x *execution) enqueue(nodes []*node, from *runner.Step, state json.RawMessage) error {
+	if x.visits += len(nodes); x.visits > x.engine.maxVisits {
+		return &runner.Failure{
+			Reason: runner.Kill, Type: "StepLimitError",
+			Message: fmt.Sprintf("The run came to more than %d nodes: each is visited once for each path that leads to it, and there are too many", x.engine.maxVisits),
+		}
 	}
+	for i, n := range nodes {
+		x.queue = append(x.queue, visit{node: n, from: from, state: state, last: i == len(nodes)-1})
+	}
+	if len(nodes) == 0 {
+		return nil
+	}
+	return x.hold(state)
+}
+
+// hold counts a state that is kept while others are made. Together they may take what a single one may.
+func (x *execution) hold(state json.RawMessage) error {
+	others := x.held
+	if x.held += len(state); others > 0 && float64(x.held) > stateShare*x.run.Limits.MemoryMB*(1<<20) {
+		return &runner.Failure{Reason: runner.Kill, Type: "OOMError", Message: "Run exceeded maximum memory usage"}
+	}
+	return nil
 }
 
 // leafName names a leaf in the final state. A job that was executed more than
 // once gets a number from the second time on.
 func (x *execution) leafName(job string) string {
 	name := job
-	for n := 1; slices.ContainsFunc(x.leafs, func(l leaf) bool { return l.name == name }); n++ {
-		name = fmt.Sprintf("%s-%d", job, n)
+	for x.names[name] {
+		x.copies[job]++
+		name = job + "-" + strconv.Itoa(x.copies[job])
 	}
+	x.names[name] = true
 	return name
 }
 

@@ -1,6 +1,8 @@
 package js
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -65,39 +67,64 @@ func conditionOf(text string) condition {
 
 // newGraph compiles all jobs, reached or not, and checks that the plan can be
 // followed. An error is a [*runner.Failure].
-func newGraph(plan *runner.Plan, common compile.Adaptor) (*graph, error) {
+func newGraph(ctx context.Context, plan *runner.Plan, sources []compile.Job, batch *compile.Batch) (*graph, error) {
 	g := &graph{nodes: make(map[string]*node, len(plan.Jobs)+len(plan.Triggers))}
 	for i := range plan.Triggers {
 		id := plan.Triggers[i].ID
 		g.nodes[id] = &node{id: id}
 	}
 	for i := range plan.Jobs {
-		n, err := compileJob(&plan.Jobs[i], common)
-		if err != nil {
-			return nil, err
-		}
+		n := &node{id: plan.Jobs[i].ID, job: &plan.Jobs[i]}
 		g.nodes[n.id] = n
+		if n.job.Body == "" {
+			continue
+		}
+		var err error
+		if n.module, err = batch.Compile(ctx, sources[i]); err != nil {
+			return nil, compileFailure(err)
+		}
 	}
 	if err := g.findStart(plan); err != nil {
 		return nil, err
 	}
-	return g, g.connect(plan.Edges)
+	if err := g.connect(ctx, plan.Edges, batch); err != nil {
+		return nil, err
+	}
+	if failure := plan.CheckPaths(); failure != nil {
+		return nil, failure
+	}
+	return g, nil
 }
 
-func compileJob(job *runner.Job, common compile.Adaptor) (*node, error) {
-	n := &node{id: job.ID, job: job}
-	if job.Body == "" {
-		return n, nil
+// sourcesOf returns the code of the jobs of a plan, and what each may use.
+func sourcesOf(plan *runner.Plan, common compile.Adaptor) []compile.Job {
+	sources := make([]compile.Job, len(plan.Jobs))
+	for i := range plan.Jobs {
+		job := &plan.Jobs[i]
+		sources[i] = compile.Job{Name: job.Label(), Body: job.Body}
+		if name, _ := runner.SplitAdaptor(job.Adaptor); name == commonAdaptor {
+			sources[i].Adaptors = []compile.Adaptor{common}
+		}
 	}
-	source := compile.Job{Name: job.Label(), Body: job.Body}
-	if name, _ := runner.SplitAdaptor(job.Adaptor); name == commonAdaptor {
-		source.Adaptors = []compile.Adaptor{common}
+	return sources
+}
+
+// conditionsOf returns what stands on the edges of a plan.
+func conditionsOf(plan *runner.Plan) []string {
+	conditions := make([]string, len(plan.Edges))
+	for i := range plan.Edges {
+		conditions[i] = plan.Edges[i].Condition
 	}
-	var err error
-	if n.module, err = compile.Compile(source); err != nil {
-		return nil, &runner.Failure{Reason: runner.Crash, Type: "CompileError", Message: err.Error()}
+	return conditions
+}
+
+// compileFailure makes an error of the compiler's how the run ends; the end of the run's
+// time is none of the compiler's.
+func compileFailure(err error) error {
+	if failure, ok := errors.AsType[*compile.Error](err); ok {
+		return &runner.Failure{Reason: runner.Crash, Type: "CompileError", Message: failure.Error()}
 	}
-	return n, nil
+	return err
 }
 
 // findStart picks the node to start with: the one that the plan names, or else
@@ -119,7 +146,7 @@ func (g *graph) findStart(plan *runner.Plan) error {
 	return nil
 }
 
-func (g *graph) connect(edges []runner.Edge) error {
+func (g *graph) connect(ctx context.Context, edges []runner.Edge, batch *compile.Batch) error {
 	for i := range edges {
 		from := g.nodes[edges[i].Source()]
 		if from == nil || !edges[i].IsEnabled() {
@@ -135,7 +162,10 @@ func (g *graph) connect(edges []runner.Edge) error {
 			continue
 		}
 		var err error
-		if e.function, err = compile.Condition(edges[i].Condition); err != nil {
+		if e.function, err = batch.Condition(ctx, edges[i].Condition); err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
 			return &runner.Failure{
 				Reason: runner.Crash, Type: "Error",
 				Message: fmt.Sprintf("Failed to compile edge condition %s->%s (%s)", from.id, to.id, conditionMessage(err)),
@@ -146,30 +176,33 @@ func (g *graph) connect(edges []runner.Edge) error {
 }
 
 // checkCycles walks from every node; a node that is met again while it is being
-// walked closes a cycle.
+// walked closes a cycle. It does not recurse: a plan may be a line of a million nodes.
 func (g *graph) checkCycles(edges []runner.Edge) error {
 	walking, walked := make(map[*node]bool), make(map[*node]bool)
-	var walk func(n *node) error
-	walk = func(n *node) error {
-		if walked[n] {
-			return nil
-		}
-		walking[n] = true
-		for _, e := range n.edges {
-			if walking[e.to] {
-				return invalidPlan("Circular dependency: %s <-> %s", n.id, e.to.id)
-			}
-			if err := walk(e.to); err != nil {
-				return err
-			}
-		}
-		walking[n], walked[n] = false, true
-		return nil
+	type turn struct {
+		node *node
+		next int // the edge to follow
 	}
+	var stack []turn
 	for i := range edges {
-		if n := g.nodes[edges[i].Source()]; n != nil {
-			if err := walk(n); err != nil {
-				return err
+		if n := g.nodes[edges[i].Source()]; n != nil && !walked[n] {
+			stack, walking[n] = append(stack, turn{node: n}), true
+		}
+		for len(stack) > 0 {
+			top := &stack[len(stack)-1]
+			n := top.node
+			if top.next == len(n.edges) {
+				walking[n], walked[n] = false, true
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			to := n.edges[top.next].to
+			top.next++
+			if walking[to] {
+				return invalidPlan("Circular dependency: %s <-> %s", n.id, to.id)
+			}
+			if !walked[to] {
+				stack, walking[to] = append(stack, turn{node: to}), true
 			}
 		}
 	}

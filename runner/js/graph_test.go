@@ -3,6 +3,7 @@ package js
 import (
 	"encoding/json"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -11,10 +12,11 @@ import (
 	"github.com/phxworker/phxworker/internal/runtest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/compile"
 )
 
 // workflow returns a run whose jobs note their own id in state.path; edges are
-// "a>b", with a condition after a space. A job whose id begins with "fail" throws.
+// "a>b", with a condition after a space. A job whose id begins with "fail" throws, one with "bare" has no code.
 func workflow(edges []string, members ...string) mockserver.Run {
 	var jobs, links []string
 	seen := make(map[string]bool)
@@ -26,6 +28,9 @@ func workflow(edges []string, members ...string) mockserver.Run {
 		body := fmt.Sprintf("fn(s => ({ ...s, path: (s.path ?? '') + '%s ' }))", id)
 		if strings.HasPrefix(id, "fail") {
 			body = "fn(() => { throw new Error('failed'); })"
+		}
+		if strings.HasPrefix(id, "bare") {
+			body = ""
 		}
 		jobs = append(jobs, fmt.Sprintf(`{"id":%q,"adaptor":"@openfn/language-common@latest","body":%q}`, id, body))
 	}
@@ -175,4 +180,69 @@ func TestTheInputOfAStep(t *testing.T) {
 			require.JSONEq(t, tt.want, state.Seen)
 		})
 	}
+}
+
+// Guards against walks that visit what has no code once for each of 2^40 paths.
+func TestAPlanWithMorePathsThanCanBeTaken(t *testing.T) {
+	layers := func(n int, condition string) []string {
+		var edges []string
+		for i := range n {
+			for _, from := range []string{"a", "b"} {
+				for _, to := range []string{"a", "b"} {
+					edges = append(edges, fmt.Sprintf("bare-%s%d>bare-%s%d %s", from, i, to, i+1, condition))
+				}
+			}
+		}
+		return edges
+	}
+	tests := []struct {
+		name, reason, kind, message string
+		edges                       []string
+	}{
+		{name: "many", edges: layers(40, ""), reason: "crash", kind: "ValidationError", message: "through jobs without code, over the limit of 100000"},
+		{name: "few", edges: layers(5, ""), reason: "success"},
+		{name: "many that are not taken", edges: layers(40, "false"), reason: "success"},
+		{name: "many that are found as they are taken", edges: layers(9, "true"), reason: "kill", kind: "StepLimitError", message: "The run came to more than 500 nodes"},
+	}
+	engine := New(Config{})
+	engine.maxVisits = 500
+	w := runtest.New(t, engine)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			record := w.Run(t.Context(), runner.Limits{}, workflow(tt.edges))
+			require.Equal(t, []string{tt.reason, tt.kind}, []string{record.Reason, record.ErrorType}, record.ErrorMessage)
+			require.Contains(t, record.ErrorMessage, tt.message)
+		})
+	}
+}
+
+// Guards against a recursion that needs more than the stack a process of Go may have, and against loops in loops.
+func TestAPlanOfVeryManyNodes(t *testing.T) {
+	const n = 50_000
+	plan := &runner.Plan{Jobs: make([]runner.Job, n), Edges: make([]runner.Edge, 2*n-1)}
+	id := func(i int) string { return fmt.Sprintf("job-%d", i) }
+	for i := range n {
+		plan.Jobs[i].ID = id(i)
+		plan.Edges[i] = runner.Edge{SourceJobID: id(i), TargetJobID: id(i + 1)}
+	}
+	for i := range n {
+		plan.Edges[n-1+i] = runner.Edge{SourceJobID: id(0), TargetJobID: id(i)}
+	}
+	plan.Edges[n-1].SourceJobID = id(n - 1) // a cycle at the very end
+	defer debug.SetMaxStack(debug.SetMaxStack(1 << 20))
+	batch, err := compile.NewCompiler(0).Start(t.Context(), nil, nil)
+	require.NoError(t, err)
+	_, err = newGraph(t.Context(), plan, make([]compile.Job, n), batch)
+	require.ErrorContains(t, err, "Circular dependency: job-49999 <-> job-0")
+	require.Nil(t, plan.CheckPaths())
+}
+
+// A state that waits, and what a leaf left, is in the worker's memory for as long as the run lasts.
+func TestTheStatesOfARunAreBoundedTogether(t *testing.T) {
+	edges := []string{"a>b", "a>c", "a>d", "b>x", "c>y", "d>z"}
+	run := workflow(edges, `"options":{"run_memory_limit_mb":16}`)
+	run.Plan = json.RawMessage(strings.ReplaceAll(string(run.Plan), "path:", "big: 'x'.repeat(1.8e6), path:"))
+	record := runtest.New(t, New(Config{})).Run(t.Context(), runner.Limits{}, run)
+	require.Equal(t, []string{"kill", "OOMError", "Run exceeded maximum memory usage"}, []string{record.Reason, record.ErrorType, record.ErrorMessage})
+	require.Equal(t, "a b c", started(t, record)) // the state of a waits for d
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/command"
+	"github.com/phxworker/phxworker/runner/compile"
 	"github.com/phxworker/phxworker/runner/openfn/adaptors"
 )
 
@@ -44,6 +45,9 @@ type Config struct {
 	// StatePropsToRemove are the keys that are taken from the state when a
 	// step ends. Defaults to "configuration" and "response".
 	StatePropsToRemove []string
+	// Compiler compiles the jobs and bounds what that takes; engines of one process
+	// share it. Defaults to one of its own.
+	Compiler *compile.Compiler
 	// CollectionsURL is Lightning's collections API. With it, a job that
 	// speaks of collections gets their adaptor, in CollectionsVersion, which
 	// defaults to latest, and the run's token.
@@ -59,6 +63,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.StatePropsToRemove == nil {
 		c.StatePropsToRemove = []string{"configuration", "response"}
+	}
+	if c.Compiler == nil {
+		c.Compiler = compile.NewCompiler(0)
 	}
 	if c.CollectionsVersion == "" {
 		c.CollectionsVersion = "latest"
@@ -162,10 +169,11 @@ func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, e
 	say := func(level, text string) { run.Log(runner.TextLine(level, "R/T", text)) }
 	say("info", "Compiling all workflow steps...")
 	begin := time.Now()
-	plan, err := planFor(run, l.packages)
+	plan, batch, err := planFor(ctx, e.cfg.Compiler, run, l.packages)
 	if err != nil {
 		return runner.Result{}, err
 	}
+	defer batch.Close()
 	if slices.ContainsFunc(run.Plan.Jobs, e.usesCollections) {
 		plan.Workflow.Credentials = map[string]string{"collections_token": run.Token(), "collections_endpoint": e.cfg.CollectionsURL}
 	}

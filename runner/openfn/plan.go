@@ -1,7 +1,9 @@
 package openfn
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"github.com/phxworker/phxworker/runner"
@@ -79,10 +81,22 @@ func (es edges) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// planFor compiles the jobs of a run, reached or not, into a plan for the runtime. An
-// error is a [*runner.Failure].
-func planFor(run *runner.Run, packages packagesByJob) (*runtimePlan, error) {
-	plan := &runtimePlan{ID: run.ID}
+// planFor compiles the jobs of a run, reached or not, into a plan for the runtime, which
+// is to be used until its batch is closed. An error is a [*runner.Failure], or the cause of ctx.
+func planFor(ctx context.Context, compiler *compile.Compiler, run *runner.Run, packages packagesByJob) (plan *runtimePlan, batch *compile.Batch, err error) {
+	sources := make([]compile.Job, len(run.Plan.Jobs))
+	for i := range run.Plan.Jobs {
+		sources[i] = sourceOf(&run.Plan.Jobs[i], packages)
+	}
+	if batch, err = compiler.Start(ctx, sources, nil); err != nil {
+		return nil, nil, compileFailure(err)
+	}
+	defer func() {
+		if err != nil {
+			batch.Close()
+		}
+	}()
+	plan = &runtimePlan{ID: run.ID}
 	plan.Workflow.Steps = []runtimeStep{} // none is for the runtime to refuse
 	plan.Workflow.Name = run.Plan.Name
 	_ = json.Unmarshal(run.Plan.Globals, &plan.Workflow.Globals) // what is no text is none
@@ -92,9 +106,11 @@ func planFor(run *runner.Run, packages packagesByJob) (*runtimePlan, error) {
 	}
 	for i := range run.Plan.Jobs {
 		job := &run.Plan.Jobs[i]
-		step, err := stepFor(job, packages[job.ID])
-		if err != nil {
-			return nil, err
+		step := runtimeStep{ID: job.ID, Name: job.Name, State: job.State}
+		if sources[i].Body != "" {
+			if step, err = compileStep(ctx, batch, step, sources[i], packages[job.ID]); err != nil {
+				return nil, nil, err
+			}
 		}
 		step.Configuration = run.Credential(job.ID)
 		plan.Workflow.Steps = append(plan.Workflow.Steps, step)
@@ -103,27 +119,47 @@ func planFor(run *runner.Run, packages packagesByJob) (*runtimePlan, error) {
 		plan.Options.Start = plan.Workflow.Steps[0].ID
 	}
 	connect(plan.Workflow.Steps, run.Plan.Edges)
-	return plan, nil
+	if failure := run.Plan.CheckPaths(); failure != nil {
+		return nil, nil, failure
+	}
+	return plan, batch, nil
 }
 
-func stepFor(job *runner.Job, packages []adaptors.Package) (runtimeStep, error) {
-	step := runtimeStep{ID: job.ID, Name: job.Name, State: job.State}
+// sourceOf returns the code of a job, empty for none, and what it may use.
+func sourceOf(job *runner.Job, packages packagesByJob) compile.Job {
+	source := compile.Job{Name: job.Label()}
 	if strings.TrimSpace(job.Body) == "" {
-		return step, nil
+		return source
 	}
-	source := compile.Job{Name: job.Label(), Body: job.Body}
+	source.Body = job.Body
+	for _, p := range packages[job.ID] {
+		source.Adaptors = append(source.Adaptors, compile.Adaptor{Name: p.Name, Exports: p.Exports})
+	}
+	return source
+}
+
+// compileStep completes a step with its code.
+func compileStep(ctx context.Context, batch *compile.Batch, step runtimeStep, source compile.Job, packages []adaptors.Package) (runtimeStep, error) {
 	step.Linker = make(map[string]linkedModule, len(packages))
 	for _, p := range packages {
-		source.Adaptors = append(source.Adaptors, compile.Adaptor{Name: p.Name, Exports: p.Exports})
 		step.Linker[p.Name] = linkedModule{Path: p.Dir, Version: p.Version}
 	}
-	module, err := compile.Compile(source)
+	module, err := batch.Compile(ctx, source)
 	if err != nil {
-		return runtimeStep{}, &runner.Failure{Reason: runner.Crash, Type: "CompileError", Message: err.Error()}
+		return step, compileFailure(err)
 	}
-	sourceMap := module.SourceMap(job.Label() + ".js")
+	sourceMap := module.SourceMap(source.Name + ".js")
 	step.Expression, step.SourceMap = module.Code, &sourceMap
 	return step, nil
+}
+
+// compileFailure makes an error of the compiler's how the run ends; the end of the run's
+// time is none of the compiler's.
+func compileFailure(err error) error {
+	if failure, ok := errors.AsType[*compile.Error](err); ok {
+		return &runner.Failure{Reason: runner.Crash, Type: "CompileError", Message: failure.Error()}
+	}
+	return err
 }
 
 // connect gives the steps their edges, without those that are disabled. What is

@@ -19,6 +19,7 @@ type Engine struct {
 	RepoDir, MonorepoDir string
 	// StateProps are what is taken out of a step's state.
 	StateProps                         []string
+	CompileMemory                      int64 // bytes
 	CollectionsURL, CollectionsVersion string
 	// CheckTimeout is how long a command may take to answer when the worker
 	// starts, and CheckRetries how often to ask again.
@@ -80,6 +81,7 @@ func (r *reader) engine() Engine {
 	e := Engine{
 		Reuse: r.whole("engine-reuse", 1), RepoDir: r.text(repoKey), MonorepoDir: r.folder("monorepo-dir"),
 		StateProps:     r.list("state-props-to-remove"),
+		CompileMemory:  int64(r.megabytes("compile-memory") * (1 << 20)),
 		CollectionsURL: r.webURL("collections-url"), CollectionsVersion: r.text("collections-version"),
 		CheckTimeout: r.milliseconds("engine-validation-timeout-ms"), CheckRetries: r.whole("engine-validation-retries", 0),
 	}

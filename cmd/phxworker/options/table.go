@@ -145,6 +145,10 @@ func Table() []Option {
 			Default: "500", Usage: "how much memory a run may use, unless its plan says otherwise",
 		},
 		{
+			Flag: "compile-memory", Env: []string{"WORKER_COMPILE_MEMORY_MB"}, Ours: true, Group: Runs, Placeholder: "MB",
+			Default: "64", Usage: "how much memory compiling the code of runs may take in the worker; a job that would take more is refused: with 64, one of some 400 kB",
+		},
+		{
 			Flag: "payload-memory", Env: []string{"WORKER_MAX_PAYLOAD_MB"}, Group: Runs, Placeholder: "MB",
 			Default: "10", Usage: "the largest dataclip or final state that is sent",
 		},

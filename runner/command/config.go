@@ -33,9 +33,9 @@ type Config struct {
 	// SpareIdle is how long processes without a run are kept after the last run
 	// of the pool. Defaults to 1 min.
 	SpareIdle time.Duration
-	// Runs is how many runs a process executes before it is replaced. With more
-	// than one, what a run leaves in the process is there for the next.
-	// Defaults to 1.
+	// Runs is how many runs a process executes before it is replaced, all of them
+	// of one owner: see [Request.Owner]. With more than one, what a run leaves in
+	// the process is there for the next. Defaults to 1.
 	Runs int
 	// CancelGrace is how long a process has to end a run by itself once it was
 	// told to, and to exit at the end of its input. Defaults to 2 s; negative for

@@ -42,6 +42,7 @@ type process struct {
 
 	// Of whoever has the process: the pool while it is idle, then its run.
 	runs   int      // it was given
+	owner  string   // of those runs
 	loaded []string // modules that it was told to load, or that its runs needed
 
 	mu     sync.Mutex
@@ -167,6 +168,12 @@ func (p *process) dismiss(grace time.Duration) {
 	case <-timer.C:
 		p.kill()
 	}
+}
+
+// fits reports whether a run of this owner may have the process: what another's has
+// left in it could take what the run is given.
+func (p *process) fits(owner string) bool {
+	return p.runs == 0 || owner != "" && p.owner == owner
 }
 
 // alive reports whether the process is not known to have exited, or to have

@@ -53,8 +53,8 @@ func TestSparesAreWarmAndReady(t *testing.T) {
 func TestASpareWithTheModulesOfTheRunIsPreferred(t *testing.T) {
 	p := &Pool{idle: []*process{{loaded: []string{"a"}}, {loaded: []string{"b", "c"}}, {loaded: []string{"b", "c"}}, {fault: "spoke out of turn", loaded: []string{"b", "c", "d"}}}}
 	second, first := p.idle[1], p.idle[0]
-	require.Same(t, second, p.takeIdleLocked([]string{"b", "c", "d"}))
-	require.Same(t, first, p.takeIdleLocked(nil), "of equals, the one that is ready the longest")
+	require.Same(t, second, p.takeIdleLocked("", []string{"b", "c", "d"}))
+	require.Same(t, first, p.takeIdleLocked("", nil), "of equals, the one that is ready the longest")
 	require.Len(t, p.idle, 2)
 }
 

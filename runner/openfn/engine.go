@@ -34,8 +34,8 @@ type Config struct {
 	// Spares is how many processes are kept ready once there was a run.
 	// Defaults to none.
 	Spares int
-	// Reuse is how many runs a process executes. Defaults to one: only then
-	// does no run see what another left behind.
+	// Reuse is how many runs a process executes, all of them of one project.
+	// Defaults to one: only then does no run see what another left behind.
 	Reuse int
 	// Optional is for an engine beside another one: where there is no Node, or no npm
 	// and nothing installed, that is no fault of the worker, and the runs that need this
@@ -178,6 +178,7 @@ func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, e
 				StatePropsToRemove: e.cfg.StatePropsToRemove, StateLimitMB: stateShare * run.Limits.MemoryMB, PayloadMB: run.Limits.PayloadMB,
 			},
 		},
+		Owner:    run.Plan.Owner(),
 		Modules:  l.packages.entries(),
 		MemoryMB: residentMB(run.Limits.MemoryMB),
 	}

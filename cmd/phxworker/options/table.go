@@ -98,7 +98,7 @@ func Table() []Option {
 		},
 		{
 			Flag: "engine-reuse", Env: []string{"WORKER_ENGINE_REUSE"}, Ours: true, Group: Runs, Placeholder: "N",
-			Default: "1", Usage: "how many runs a process of the engine executes; with more than one, runs are faster and see what others left behind",
+			Default: "1", Usage: "how many runs of one project a process of the engine executes; with more than one, runs are faster and see what others of their project left behind",
 		},
 		{
 			Flag: "engine-validation-timeout-ms", Env: []string{"WORKER_VALIDATION_TIMEOUT_MS"}, Group: Runs, Placeholder: "MS",

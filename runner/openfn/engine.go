@@ -24,6 +24,9 @@ type Config struct {
 	RepoDir string
 	// MonorepoDir is where adaptors of version "local" are loaded from.
 	MonorepoDir string
+	// NPMEnv names variables of the worker's environment that npm gets besides those
+	// that it needs anywhere.
+	NPMEnv []string
 	// LatestFor is how long a version that "latest" stood for is good.
 	// Defaults to 5 min.
 	LatestFor time.Duration
@@ -105,7 +108,7 @@ func New(cfg Config) (*Engine, error) {
 		}
 		cfg.MonorepoDir = dir
 	}
-	repo, err := adaptors.Open(adaptors.Config{Dir: cfg.RepoDir, Monorepo: cfg.MonorepoDir, LatestFor: cfg.LatestFor, Logger: cfg.Logger})
+	repo, err := adaptors.Open(adaptors.Config{Dir: cfg.RepoDir, Monorepo: cfg.MonorepoDir, Env: cfg.NPMEnv, LatestFor: cfg.LatestFor, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}

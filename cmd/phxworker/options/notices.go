@@ -21,6 +21,7 @@ const (
 	doubtful   = "option is doubtful"
 	unused     = "option is not used"
 	exposed    = "config file can be read by everybody"
+	shared     = "folder can be written by others"
 )
 
 // Whose effect depends on other options: why they have none.
@@ -82,6 +83,7 @@ func (r *reader) notices(s *Settings) []Notice {
 			Reason: fmt.Sprintf("a run may take %v, and %v after a signal those under way are cancelled", s.Worker.Limits.RunTimeout, s.Worker.Grace),
 		})
 	}
+	notices = append(notices, r.exposures(s)...)
 	if r.file != nil && r.file.open {
 		for _, o := range Table() {
 			if _, ok := r.file.lookup(o); ok && o.Secret {
@@ -90,6 +92,27 @@ func (r *reader) notices(s *Settings) []Notice {
 					Reason: fmt.Sprintf("its %s is a secret: chmod o= %s", o.Key(), r.file.path),
 				})
 			}
+		}
+	}
+	return notices
+}
+
+// exposures tells of the folders with code that others than the worker may change.
+func (r *reader) exposures(s *Settings) []Notice {
+	if s.Engine.Name != "auto" && s.Engine.Name != "openfn" {
+		return nil
+	}
+	var notices []Notice
+	for _, key := range []string{repoKey, "monorepo-dir"} {
+		dir, ok := r.set(key)
+		if !ok {
+			continue
+		}
+		if by := exposedBy(dir.text); by != "" {
+			notices = append(notices, Notice{
+				Message: shared, Option: dir.from,
+				Reason: fmt.Sprintf("others may write into %s, and what lies there is executed with the credentials of runs: take one that only the worker's user may change", by),
+			})
 		}
 	}
 	return notices

@@ -43,7 +43,8 @@ func sweepFolders() {
 }
 
 func sweepFolder(path string) {
-	dir, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	const folder = syscall.O_DIRECTORY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+	dir, err := os.OpenFile(path, os.O_RDONLY|folder, 0) //nolint:gosec // below the folder for temporary files
 	if err != nil {
 		return
 	}

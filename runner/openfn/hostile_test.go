@@ -202,8 +202,12 @@ func TestNoProjectSeesAnothersGlobals(t *testing.T) {
 	b := newBench(t, Config{Reuse: 10, Spares: 1})
 	const body = "fn(s => { " + escape + "p.seen = (p.seen ?? '') + s.configuration.key; return { data: p.seen }; })"
 	for _, run := range []struct{ owner, want string }{
-		{owner: `"project_id":"a"`, want: "k"}, {owner: `"project_id":"b"`, want: "k"}, {owner: `"project_id":"b"`, want: "kk"},
-		{owner: `"project_id":"a"`, want: "k"}, {owner: `"name":"of nobody"`, want: "k"}, {owner: `"name":"of nobody"`, want: "k"},
+		{owner: `"project_id":"a"`, want: "k"},
+		{owner: `"project_id":"b"`, want: "k"},
+		{owner: `"project_id":"b"`, want: "kk"},
+		{owner: `"project_id":"a"`, want: "k"},
+		{owner: `"name":"of nobody"`, want: "k"},
+		{owner: `"name":"of nobody"`, want: "k"},
 	} {
 		record := b.Run(t.Context(), runner.Limits{}, withKey(runtest.OneJob(body, run.owner)))
 		require.JSONEq(t, `{"data":"`+run.want+`"}`, string(record.FinalState), record.ErrorMessage)

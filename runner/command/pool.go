@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,6 +71,9 @@ type Request struct {
 	// Modules are what the process should have loaded. One that has most of them
 	// is preferred, and new spares load those of the latest request.
 	Modules []string
+	// MaxLine is the longest message that the process may send about this run, in bytes.
+	// Defaults to that of the Config.
+	MaxLine int
 	// MemoryMB is by how many MB of 2^20 bytes the resident memory of the process
 	// and its descendants may grow during the run. Beyond, they are killed and
 	// the run is a Kill of type OOMError. 0 is no limit. Only Linux watches it.
@@ -100,6 +104,7 @@ func (p *Pool) Execute(ctx context.Context, run *runner.Run, req Request) (runne
 	}
 	proc.runs++
 	proc.owner = req.Owner
+	proc.maxLine.Store(int64(cmp.Or(req.MaxLine, p.cfg.MaxLine)))
 	for _, module := range req.Modules {
 		if !slices.Contains(proc.loaded, module) {
 			proc.loaded = append(proc.loaded, module)

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/phxworker/phxworker/runner"
@@ -27,8 +28,8 @@ type process struct {
 	log     *slog.Logger
 	cmd     *exec.Cmd
 	tmp     string
-	lock    *os.File // on tmp
-	maxLine int
+	lock    *os.File     // on tmp
+	maxLine atomic.Int64 // bytes of a message
 
 	stdin, stdout, stderr *os.File
 
@@ -82,7 +83,7 @@ func spawn(cfg *Config, program string, args []string, start func(*exec.Cmd) err
 		argv = append(argv, granted...)
 	}
 	p := &process{
-		log: cfg.Logger, tmp: tmp, lock: lock, maxLine: cfg.MaxLine,
+		log: cfg.Logger, tmp: tmp, lock: lock,
 		cmd: &exec.Cmd{
 			Path: program, Args: append(argv, args[1:]...), Dir: tmp,
 			Env:   append(slices.Clone(cfg.Env), "TMPDIR="+tmp, "HOME="+tmp),
@@ -91,6 +92,7 @@ func spawn(cfg *Config, program string, args []string, start func(*exec.Cmd) err
 		stdin: in.w, stdout: out.r, stderr: errs.r,
 		ready: make(chan struct{}), messages: make(chan message), left: make(chan struct{}), exited: make(chan struct{}),
 	}
+	p.maxLine.Store(int64(cfg.MaxLine))
 	if err := start(p.cmd); err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func (t *talk) take(m *message) (over bool, result runner.Result, err error) {
 	case end:
 		return t.end(m)
 	case tooLong:
-		failure = tooLongFailure(t.cfg.MaxLine)
+		failure = tooLongFailure(int(t.proc.maxLine.Load()))
 	case malformed:
 		failure = protocolFailure("%s", m.text)
 	case ready:

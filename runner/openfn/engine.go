@@ -179,9 +179,11 @@ func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, e
 			Options: hostOptions{
 				JobLogLevel:        run.Limits.JobLogLevel,
 				StatePropsToRemove: e.cfg.StatePropsToRemove, StateLimitMB: stateShare * run.Limits.MemoryMB, PayloadMB: run.Limits.PayloadMB,
+				Room: memberRoom(run.Limits),
 			},
 		},
 		Owner:    run.Plan.Owner(),
+		MaxLine:  memberRoom(run.Limits) + 4<<20,
 		Modules:  l.packages.entries(),
 		MemoryMB: residentMB(run.Limits.MemoryMB),
 	}
@@ -190,6 +192,12 @@ func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, e
 		return l.host.execute(ctx, run, req)
 	}
 	return result, err
+}
+
+// memberRoom is how much one member of a message of the host's may have, in bytes: what is
+// larger than a state or a line that the server takes would only fill the worker's memory.
+func memberRoom(limits runner.Limits) int {
+	return int(min((limits.PayloadMB+limits.LogPayloadMB)*(1<<20), 56<<20)) + 4<<20
 }
 
 // residentMB is how much the memory of a process may grow under a limit, which is

@@ -69,7 +69,7 @@ func TestAProcessThatIsFreedGoesToARunThatItFits(t *testing.T) {
 	used, fresh := &process{runs: 1, owner: "a"}, &process{}
 	wait := func(owner string) *waiter { return &waiter{owner: owner, granted: make(chan grant, 1)} }
 	other, own := wait("b"), wait("a")
-	p := &Pool{waiting: []*waiter{other, own}}
+	p := &Pool{waiting: []*waiter{other, own}, runs: 2}
 	p.place(used)
 	require.Same(t, used, (<-own.granted).proc)
 	p.place(used)

@@ -153,6 +153,9 @@ func (p *Pool) place(proc *process) {
 		p.work.Go(func() { proc.dismiss(p.cfg.CancelGrace) })
 	default:
 		p.idle = append(p.idle, proc)
+		if p.runs == 0 { // those before it may have been ended for that already
+			p.keeper.idle.Reset(p.cfg.SpareIdle)
+		}
 	}
 }
 

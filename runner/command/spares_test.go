@@ -71,6 +71,18 @@ func TestSparesEndAfterAnIdleTime(t *testing.T) {
 	}
 }
 
+// Guards against a process that stays for ever, because it was so slow to start that the others
+// without a run were ended before.
+func TestASpareThatComesLateEndsAsWell(t *testing.T) {
+	pool, err := NewPool(Config{Args: program("ready"), SpareIdle: time.Millisecond})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, pool.Close()) }()
+	proc, err := pool.launch(t.Context())
+	require.NoError(t, err)
+	pool.place(proc)
+	require.Eventually(t, func() bool { return !proc.alive() }, 5*time.Second, time.Millisecond)
+}
+
 func TestSparesThatDieAreNotStartedInALoop(t *testing.T) {
 	starts := filepath.Join(t.TempDir(), "starts")
 	count := func() int {

@@ -84,3 +84,31 @@ func TestAnEngineThatNobodyCanHearIsStopped(t *testing.T) {
 		require.Equal(t, Undelivered, outcome.Settled)
 	})
 }
+
+// Guards against responses to webhooks and errors that fill the memory while the server
+// takes nothing: they wait in the outbox like the outputs of steps.
+func TestAllThatIsLargeInAStepsEndIsCounted(t *testing.T) {
+	large := strings.Repeat("x", 10_000)
+	for name, result := range map[string]StepResult{
+		"a response to a webhook": {WebhookResponse: json.RawMessage(`{"body":"` + large + `"}`)},
+		"an error":                {Reason: Fail, ErrorMessage: large},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onWire(t, func(t *testing.T, w *wire) {
+				id, token := w.claim(planOf(""))
+				w.fail(fault.Rule{Event: "run:start", Action: fault.Delay, Delay: 10 * time.Second})
+				began := time.Now()
+				var waited time.Duration
+				outcome := New(Config{OutboxBytes: 50_000, Engine: Func(func(_ context.Context, run *Run) (any, error) {
+					for range 8 {
+						run.StartStep("a", nil).Complete(result)
+					}
+					waited = time.Since(began)
+					return nil, nil
+				})}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
+				require.NoError(t, outcome.Err)
+				require.GreaterOrEqual(t, waited, 10*time.Second, "until there is room")
+			})
+		})
+	}
+}

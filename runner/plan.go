@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,9 +24,29 @@ type Plan struct {
 	Options    PlanOptions `json:"options"`
 	// Globals is JavaScript whose exports every job sees.
 	Globals json.RawMessage `json:"globals"`
+	// Meta says where the run comes from; see [Plan.Owner].
+	Meta json.RawMessage `json:"meta"`
 	// Raw is the plan as the server sent it, with the fields this type does
 	// not know.
 	Raw json.RawMessage `json:"-"`
+}
+
+// Owner names whose run it is, as far as the plan tells: its project, or else its
+// workflow. It is empty where the plan names neither. What one run leaves behind may
+// only be seen by runs of the same owner, and by none where there is none.
+func (p *Plan) Owner() string {
+	var meta struct {
+		ProjectID  string `json:"project_id"`
+		WorkflowID string `json:"workflow_id"`
+	}
+	_ = json.Unmarshal(p.Meta, &meta) // what cannot be read names nobody
+	switch project := cmp.Or(p.ProjectID, meta.ProjectID); {
+	case project != "":
+		return "project " + project
+	case meta.WorkflowID != "":
+		return "workflow " + meta.WorkflowID
+	}
+	return ""
 }
 
 // Trigger is a node that starts a workflow and runs no code.

@@ -59,6 +59,7 @@ type Run struct {
 	steps int             // that were started
 	open  []*Step         // started and not completed, oldest first
 	leafs []*Step         // completed, with nothing after them
+	worst *Step           // of the leafs
 	phase Phase
 	since time.Time // when the phase began
 }
@@ -143,14 +144,27 @@ func (r *Run) completed(step *Step, result StepResult) bool {
 			continue
 		}
 		r.open = append(r.open[:i], r.open[i+1:]...)
-		step.result = result
-		step.result.State = nil // for the verdict of the run; the state is the event's
+		step.result = StepResult{Reason: result.Reason} // the rest is the event's
 		if result.Leaf {
 			r.leafs = append(r.leafs, step)
+			r.keepWorstLocked(step, result)
 		}
 		return true
 	}
 	return false
+}
+
+// keepWorstLocked keeps the error of a leaf for the verdict of the run, if none before was
+// as bad: a run may have many leafs, and errors are as long as a job likes.
+func (r *Run) keepWorstLocked(leaf *Step, result StepResult) {
+	switch worst := r.worst; {
+	case worst != nil && worst.result.Reason.severity() >= result.Reason.severity():
+		return
+	case worst != nil:
+		worst.result = StepResult{Reason: worst.result.Reason}
+	}
+	r.worst = leaf
+	leaf.result.ErrorType, leaf.result.ErrorMessage = result.ErrorType, result.ErrorMessage
 }
 
 func (r *Run) setDone(ctx context.Context) {

@@ -36,3 +36,33 @@ func TestALineIsMadeOneThatTheServerTakes(t *testing.T) {
 	require.Equal(t, "12345678", Line{Source: "12345678"}.withDefaults().Source)
 	require.False(t, Line{}.withDefaults().Time.IsZero())
 }
+
+// Guards against errors that are kept of every step until the run is over: only that of
+// the worst leaf is told once more.
+func TestOnlyTheWorstLeafKeepsItsError(t *testing.T) {
+	run := &Run{}
+	ends := []StepResult{
+		{Reason: Success, WebhookResponse: json.RawMessage(`{}`), Leaf: true},
+		{Reason: Fail, ErrorType: "First", ErrorMessage: "of the first", Leaf: true},
+		{Reason: Crash, ErrorType: "Inner", ErrorMessage: "of one in the middle"},
+		{Reason: Kill, ErrorType: "Worst", ErrorMessage: "of the worst", Leaf: true},
+		{Reason: Kill, ErrorType: "Later", ErrorMessage: "of one as bad", Leaf: true},
+		{Reason: Fail, ErrorType: "Last", ErrorMessage: "of the last", Leaf: true},
+	}
+	var kept []StepResult
+	var steps []*Step
+	for range ends {
+		step := newStep(run, "a", nil)
+		run.open, steps = append(run.open, step), append(steps, step)
+	}
+	for i, step := range steps {
+		require.True(t, run.completed(step, ends[i]))
+	}
+	require.Equal(t, &Failure{Reason: Kill, Type: "Worst", Message: "of the worst"}, worstLeaf(run))
+	for _, step := range steps {
+		kept = append(kept, step.result)
+	}
+	require.Equal(t, []StepResult{
+		{Reason: Success}, {Reason: Fail}, {Reason: Crash}, {Reason: Kill, ErrorType: "Worst", ErrorMessage: "of the worst"}, {Reason: Kill}, {Reason: Fail},
+	}, kept)
+}

@@ -78,7 +78,7 @@ func (s *Step) Complete(result StepResult) {
 	if complete.tooLarge {
 		s.Log(warning("The output of the step is over the payload limit of " + FormatMB(s.run.Limits.PayloadMB) + ": it was not sent"))
 	}
-	s.run.report(complete, len(complete.output))
+	s.run.report(complete, len(complete.output)+len(complete.result.WebhookResponse)+len(result.ErrorMessage))
 }
 
 // abort completes the step from outside, without what the engine would know.

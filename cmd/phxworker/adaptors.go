@@ -37,7 +37,7 @@ func (p *program) adaptorsCommand() *cli.Command {
 		OnUsageError:       explainUsage,
 		ArgValidator:       noArguments,
 		Commands: []*cli.Command{
-			command("install", "install adaptors and what runs them", anyArguments, p.installAdaptors, &cli.BoolFlag{Name: "force"}),
+			command("install", "install adaptors and what runs them", anyArguments, p.installAdaptors, &cli.BoolFlag{Name: "force"}, &cli.StringFlag{Name: "npm-env"}),
 			command("list", "list what is installed", noArguments, p.listAdaptors),
 		},
 		Action: func(context.Context, *cli.Command) error {
@@ -60,7 +60,15 @@ func (p *program) repo(cmd *cli.Command) (*adaptors.Repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	return adaptors.Open(adaptors.Config{Dir: dir, Again: cmd.Bool("force")})
+	env, from := cmd.String("npm-env"), "--npm-env"
+	if env == "" {
+		env, from = p.getenv("WORKER_NPM_ENV"), "WORKER_NPM_ENV"
+	}
+	names, err := options.NPMEnv(env, from)
+	if err != nil {
+		return nil, err
+	}
+	return adaptors.Open(adaptors.Config{Dir: dir, Env: names, Again: cmd.Bool("force")})
 }
 
 // installAdaptors installs the packages of the arguments, and the runtime, so
@@ -192,6 +200,9 @@ Options:
       install again what is there
   --repo-dir DIR, -d DIR [WORKER_REPO_DIR]
       the folder; default phxworker/adaptors in the cache folder of the user
+  --npm-env NAMES [WORKER_NPM_ENV]
+      variables that npm gets besides those that it needs anywhere, with commas
+      between them, such as NPM_TOKEN, if a .npmrc speaks of it
   WORKER_MAX_RUN_MEMORY_MB=MB
       as the worker will have it, if it is to have another limit than 500 MB:
       V8's code caches are good for one limit only

@@ -39,6 +39,13 @@ func TestAdaptorsAreInstalledForALimitThatIsANumber(t *testing.T) {
 	requireUsageError(t, `WORKER_MAX_RUN_MEMORY_MB "lots" is not a number of MB: write one greater than 0`, env, "adaptors", "install", "--repo-dir", t.TempDir())
 }
 
+func TestAdaptorsAreInstalledWithVariablesThatHaveNames(t *testing.T) {
+	requireUsageError(t, `--npm-env: "A=1" is not the name of a variable: write names with commas between them, such as NPM_TOKEN`, nil,
+		"adaptors", "install", "--npm-env", "A=1", "--repo-dir", t.TempDir())
+	requireUsageError(t, `WORKER_NPM_ENV: WORKER_SECRET is the worker's own and not for npm`, map[string]string{"WORKER_NPM_ENV": "NPM_TOKEN,WORKER_SECRET"},
+		"adaptors", "install", "--repo-dir", t.TempDir())
+}
+
 // Guards against the advice to run the command that has just failed.
 func TestWithoutNPMNothingIsInstalled(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())

@@ -48,7 +48,7 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 		return engine{}, err
 	}
 	node, err := openfn.New(openfn.Config{
-		RepoDir: dir, MonorepoDir: o.MonorepoDir,
+		RepoDir: dir, MonorepoDir: o.MonorepoDir, NPMEnv: o.NPMEnv,
 		MemoryMB: limits.MemoryMB, Spares: spares, Reuse: o.Reuse,
 		StatePropsToRemove: o.StateProps,
 		Optional:           o.Name == "auto",

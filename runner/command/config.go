@@ -33,9 +33,9 @@ type Config struct {
 	// SpareIdle is how long processes without a run are kept after the last run
 	// of the pool. Defaults to 1 min.
 	SpareIdle time.Duration
-	// Runs is how many runs a process executes before it is replaced. With more
-	// than one, what a run leaves in the process is there for the next.
-	// Defaults to 1.
+	// Runs is how many runs a process executes before it is replaced, all of them
+	// of one owner: see [Request.Owner]. With more than one, what a run leaves in
+	// the process is there for the next. Defaults to 1.
 	Runs int
 	// CancelGrace is how long a process has to end a run by itself once it was
 	// told to, and to exit at the end of its input. Defaults to 2 s; negative for
@@ -77,16 +77,24 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Environment returns what [Config.Env] defaults to, and the variables named
-// besides, each if the worker has it.
+// Environment returns the variables of the worker that a child of it may have: those that
+// [Config.Env] defaults to, and those named besides. A name that ends in * stands for all
+// that begin so. No child gets its variables in another way.
 func Environment(besides ...string) []string {
+	names := append([]string{"PATH", "LANG", "LC_ALL", "TZ"}, besides...)
 	env := []string{}
-	for _, key := range append([]string{"PATH", "LANG", "LC_ALL", "TZ"}, besides...) {
-		if value, found := os.LookupEnv(key); found {
-			env = append(env, key+"="+value)
+	for _, entry := range os.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		if slices.ContainsFunc(names, func(wanted string) bool { return isNamed(name, wanted) }) {
+			env = append(env, entry)
 		}
 	}
 	return env
+}
+
+func isNamed(name, wanted string) bool {
+	beginning, all := strings.CutSuffix(wanted, "*")
+	return name == wanted || all && strings.HasPrefix(name, beginning)
 }
 
 // resolve returns the path of the program, and the arguments as a process with

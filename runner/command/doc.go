@@ -8,11 +8,12 @@
 //
 // # Order and concurrency
 //
-// A process executes one run at a time, and [Config.Runs] one after the other.
+// A process executes one run at a time, and up to [Config.Runs] of one owner one
+// after the other; a process that has had none is for whoever comes.
 // What it says is reported in the order in which it said it, and all that it said
 // before it died is reported before its death is. Pools and their methods may be
-// used concurrently; there are as many processes as runs under way, besides
-// those kept ready.
+// used concurrently; besides those kept ready, there are no more processes
+// than there were runs at one time.
 //
 // # Back-pressure
 //

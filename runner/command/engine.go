@@ -37,7 +37,7 @@ func (e *Engine) Prepare(ctx context.Context, run *runner.Run) (runner.Versions,
 // Execute gives the run to a process; see [Pool.Execute].
 func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, error) {
 	run.AnnounceVersions()
-	req := Request{Run: newRunBody(run), MemoryMB: int(math.Ceil(run.Limits.MemoryMB))}
+	req := Request{Run: newRunBody(run), Owner: run.Plan.Owner(), MemoryMB: int(math.Ceil(run.Limits.MemoryMB))}
 	return e.pool.Execute(ctx, run, req)
 }
 

@@ -23,6 +23,10 @@ func removeFolder(dir string) {
 // unlock gives the owner back all rights on the folders below dir, and follows
 // no link out of it.
 func unlock(dir string) {
+	info, err := os.Lstat(dir)
+	if err != nil || !info.IsDir() {
+		return
+	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		_ = os.Chmod(dir, 0o700) //nolint:gosec // it is a folder

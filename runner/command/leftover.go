@@ -33,23 +33,27 @@ func makeFolder() (dir string, lock *os.File, err error) {
 
 func flock(dir *os.File) error { return syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
 
-// sweepFolders removes what workers that were killed have left behind.
+// sweepFolders removes what workers that were killed have left behind. The folder for
+// temporary files may be that of all users: what is another's, or a link, stays.
 func sweepFolders() {
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), folderName+"*"))
 	for _, path := range left {
-		if info, err := os.Lstat(path); err == nil && info.IsDir() && time.Since(info.ModTime()) > youngest {
-			sweepFolder(path)
-		}
+		sweepFolder(path)
 	}
 }
 
 func sweepFolder(path string) {
-	dir, err := os.Open(path) //nolint:gosec // a folder of the worker's
+	const folder = syscall.O_DIRECTORY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+	dir, err := os.OpenFile(path, os.O_RDONLY|folder, 0) //nolint:gosec // below the folder for temporary files
 	if err != nil {
 		return
 	}
 	defer func() { _ = dir.Close() }()
-	if flock(dir) == nil {
+	info, err := dir.Stat()
+	if err != nil || time.Since(info.ModTime()) <= youngest {
+		return
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); ok && int(owner.Uid) == os.Geteuid() && flock(dir) == nil {
 		removeFolder(path)
 	}
 }

@@ -38,3 +38,35 @@ func TestTheFoldersOfDeadWorkersAreRemoved(t *testing.T) {
 		require.DirExists(t, dir)
 	}
 }
+
+// Guards against a worker that removes what another user has planted, or what that leads
+// to: the folder for temporary files is everybody's.
+func TestTheFoldersOfOthersStay(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a folder that is another user's")
+	}
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	old := time.Now().Add(-time.Hour)
+	planted, victim := filepath.Join(temp, folderName+"planted"), filepath.Join(temp, "victim")
+	for _, dir := range []string{planted, victim} {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, "inner"), 0o700))
+		require.NoError(t, os.Chtimes(dir, old, old))
+	}
+	require.NoError(t, os.Chown(planted, 12345, 12345))
+	link := filepath.Join(temp, folderName+"link")
+	require.NoError(t, os.Symlink(victim, link))
+	sweepFolders()
+	for _, dir := range []string{planted, victim} {
+		require.DirExists(t, filepath.Join(dir, "inner"))
+	}
+
+	file := filepath.Join(temp, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o644))
+	require.NoError(t, os.Remove(link))
+	require.NoError(t, os.Symlink(file, link))
+	unlock(link) // as if it had taken the place of a folder
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o644), info.Mode())
+}

@@ -66,11 +66,11 @@ func readAtOnce(file *os.File, b []byte) (n int, err error) {
 // lines cuts a process's output into lines.
 type lines struct {
 	in    *bufio.Reader
-	limit int // of a line that may be a message
+	limit func() int // of a line that may be a message
 	long  []byte
 }
 
-func newLines(in io.Reader, limit int) *lines {
+func newLines(in io.Reader, limit func() int) *lines {
 	return &lines{in: bufio.NewReaderSize(in, 32<<10), limit: limit}
 }
 
@@ -85,7 +85,7 @@ func (l *lines) next() ([]byte, error) {
 	if !errors.Is(err, bufio.ErrBufferFull) {
 		return ended(line, err)
 	}
-	limit := l.limit
+	limit := l.limit()
 	message := line[0] == '{'
 	if !message {
 		limit = maxOutput

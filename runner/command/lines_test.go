@@ -30,7 +30,7 @@ func TestLines(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			l := newLines(strings.NewReader(tt.in), limit)
+			l := newLines(strings.NewReader(tt.in), func() int { return limit })
 			var got []string
 			var err error
 			for err == nil {
@@ -49,7 +49,7 @@ func TestLines(t *testing.T) {
 }
 
 func TestALongLineIsNoReasonToHoldMemory(t *testing.T) {
-	l := newLines(strings.NewReader(strings.Repeat("x", 8<<20)+"\n"+"{"+strings.Repeat("x", 8<<20)+"\n"+strings.Repeat("x", 100<<10)), 16<<20)
+	l := newLines(strings.NewReader(strings.Repeat("x", 8<<20)+"\n"+"{"+strings.Repeat("x", 8<<20)+"\n"+strings.Repeat("x", 100<<10)), func() int { return 16 << 20 })
 	_, err := l.next()
 	require.NoError(t, err)
 	require.Less(t, cap(l.long), 2*maxOutput, "what is not kept is not held either")
@@ -67,7 +67,7 @@ func TestAnEndKnowsThatMoreHasCome(t *testing.T) {
 		require.NoError(t, err)
 		_, err = w.WriteString("{\"type\":\"end\"}\n" + rest)
 		require.NoError(t, err)
-		p := &process{stdout: r, maxLine: 1 << 20, messages: make(chan message), left: make(chan struct{}), stage: busy, dead: true}
+		p := &process{stdout: r, messages: make(chan message), left: make(chan struct{}), stage: busy, dead: true}
 		read := make(chan struct{})
 		go func() {
 			defer close(read)

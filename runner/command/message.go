@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -104,10 +105,50 @@ func parse(line []byte) message {
 		return printed(line)
 	}
 	m.kind = known
+	if name := m.longName(); name != "" {
+		return message{kind: malformed, text: fmt.Sprintf("%q in a message of type %s has more than %d bytes", name, m.Type, maxName)}
+	}
+	m.shorten()
 	if known == logLine && len(m.Message) > 0 && m.Message[0] != '[' && string(m.Message) != "null" {
 		return message{kind: malformed, text: `"message" of a log message is no array`}
 	}
 	return m
+}
+
+// How long texts may be, in bytes. What is kept until the run is over or waits in the
+// outbox, which counts what is large by nature, must not be as long as a message.
+const (
+	maxName  = 1 << 10   // of a step, and of other things
+	maxWord  = 64        // that is one of a few
+	maxError = 128 << 10 // more than a server gets
+)
+
+// longName returns which of the names that are kept for as long as the run lasts is too
+// long, empty if none is.
+func (m *message) longName() string {
+	switch {
+	case len(m.Step) > maxName:
+		return "step"
+	case len(m.From) > maxName:
+		return "from"
+	case len(m.Job) > maxName:
+		return "job"
+	case len(m.Reason) > maxName:
+		return "reason"
+	}
+	return ""
+}
+
+// shorten bounds the texts of which a server gets the beginning only.
+func (m *message) shorten() {
+	for _, text := range []struct {
+		of   *string
+		most int
+	}{{&m.Level, maxWord}, {&m.Source, maxWord}, {&m.ErrorType, maxName}, {&m.ThreadID, maxName}, {&m.ErrorMessage, maxError}} {
+		if len(*text.of) > text.most {
+			*text.of = strings.Clone(strings.ToValidUTF8((*text.of)[:text.most], ""))
+		}
+	}
 }
 
 // rawField is a field that is read later, within bounds: as Go values, a

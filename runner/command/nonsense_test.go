@@ -1,9 +1,13 @@
 package command
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/runner"
 )
 
 func TestNonsenseEndsTheRun(t *testing.T) {
@@ -26,6 +30,8 @@ func TestNonsenseEndsTheRun(t *testing.T) {
 		{name: "end reason", script: []string{`say {"type":"end","reason":"great"}`}, want: `it ended the run with the reason "great"`},
 		{name: "wrong type", script: []string{`say {"type":"log","message":"text"}`}, want: `"message" of a log message is no array`},
 		{name: "ready again", script: []string{`say {"type":"ready"}`}, want: `it sent ready a second time`},
+		{name: "a long step id", script: []string{`say {"type":"step-start","job":"a","step":"` + strings.Repeat("s", maxName+1) + `"}`}, want: `"step" in a message of type step-start has more than 1024 bytes`},
+		{name: "a long reason", script: []string{`say {"type":"end","reason":"` + strings.Repeat("s", maxName+1) + `"}`}, want: `"reason" in a message of type end has more than 1024 bytes`},
 		{name: "closed output", script: []string{"close", "deaf"}, want: `it closed its output before the end of the run`},
 	}
 	w := newWire(t, "ready", Config{Runs: 100})
@@ -57,4 +63,28 @@ func TestOfADuplicateKeyTheLastCounts(t *testing.T) {
 	w := newWire(t, "ready", Config{})
 	record := w.job(`say {"type":"ready","type":"end","reason":"fail","reason":"crash","error_type":"T","error_message":"m"}`)
 	requireEnd(t, record, "crash", "T", "m")
+}
+
+// Guards against a worker whose memory is filled with steps: each is kept until its run ends.
+func TestARunHasSoManySteps(t *testing.T) {
+	talk := &talk{steps: make(map[string]*runner.Step)}
+	for i := range maxSteps {
+		talk.steps[strconv.Itoa(i)] = &runner.Step{}
+	}
+	failure := talk.startStep(&message{Step: "one more", Job: "a"})
+	require.Equal(t, protocolFailure("it started more than 10000 steps"), failure)
+}
+
+// Guards against a worker whose memory is filled with texts of which the server gets the
+// beginning only, and which wait in the outbox or are kept until the end.
+func TestTextsAreCutWhereTheyAreRead(t *testing.T) {
+	long := strings.Repeat("ä", 1<<20)
+	line := `{"type":"step-complete","step":"s","leaf":true,"reason":"fail","error_type":"` + long + `","error_message":"` + long + `","thread_id":"` + long + `","source":"` + long + `","level":"` + long + `"}`
+	m := parse([]byte(line))
+	result, logged := m.result(), m.line()
+	require.Len(t, result.ErrorType, maxName)
+	require.Len(t, result.ThreadID, maxName)
+	require.Len(t, result.ErrorMessage, maxError)
+	require.Len(t, logged.Source, maxWord)
+	require.Len(t, logged.Level, maxWord)
 }

@@ -10,7 +10,7 @@ import (
 func (p *process) readMessages() {
 	defer close(p.messages)
 	defer func() { _ = p.stdout.Close() }()
-	in := newLines(&pipeReader{file: p.stdout}, p.maxLine)
+	in := newLines(&pipeReader{file: p.stdout}, func() int { return int(p.maxLine.Load()) })
 	for {
 		line, err := in.next()
 		var m message

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,9 +65,15 @@ func NewPool(cfg Config) (*Pool, error) {
 type Request struct {
 	// Run is sent as the "run" of the run message.
 	Run any
+	// Owner is whose run it is. A process that has had a run gets others of the same
+	// owner only, and none where the owner is empty.
+	Owner string
 	// Modules are what the process should have loaded. One that has most of them
 	// is preferred, and new spares load those of the latest request.
 	Modules []string
+	// MaxLine is the longest message that the process may send about this run, in bytes.
+	// Defaults to that of the Config.
+	MaxLine int
 	// MemoryMB is by how many MB of 2^20 bytes the resident memory of the process
 	// and its descendants may grow during the run. Beyond, they are killed and
 	// the run is a Kill of type OOMError. 0 is no limit. Only Linux watches it.
@@ -91,11 +98,13 @@ func (p *Pool) Execute(ctx context.Context, run *runner.Run, req Request) (runne
 		return runner.Result{}, engineFailure(fmt.Errorf("the run cannot be written as JSON: %w", err))
 	}
 	p.request(req.Modules)
-	proc, err := p.acquire(ctx, req.Modules)
+	proc, err := p.acquire(ctx, req.Owner, req.Modules)
 	if err != nil {
 		return runner.Result{}, unstarted(err)
 	}
 	proc.runs++
+	proc.owner = req.Owner
+	proc.maxLine.Store(int64(cmp.Or(req.MaxLine, p.cfg.MaxLine)))
 	for _, module := range req.Modules {
 		if !slices.Contains(proc.loaded, module) {
 			proc.loaded = append(proc.loaded, module)
@@ -122,7 +131,7 @@ func (p *Pool) Versions(ctx context.Context) (runner.Versions, error) {
 	if versions != nil {
 		return versions, nil
 	}
-	proc, err := p.acquire(ctx, nil)
+	proc, err := p.acquire(ctx, "", nil)
 	if err != nil {
 		return nil, unstarted(err)
 	}
@@ -151,7 +160,7 @@ func (p *Pool) Start(ctx context.Context) error {
 	}
 	defer p.leave()
 	p.mu.Lock()
-	w := p.queueLocked()
+	w := p.queueLocked("")
 	p.balanceLocked()
 	p.mu.Unlock()
 	proc, err := p.await(ctx, w)

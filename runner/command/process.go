@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/phxworker/phxworker/runner"
@@ -27,8 +28,8 @@ type process struct {
 	log     *slog.Logger
 	cmd     *exec.Cmd
 	tmp     string
-	lock    *os.File // on tmp
-	maxLine int
+	lock    *os.File     // on tmp
+	maxLine atomic.Int64 // bytes of a message
 
 	stdin, stdout, stderr *os.File
 
@@ -42,6 +43,7 @@ type process struct {
 
 	// Of whoever has the process: the pool while it is idle, then its run.
 	runs   int      // it was given
+	owner  string   // of those runs
 	loaded []string // modules that it was told to load, or that its runs needed
 
 	mu     sync.Mutex
@@ -81,7 +83,7 @@ func spawn(cfg *Config, program string, args []string, start func(*exec.Cmd) err
 		argv = append(argv, granted...)
 	}
 	p := &process{
-		log: cfg.Logger, tmp: tmp, lock: lock, maxLine: cfg.MaxLine,
+		log: cfg.Logger, tmp: tmp, lock: lock,
 		cmd: &exec.Cmd{
 			Path: program, Args: append(argv, args[1:]...), Dir: tmp,
 			Env:   append(slices.Clone(cfg.Env), "TMPDIR="+tmp, "HOME="+tmp),
@@ -90,6 +92,7 @@ func spawn(cfg *Config, program string, args []string, start func(*exec.Cmd) err
 		stdin: in.w, stdout: out.r, stderr: errs.r,
 		ready: make(chan struct{}), messages: make(chan message), left: make(chan struct{}), exited: make(chan struct{}),
 	}
+	p.maxLine.Store(int64(cfg.MaxLine))
 	if err := start(p.cmd); err != nil {
 		return nil, err
 	}
@@ -167,6 +170,12 @@ func (p *process) dismiss(grace time.Duration) {
 	case <-timer.C:
 		p.kill()
 	}
+}
+
+// fits reports whether a run of this owner may have the process: what another's has
+// left in it could take what the run is given.
+func (p *process) fits(owner string) bool {
+	return p.runs == 0 || owner != "" && p.owner == owner
 }
 
 // alive reports whether the process is not known to have exited, or to have

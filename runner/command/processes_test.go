@@ -72,7 +72,7 @@ func TestADeadProcessIsNotCountedForItsOutput(t *testing.T) {
 	pool, err := NewPool(Config{Args: program("ready")})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, pool.Close()) }()
-	proc, err := pool.acquire(t.Context(), nil)
+	proc, err := pool.acquire(t.Context(), "", nil)
 	require.NoError(t, err)
 	require.Equal(t, 1, pool.Processes())
 	proc.begin()

@@ -21,7 +21,7 @@ func (t *talk) take(m *message) (over bool, result runner.Result, err error) {
 	case end:
 		return t.end(m)
 	case tooLong:
-		failure = tooLongFailure(t.cfg.MaxLine)
+		failure = tooLongFailure(int(t.proc.maxLine.Load()))
 	case malformed:
 		failure = protocolFailure("%s", m.text)
 	case ready:
@@ -66,6 +66,9 @@ func (t *talk) log(m *message) *runner.Failure {
 	return nil
 }
 
+// maxSteps is how many steps a run may have: each is kept until the run is over.
+const maxSteps = 10_000
+
 func (t *talk) startStep(m *message) *runner.Failure {
 	var from *runner.Step
 	switch {
@@ -73,6 +76,8 @@ func (t *talk) startStep(m *message) *runner.Failure {
 		return protocolFailure(`a step-start has no "step"`)
 	case t.steps[m.Step] != nil:
 		return protocolFailure("it started the step %q twice", m.Step)
+	case len(t.steps) >= maxSteps:
+		return protocolFailure("it started more than %d steps", maxSteps)
 	case !t.hasJob(m.Job):
 		return protocolFailure("it started a step of the job %q, which the plan does not have", m.Job)
 	case m.From != "":

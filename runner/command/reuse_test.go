@@ -21,6 +21,64 @@ func TestAProcessIsReused(t *testing.T) {
 	require.Len(t, pids, 3)
 }
 
+// Guards against a run that takes what a later one of somebody else is given: what it
+// has left in its process is only there for runs of its own project.
+func TestAProcessIsReusedByItsOwnersRunsOnly(t *testing.T) {
+	const a, b = `"project_id":"a"`, `"project_id":"b"`
+	inMeta := func(project string) string { return `"meta":{"project_id":"` + project + `","workflow_id":"w"}` }
+	tests := []struct {
+		name string
+		runs [][2]string // whose, and what it finds
+	}{
+		{name: "projects that take turns", runs: [][2]string{{a, ""}, {b, ""}, {a, ""}, {a, "x"}, {b, ""}, {b, "x"}}},
+		{name: "named in the plan's meta", runs: [][2]string{{inMeta("a"), ""}, {inMeta("b"), ""}, {inMeta("b"), "x"}, {b, "xx"}}},
+		{name: "workflows without a project", runs: [][2]string{{`"meta":{"workflow_id":"w"}`, ""}, {`"meta":{"workflow_id":"v"}`, ""}, {`"meta":{"workflow_id":"v"}`, "x"}}},
+		{name: "a workflow called like a project", runs: [][2]string{{a, ""}, {`"meta":{"workflow_id":"a"}`, ""}}},
+		{name: "nobody's", runs: [][2]string{{`"project_id":""`, ""}, {`"project_id":""`, ""}, {`"meta":"w"`, ""}, {`"meta":{"project_id":1}`, ""}, {a, ""}}},
+	}
+	for _, spares := range []int{0, 2} {
+		for _, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) {
+				w := newWire(t, "ready", Config{Runs: 10, Spares: spares})
+				for i, run := range tt.runs {
+					found := logLines(t, w.jobOf(run[0], "leave x", "ok {}"), "JOB")
+					require.Equal(t, []string{strconv.Quote(run[1])}, found, "run %d", i)
+				}
+			})
+		}
+	}
+}
+
+// Guards against a process that is kept for each project there ever was.
+func TestProcessesOfOtherOwnersAreNotKeptBesides(t *testing.T) {
+	w := newWire(t, "ready", Config{Runs: 10, CancelGrace: -1})
+	ended := map[int]bool{}
+	for i := range 5 {
+		pid, _ := who(t, w.jobOf(`"project_id":"`+strconv.Itoa(i)+`"`, "who", "ok {}"))
+		awaitIdle(t, w.engine.pool, 1)
+		for before := range ended {
+			requireGone(t, before)
+		}
+		ended[pid] = true
+	}
+	require.Len(t, ended, 5)
+}
+
+// Two runs at once, of two projects: each process goes to the run that waits for it.
+func TestAProcessThatIsFreedGoesToARunThatItFits(t *testing.T) {
+	used, fresh := &process{runs: 1, owner: "a"}, &process{}
+	wait := func(owner string) *waiter { return &waiter{owner: owner, granted: make(chan grant, 1)} }
+	other, own := wait("b"), wait("a")
+	p := &Pool{waiting: []*waiter{other, own}, runs: 2}
+	p.place(used)
+	require.Same(t, used, (<-own.granted).proc)
+	p.place(used)
+	require.Equal(t, []*process{used}, p.idle, "it fits nobody who waits")
+	p.place(fresh)
+	require.Same(t, fresh, (<-other.granted).proc)
+	require.Empty(t, p.waiting)
+}
+
 func TestAReusedProcessKeepsNothingOfARun(t *testing.T) {
 	w := newWire(t, "ready", Config{Runs: 3})
 	require.Equal(t, "success", w.job("stderr secret of the first", "ok {}").Reason)

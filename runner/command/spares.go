@@ -9,7 +9,10 @@ import (
 )
 
 // waiter is a run that waits for a process.
-type waiter struct{ granted chan grant }
+type waiter struct {
+	owner   string
+	granted chan grant
+}
 
 type grant struct {
 	proc *process
@@ -27,18 +30,21 @@ func newAttempt() *attempt {
 	return &attempt{ctx: ctx, cancel: cancel}
 }
 
-// acquire returns a process that is ready and has no run. A new one fails only
-// the run that has waited longest. The error is the cause of ctx when that has
-// ended, else a [*startError].
-func (p *Pool) acquire(ctx context.Context, modules []string) (*process, error) {
+// acquire returns a process that is ready, has no run, and fits a run of this owner. A
+// new one fails only the run that has waited longest. The error is the cause of ctx
+// when that has ended, else a [*startError].
+func (p *Pool) acquire(ctx context.Context, owner string, modules []string) (*process, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	p.mu.Lock()
-	proc := p.takeIdleLocked(modules)
+	proc := p.takeIdleLocked(owner, modules)
+	if proc == nil || proc.runs == 0 {
+		p.endOneLocked()
+	}
 	var w *waiter
 	if proc == nil {
-		w = p.queueLocked()
+		w = p.queueLocked(owner)
 	}
 	p.balanceLocked()
 	p.mu.Unlock()
@@ -48,8 +54,8 @@ func (p *Pool) acquire(ctx context.Context, modules []string) (*process, error) 
 	return p.await(ctx, w)
 }
 
-func (p *Pool) queueLocked() *waiter {
-	w := &waiter{granted: make(chan grant, 1)}
+func (p *Pool) queueLocked(owner string) *waiter {
+	w := &waiter{owner: owner, granted: make(chan grant, 1)}
 	p.waiting = append(p.waiting, w)
 	return w
 }
@@ -79,26 +85,41 @@ func (p *Pool) await(ctx context.Context, w *waiter) (*process, error) {
 }
 
 // takeIdleLocked takes the idle process that has loaded most of the modules, of
-// several the one that has been idle longest and so has finished loading.
-func (p *Pool) takeIdleLocked(modules []string) *process {
-	best, most := -1, -1
-	for i, proc := range p.idle {
+// those that fit a run of this owner. Of several it takes one that has had a run, for
+// the others fit any; then the one that has been idle longest and so has finished
+// loading.
+func (p *Pool) takeIdleLocked(owner string, modules []string) *process {
+	var best *process
+	most := 0
+	for _, proc := range p.idle {
+		if !proc.fits(owner) || !proc.alive() {
+			continue
+		}
 		loaded := 0
 		for _, module := range modules {
 			if slices.Contains(proc.loaded, module) {
 				loaded++
 			}
 		}
-		if loaded > most && proc.alive() {
-			best, most = i, loaded
+		if best == nil || loaded > most || loaded == most && best.runs == 0 && proc.runs > 0 {
+			best, most = proc, loaded
 		}
 	}
-	if best < 0 {
-		return nil
+	p.idle = slices.DeleteFunc(p.idle, func(proc *process) bool { return proc == best })
+	return best
+}
+
+// endOneLocked ends the process that has been idle longest of those that have had runs,
+// because one that has had none takes the place of it: besides the spares, there are
+// never more processes than there were runs at one time.
+func (p *Pool) endOneLocked() {
+	i := slices.IndexFunc(p.idle, func(proc *process) bool { return proc.runs > 0 })
+	if i < 0 {
+		return
 	}
-	proc := p.idle[best]
-	p.idle = slices.Delete(p.idle, best, best+1)
-	return proc
+	proc := p.idle[i]
+	p.idle = slices.Delete(p.idle, i, i+1)
+	p.work.Go(func() { proc.dismiss(p.cfg.CancelGrace) })
 }
 
 // release takes a process back after a run.
@@ -108,36 +129,40 @@ func (p *Pool) release(proc *process, clean bool) {
 		p.pause.Reset()
 		p.mu.Unlock()
 	}
-	if !clean || proc.runs >= p.cfg.Runs {
+	if !clean || proc.owner == "" || proc.runs >= p.cfg.Runs {
 		proc.abandon()
 		return
 	}
 	p.place(proc)
 }
 
-// place gives a process that has no run to whoever waits for one, or keeps it. One
-// that has died before its first run still goes to a run that waits, which then
+// place gives a process that has no run to whoever waits for one that it fits, or keeps
+// it. One that has died before its first run still goes to a run that waits, which then
 // tells of it: another in its place might fare no better.
 func (p *Pool) place(proc *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	alive := proc.alive()
+	i := slices.IndexFunc(p.waiting, func(w *waiter) bool { return proc.fits(w.owner) })
 	switch {
-	case len(p.waiting) > 0 && (alive || proc.unused()):
-		p.grantLocked(grant{proc: proc})
+	case i >= 0 && (alive || proc.unused()):
+		p.grantLocked(i, grant{proc: proc})
 	case !alive:
 		p.lostLocked(proc, errors.New("it ended once it was ready"))
 	case p.closed:
 		p.work.Go(func() { proc.dismiss(p.cfg.CancelGrace) })
 	default:
 		p.idle = append(p.idle, proc)
+		if p.runs == 0 { // those before it may have been ended for that already
+			p.keeper.idle.Reset(p.cfg.SpareIdle)
+		}
 	}
 }
 
-// grantLocked ends the wait of the run that has waited longest.
-func (p *Pool) grantLocked(g grant) {
-	p.waiting[0].granted <- g
-	p.waiting = slices.Delete(p.waiting, 0, 1)
+// grantLocked ends the wait of a run.
+func (p *Pool) grantLocked(i int, g grant) {
+	p.waiting[i].granted <- g
+	p.waiting = slices.Delete(p.waiting, i, i+1)
 }
 
 // balanceLocked starts as many processes as there are runs that wait, and more
@@ -146,7 +171,7 @@ func (p *Pool) grantLocked(g grant) {
 func (p *Pool) balanceLocked() {
 	want := len(p.waiting)
 	if p.keep && !p.held && !p.closed {
-		want = max(want, len(p.waiting)+p.cfg.Spares-len(p.idle))
+		want = max(want, len(p.waiting)+p.cfg.Spares-p.sparesLocked())
 	}
 	for len(p.attempts) < want {
 		a := newAttempt()
@@ -156,6 +181,17 @@ func (p *Pool) balanceLocked() {
 	for i := len(p.attempts) - 1; p.closed && i >= want; i-- {
 		p.attempts[i].cancel()
 	}
+}
+
+// sparesLocked returns how many idle processes a run of any owner may have.
+func (p *Pool) sparesLocked() int {
+	n := 0
+	for _, proc := range p.idle {
+		if proc.runs == 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // start makes one attempt to bring a process to where it can take a run.
@@ -199,7 +235,7 @@ func (p *Pool) ahead(versions runner.Versions) []string {
 func (p *Pool) failedLocked(err error) {
 	p.doubt = err
 	if len(p.waiting) > 0 {
-		p.grantLocked(grant{err: err})
+		p.grantLocked(0, grant{err: err})
 	}
 	p.holdLocked(err)
 	p.balanceLocked()

@@ -53,8 +53,8 @@ func TestSparesAreWarmAndReady(t *testing.T) {
 func TestASpareWithTheModulesOfTheRunIsPreferred(t *testing.T) {
 	p := &Pool{idle: []*process{{loaded: []string{"a"}}, {loaded: []string{"b", "c"}}, {loaded: []string{"b", "c"}}, {fault: "spoke out of turn", loaded: []string{"b", "c", "d"}}}}
 	second, first := p.idle[1], p.idle[0]
-	require.Same(t, second, p.takeIdleLocked([]string{"b", "c", "d"}))
-	require.Same(t, first, p.takeIdleLocked(nil), "of equals, the one that is ready the longest")
+	require.Same(t, second, p.takeIdleLocked("", []string{"b", "c", "d"}))
+	require.Same(t, first, p.takeIdleLocked("", nil), "of equals, the one that is ready the longest")
 	require.Len(t, p.idle, 2)
 }
 
@@ -69,6 +69,18 @@ func TestSparesEndAfterAnIdleTime(t *testing.T) {
 		}
 		awaitIdle(t, w.engine.pool, 0)
 	}
+}
+
+// Guards against a process that stays for ever, because it was so slow to start that the others
+// without a run were ended before.
+func TestASpareThatComesLateEndsAsWell(t *testing.T) {
+	pool, err := NewPool(Config{Args: program("ready"), SpareIdle: time.Millisecond})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, pool.Close()) }()
+	proc, err := pool.launch(t.Context())
+	require.NoError(t, err)
+	pool.place(proc)
+	require.Eventually(t, func() bool { return !proc.alive() }, 5*time.Second, time.Millisecond)
 }
 
 func TestSparesThatDieAreNotStartedInALoop(t *testing.T) {

@@ -77,11 +77,22 @@ func (f *inFlight) awaitLine(n int) string {
 // job executes a script; see program_test.go.
 func (w *wire) job(script ...string) mockserver.RunRecord {
 	w.T.Helper()
-	return w.Job(strings.Join(script, "\n"))
+	return w.jobOf(ofOneProject, script...)
 }
 
+// jobOf executes a script whose plan has this member, which says whose it is.
+func (w *wire) jobOf(owner string, script ...string) mockserver.RunRecord {
+	w.T.Helper()
+	return w.Job(strings.Join(script, "\n"), owner)
+}
+
+// ofOneProject is the member of a plan that says whose it is, unless a test says otherwise.
+const ofOneProject = `"project_id":"p"`
+
 // oneJob returns a run with a plan of one job, "a", that is a script.
-func oneJob(script ...string) mockserver.Run { return runtest.OneJob(strings.Join(script, "\n")) }
+func oneJob(script ...string) mockserver.Run {
+	return runtest.OneJob(strings.Join(script, "\n"), ofOneProject)
+}
 
 // requireEnd asserts how a run ended.
 func requireEnd(t testing.TB, record mockserver.RunRecord, reason, errorType, message string) {

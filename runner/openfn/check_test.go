@@ -29,6 +29,7 @@ func fakes(t *testing.T) (ills string) {
 	bin := t.TempDir()
 	for name, text := range map[string]string{
 		"npm": `#!/bin/sh
+env > '` + ills + `/env'
 if [ -f '` + ills + `/npm' ]; then cat '` + ills + `/npm' >&2; exit 1; fi
 for last; do :; done
 for name in "${last%@*}" @openfn/logger; do
@@ -83,6 +84,18 @@ func planWith(adaptor string) mockserver.Run {
 }
 
 const common = "@openfn/language-common@3.3.4"
+
+func TestNPMGetsTheVariablesThatItIsGranted(t *testing.T) {
+	ills := fakes(t)
+	t.Setenv("NPM_TOKEN", "asked")
+	t.Setenv("OTHER_TOKEN", "hush")
+	b, _ := fakeBench(t, Config{NPMEnv: []string{"NPM_TOKEN"}})
+	require.Equal(t, "success", b.Run(t.Context(), runner.Limits{}, planWith(common)).Reason)
+	env, err := os.ReadFile(filepath.Join(ills, "env"))
+	require.NoError(t, err)
+	require.Contains(t, string(env), "NPM_TOKEN=asked\n")
+	require.NotContains(t, string(env), "hush")
+}
 
 // Guards against a worker that goes on taking runs which it cannot execute: failures of its
 // own are told as such, and Check tells when they are over.

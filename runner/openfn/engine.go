@@ -25,6 +25,9 @@ type Config struct {
 	RepoDir string
 	// MonorepoDir is where adaptors of version "local" are loaded from.
 	MonorepoDir string
+	// NPMEnv names variables of the worker's environment that npm gets besides those
+	// that it needs anywhere.
+	NPMEnv []string
 	// LatestFor is how long a version that "latest" stood for is good.
 	// Defaults to 5 min.
 	LatestFor time.Duration
@@ -35,8 +38,8 @@ type Config struct {
 	// Spares is how many processes are kept ready once there was a run.
 	// Defaults to none.
 	Spares int
-	// Reuse is how many runs a process executes. Defaults to one: only then
-	// does no run see what another left behind.
+	// Reuse is how many runs a process executes, all of them of one project.
+	// Defaults to one: only then does no run see what another left behind.
 	Reuse int
 	// Optional is for an engine beside another one: where there is no Node, or no npm
 	// and nothing installed, that is no fault of the worker, and the runs that need this
@@ -112,7 +115,7 @@ func New(cfg Config) (*Engine, error) {
 		}
 		cfg.MonorepoDir = dir
 	}
-	repo, err := adaptors.Open(adaptors.Config{Dir: cfg.RepoDir, Monorepo: cfg.MonorepoDir, LatestFor: cfg.LatestFor, Logger: cfg.Logger})
+	repo, err := adaptors.Open(adaptors.Config{Dir: cfg.RepoDir, Monorepo: cfg.MonorepoDir, Env: cfg.NPMEnv, LatestFor: cfg.LatestFor, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -184,8 +187,11 @@ func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, e
 			Options: hostOptions{
 				JobLogLevel:        run.Limits.JobLogLevel,
 				StatePropsToRemove: e.cfg.StatePropsToRemove, StateLimitMB: stateShare * run.Limits.MemoryMB, PayloadMB: run.Limits.PayloadMB,
+				Room: memberRoom(run.Limits),
 			},
 		},
+		Owner:    run.Plan.Owner(),
+		MaxLine:  memberRoom(run.Limits) + 4<<20,
 		Modules:  l.packages.entries(),
 		MemoryMB: residentMB(run.Limits.MemoryMB),
 	}
@@ -194,6 +200,12 @@ func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, e
 		return l.host.execute(ctx, run, req)
 	}
 	return result, err
+}
+
+// memberRoom is how much one member of a message of the host's may have, in bytes: what is
+// larger than a state or a line that the server takes would only fill the worker's memory.
+func memberRoom(limits runner.Limits) int {
+	return int(min((limits.PayloadMB+limits.LogPayloadMB)*(1<<20), 56<<20)) + 4<<20
 }
 
 // residentMB is how much the memory of a process may grow under a limit, which is

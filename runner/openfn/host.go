@@ -49,6 +49,7 @@ type hostOptions struct {
 	StatePropsToRemove []string `json:"state_props_to_remove"`
 	StateLimitMB       float64  `json:"state_limit_mb"` // beyond, the run fails
 	PayloadMB          float64  `json:"payload_mb"`     // beyond, a state is not sent
+	Room               int      `json:"room"`           // of a member of a message, in bytes
 }
 
 func newHost(ctx context.Context, cfg Config, repo *adaptors.Repo, runtime, logger adaptors.Package) (*host, error) {

@@ -111,8 +111,8 @@ func TestMemoryThatRunsOutEndsTheRun(t *testing.T) {
 // The same in a process that has had a run before.
 func TestMemoryThatRunsOutInAReusedProcessEndsTheRun(t *testing.T) {
 	b := newBench(t, Config{MemoryMB: 200, Reuse: 5})
-	require.Equal(t, "success", b.Job("fn(s => s)").Reason)
-	record := b.Run(t.Context(), runner.Limits{MemoryMB: 200}, runtest.OneJob("fn(() => { const all = []; while (true) all.push(new Array(1e5).fill({})); })"))
+	require.Equal(t, "success", b.Job("fn(s => s)", ofOneProject).Reason)
+	record := b.Run(t.Context(), runner.Limits{MemoryMB: 200}, runtest.OneJob("fn(() => { const all = []; while (true) all.push(new Array(1e5).fill({})); })", ofOneProject))
 	require.Equal(t, "OOMError", record.ErrorType)
 }
 
@@ -163,10 +163,10 @@ func began(record mockserver.RunRecord) bool {
 // run may still be going on there, and report its steps as the next one's.
 func TestAProcessWithAnUncaughtErrorIsNotReused(t *testing.T) {
 	b := newBench(t, Config{Reuse: 10})
-	record := b.Job("fn(s => new Promise(r => { setTimeout(() => { throw new Error('late'); }, 1); setTimeout(() => r({ data: 'of the first' }), 50); }))")
+	record := b.Job("fn(s => new Promise(r => { setTimeout(() => { throw new Error('late'); }, 1); setTimeout(() => r({ data: 'of the first' }), 50); }))", ofOneProject)
 	require.Equal(t, "ExecutionError", record.ErrorType)
 	for range 3 {
-		record = b.Job("fn(s => new Promise(r => setTimeout(() => r({ data: 'of the next' }), 50)))")
+		record = b.Job("fn(s => new Promise(r => setTimeout(() => r({ data: 'of the next' }), 50)))", ofOneProject)
 		require.JSONEq(t, `{"data":"of the next"}`, string(record.FinalState))
 	}
 }
@@ -192,8 +192,32 @@ func TestNoRunSeesAnothersGlobals(t *testing.T) {
 	reused := newBench(t, Config{Reuse: 3})
 	for i := range 4 {
 		want := `{"data":` + strconv.Itoa(i%3+1) + `}`
-		require.JSONEq(t, want, string(reused.Job(body).FinalState), "reuse is what it says")
+		require.JSONEq(t, want, string(reused.Job(body, ofOneProject).FinalState), "reuse is what it says")
 	}
+}
+
+// Guards against a run that takes the credentials of a later one of another project, by
+// what it has left in the process.
+func TestNoProjectSeesAnothersGlobals(t *testing.T) {
+	b := newBench(t, Config{Reuse: 10, Spares: 1})
+	const body = "fn(s => { " + escape + "p.seen = (p.seen ?? '') + s.configuration.key; return { data: p.seen }; })"
+	for _, run := range []struct{ owner, want string }{
+		{owner: `"project_id":"a"`, want: "k"},
+		{owner: `"project_id":"b"`, want: "k"},
+		{owner: `"project_id":"b"`, want: "kk"},
+		{owner: `"project_id":"a"`, want: "k"},
+		{owner: `"name":"of nobody"`, want: "k"},
+		{owner: `"name":"of nobody"`, want: "k"},
+	} {
+		record := b.Run(t.Context(), runner.Limits{}, withKey(runtest.OneJob(body, run.owner)))
+		require.JSONEq(t, `{"data":"`+run.want+`"}`, string(record.FinalState), record.ErrorMessage)
+	}
+}
+
+// withKey gives the job of a run a credential.
+func withKey(run mockserver.Run) mockserver.Run {
+	run.Plan = json.RawMessage(strings.Replace(string(run.Plan), `{"id":"a",`, `{"id":"a","credential":{"key":"k"},`, 1))
+	return run
 }
 
 // Guards against a plan whose branches come in the order of their names.

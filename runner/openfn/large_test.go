@@ -45,3 +45,16 @@ func TestAStateThatIsLargerThanAMessageIsWithheld(t *testing.T) {
 	record = b.Job("fn(() => { throw new Error('x'.repeat(70e6)); })")
 	require.Equal(t, "JobError", record.ErrorType)
 }
+
+// Guards against a worker whose memory is filled by what no server takes: what is larger than
+// a state or a line may be stays in the process, and a job that writes it past the host ends its run.
+func TestWhatIsLargerThanAServerTakesStaysInTheProcess(t *testing.T) {
+	b := newBench(t, Config{})
+	limits := runner.Limits{PayloadMB: 1, LogPayloadMB: 1}
+	record := b.Run(t.Context(), limits, runtest.OneJob("fn(s => { console.log('x'.repeat(20e6)); return s; })"))
+	require.Equal(t, "success", record.Reason, record.ErrorMessage)
+	require.Equal(t, []string{`"(this line had 20000004 bytes; it was left out)"`}, runtest.Lines(t, record, "JOB"))
+
+	record = b.Run(t.Context(), limits, runtest.OneJob("fn(s => { "+escape+`const text = '{"type":"log","message":["' + 'x'.repeat(20e6) + '"]}\n'; for (let at = 0; at < text.length;) try { at += get('fs').writeSync(1, text.slice(at, at + 65536)); } catch (e) { if (e.code !== 'EAGAIN') throw e; } return s; })`))
+	require.Equal(t, "The engine sent a message of more than 10485760 bytes", record.ErrorMessage)
+}

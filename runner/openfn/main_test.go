@@ -12,6 +12,9 @@ import (
 	"github.com/phxworker/phxworker/internal/runtest"
 )
 
+// ofOneProject is the member of a plan for runs that may share a process.
+const ofOneProject = `"project_id":"p"`
+
 // repo is where the tests install adaptors, once for all of them.
 var repo string
 

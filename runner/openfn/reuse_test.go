@@ -23,11 +23,11 @@ func TestAProcessInWhichARunLeftTimersIsNotReused(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, Config{Reuse: 20})
-			requireSuccess(t, b.Job("fn(s => { "+tt.left+"; return s; })"))
-			record := b.Job(sayPID)
+			requireSuccess(t, b.Job("fn(s => { "+tt.left+"; return s; })", ofOneProject))
+			record := b.Job(sayPID, ofOneProject)
 			requireSuccess(t, record)
 			require.Empty(t, runtest.Lines(t, record, "JOB"))
-			next := b.Job(sayPID)
+			next := b.Job(sayPID, ofOneProject)
 			requireSuccess(t, next)
 			require.Equal(t, string(record.FinalState), string(next.FinalState), "one that leaves nothing is")
 		})

@@ -24,6 +24,7 @@ const (
 	exposed    = "config file can be read by everybody"
 	openFile   = "file with a secret can be read by everybody"
 	onShow     = "a secret is on the command line"
+	shared     = "folder can be written by others"
 )
 
 // Whose effect depends on other options: why they have none.
@@ -85,6 +86,7 @@ func (r *reader) notices(s *Settings) []Notice {
 			Reason: fmt.Sprintf("a run may take %v, and %v after a signal those under way are cancelled", s.Worker.Limits.RunTimeout, s.Worker.Grace),
 		})
 	}
+	notices = append(notices, r.sharedFolders(s)...)
 	return append(notices, r.exposures()...)
 }
 
@@ -123,4 +125,25 @@ func quieter(o Option) []string {
 		}
 	}
 	return others
+}
+
+// sharedFolders tells of the folders with code that others than the worker may change.
+func (r *reader) sharedFolders(s *Settings) []Notice {
+	if s.Engine.Name != "auto" && s.Engine.Name != "openfn" {
+		return nil
+	}
+	var notices []Notice
+	for _, key := range []string{repoKey, "monorepo-dir"} {
+		dir, ok := r.set(key)
+		if !ok {
+			continue
+		}
+		if by := exposedBy(dir.text); by != "" {
+			notices = append(notices, Notice{
+				Message: shared, Option: dir.from,
+				Reason: fmt.Sprintf("others may write into %s, and what lies there is executed with the credentials of runs: take one that only the worker's user may change", by),
+			})
+		}
+	}
+	return notices
 }

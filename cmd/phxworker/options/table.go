@@ -106,7 +106,7 @@ func Table() []Option {
 		},
 		{
 			Flag: "engine-reuse", Env: []string{"WORKER_ENGINE_REUSE"}, Ours: true, Group: Runs, Placeholder: "N",
-			Default: "1", Usage: "how many runs a process of the engine executes; with more than one, runs are faster and see what others left behind",
+			Default: "1", Usage: "how many runs of one project a process of the engine executes; with more than one, runs are faster and see what others of their project left behind",
 		},
 		{
 			Flag: "engine-validation-timeout-ms", Env: []string{"WORKER_VALIDATION_TIMEOUT_MS"}, Group: Runs, Placeholder: "MS",
@@ -119,6 +119,10 @@ func Table() []Option {
 		{
 			Flag: "repo-dir", Aliases: []string{"d"}, Env: []string{"WORKER_REPO_DIR"}, Group: Runs, Placeholder: "DIR",
 			Usage: "where adaptors are installed; by default a folder in the user's cache",
+		},
+		{
+			Flag: npmEnvKey, Env: []string{"WORKER_NPM_ENV"}, Ours: true, Group: Runs, Placeholder: "NAMES",
+			Usage: "variables that npm gets besides those that it needs anywhere, such as NPM_TOKEN",
 		},
 		{
 			Flag: "monorepo-dir", Aliases: []string{"m"}, Env: []string{"OPENFN_ADAPTORS_REPO"}, Group: Runs, Placeholder: "DIR",

@@ -1,14 +1,11 @@
 package adaptors
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	_ "embed" // the script
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -44,70 +41,52 @@ func (w *warmed) add(key string) {
 // WarmCache makes the code caches of V8 that bundled packages lack, for
 // processes of node that are started with execArgs. V8 takes no cache that was
 // made under other flags of its own, such as --max-old-space-size; flags of Node
-// make no difference to it. The packages are loaded for it, in a process with
-// execArgs, the environment of a job and leave to read the repo.
+// make no difference to it. Each package is loaded for it, in a process of its own with
+// execArgs, the environment of a job and leave to read the repo: one could otherwise
+// put code of its own into the cache of another.
 //
 // After the first success it costs nothing for the same arguments. An error says
 // that packages load more slowly than they could, and nothing else.
 func (r *Repo) WarmCache(ctx context.Context, node string, execArgs []string, packages ...Package) error {
 	how := node + "\x00" + strings.Join(execArgs, "\x00") + "\x00"
-	var dirs, loads []string
-	for _, p := range packages {
-		if p.Bundled && !r.warmed.has(how+p.Dir) && !slices.Contains(dirs, p.Dir) {
-			dirs = append(dirs, p.Dir)
-			loads = append(loads, filepath.Join(p.Dir, loadFile))
-		}
-	}
-	if len(dirs) == 0 {
-		return nil
-	}
 	flags := slices.Clone(execArgs)
 	if slices.Contains(flags, "--permission") || slices.Contains(flags, "--experimental-permission") {
 		flags = append(flags, "--allow-fs-read="+filepath.Join(r.dir, "*"))
 	}
-	answer, err := script{node: node, flags: flags, env: jobEnv(), code: cacheScript, args: loads}.run(ctx)
-	if err == nil {
-		err = storeCaches(answer, dirs)
-	}
-	if err != nil {
-		return fmt.Errorf("code caches were not made: %w", err)
-	}
-	for _, dir := range dirs {
-		r.warmed.add(how + dir)
+	for _, p := range packages {
+		if !p.Bundled || r.warmed.has(how+p.Dir) {
+			continue
+		}
+		made := script{node: node, flags: flags, env: jobEnv(), code: cacheScript, args: []string{filepath.Join(p.Dir, loadFile)}}
+		answer, err := made.run(ctx)
+		if err == nil {
+			err = storeCache(answer, p.Dir)
+		}
+		if err != nil {
+			return fmt.Errorf("code caches were not made: %w", err)
+		}
+		r.warmed.add(how + p.Dir)
 	}
 	return nil
 }
 
 // cacheName is a file name of load.cjs. The process that tells it has run code
-// of packages, so it is not believed.
+// of the package, so it is not believed.
 var cacheName = regexp.MustCompile(`^bundle-[0-9a-z.-]+\.cache$`)
 
 var errCacheAnswer = errors.New("the process that makes them did not answer as expected")
 
-// storeCaches writes the caches of an answer of cache.mjs.
-func storeCaches(answer []byte, dirs []string) error {
-	for in := bufio.NewReader(bytes.NewReader(answer)); ; {
-		line, err := in.ReadBytes('\n')
-		if err == io.EOF && len(line) == 0 {
-			return nil
-		}
-		var header struct {
-			Index int    `json:"index"`
-			Name  string `json:"name"`
-			Size  int    `json:"size"`
-		}
-		if json.Unmarshal(line, &header) != nil || header.Index < 0 || header.Index >= len(dirs) ||
-			header.Size < 0 || header.Size > len(answer) || !cacheName.MatchString(header.Name) {
-			return errCacheAnswer
-		}
-		data := make([]byte, header.Size)
-		if _, err := io.ReadFull(in, data); err != nil {
-			return errCacheAnswer
-		}
-		if err := replace(filepath.Join(dirs[header.Index], header.Name), data); err != nil {
-			return err
-		}
+// storeCache writes the cache of an answer of cache.mjs. There is none where the package
+// has one already, or cannot be loaded.
+func storeCache(answer []byte, dir string) error {
+	if len(answer) == 0 {
+		return nil
 	}
+	name, data, found := bytes.Cut(answer, []byte("\n"))
+	if !found || !cacheName.Match(name) {
+		return errCacheAnswer
+	}
+	return replace(filepath.Join(dir, string(name)), data)
 }
 
 // replace writes a file at once: a reader sees all of it or nothing.

@@ -52,13 +52,20 @@
 // # Trust
 //
 // Specifiers come from plans. They are checked against npm's grammar and never
-// reach a shell; which packages are allowed is for the caller to say. npm and
-// esbuild have the environment of the worker, where proxies and registries are
-// set, without its WORKER_ variables. Code of packages runs when they are looked
-// into and when caches are made, as it does in jobs: with PATH, the language and
-// the time zone for an environment, and in Node's permission model. When they are
-// looked into, they may load addons and start threads, as jobs may not.
+// reach a shell; which packages are allowed is for the caller to say. npm has of the
+// worker's environment what it needs and what [Config.Env] names; esbuild has what
+// jobs have. Code of packages runs when they are looked into and when caches are
+// made, as it does in jobs: with PATH, the language and the time zone for an
+// environment, and in Node's permission model. What it answers there is believed of
+// its own package only.
 //
-// Not promised: that packages are ever removed, and that a package is what its
-// name says, which is npm's to check.
+// The registry is trusted with what its packages do: esbuild runs with all rights of
+// the worker's user, the runtime and the adaptors have the credentials of runs. It is
+// not trusted with more: a package that calls itself something else, or brings links
+// that lead out of its folder, is refused, and one whose modules import files from
+// outside of its folder is not bundled. So is trusted whoever may write into the
+// folder of the repo or one above it, for what lies there is executed.
+//
+// Not promised: that packages are ever removed, and that one is what its publisher
+// made, which is npm's to check.
 package adaptors

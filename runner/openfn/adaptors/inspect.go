@@ -34,7 +34,7 @@ func (e exported) problem() string {
 func inspect(ctx context.Context, modules []Package, load, folder string) (seen []exported, err error) {
 	arguments := map[string]any{"entries": entries(modules), "load": load}
 	for _, permission := range []string{"--permission", "--experimental-permission"} { // the latter before Node 22.13
-		flags := []string{permission, "--no-warnings", "--allow-addons", "--allow-worker", "--allow-fs-read=" + filepath.Join(folder, "*")}
+		flags := []string{permission, "--no-warnings", "--allow-fs-read=" + filepath.Join(folder, "*")}
 		err = script{flags: flags, env: jobEnv(), code: inspectScript}.ask(ctx, arguments, &seen)
 		if failed, ok := errors.AsType[*scriptError](err); !ok || failed.exit.ExitCode() != unknownFlag {
 			break

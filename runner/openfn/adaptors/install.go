@@ -98,22 +98,33 @@ func (r *Repo) fetch(ctx context.Context, s specifier, there bool) error {
 		if err := r.inTurn(ctx, func() error { return r.npmInstall(ctx, dir, s) }); err != nil {
 			return err
 		}
-		got, err := readPackage(npmFolder(dir, s.name))
-		if err != nil {
-			return err
-		}
-		if got.Version != s.version {
-			return &InstallError{Specifier: s.String(), Reason: "npm installed version " + got.Version}
-		}
-		if err := listed(dir); err != nil {
-			return err
-		}
-		return record(dir)
+		return checkInstalled(dir, s)
 	})
+	if pretence, ok := errors.AsType[*falseError](err); ok {
+		return &InstallError{Specifier: s.String(), Reason: pretence.Error()}
+	}
 	if _, ok := errors.AsType[*InstallError](err); ok || err == nil {
 		return err
 	}
 	return &InstallError{Specifier: s.String(), Reason: r.unusable(err).Error(), Unable: true, Closed: takesNoWrites(err)}
+}
+
+// checkInstalled sees that npm has installed in dir what it was to install, whole, and records it.
+func checkInstalled(dir string, s specifier) error {
+	got, err := genuine(dir, s.name)
+	if err != nil {
+		return err
+	}
+	if got.Version != s.version {
+		return &InstallError{Specifier: s.String(), Reason: "npm installed version " + got.Version}
+	}
+	if err := enclosed(dir); err != nil {
+		return err
+	}
+	if err := listed(dir); err != nil {
+		return err
+	}
+	return record(dir)
 }
 
 // takesNoWrites reports whether an error says that a folder takes no writes, which may be meant so.
@@ -154,7 +165,7 @@ func (r *Repo) Mend(ctx context.Context, p Package, progress func(string)) (mend
 // now is logged, and tried again after a while; the package is good without.
 func (r *Repo) prepare(ctx context.Context, s specifier) (Package, error) {
 	if s.name == bundlerName {
-		return readPackage(npmFolder(r.folder(s), s.name))
+		return genuine(r.folder(s), s.name)
 	}
 	if p, ok := r.unprepared.get(s.String()); ok {
 		return p, nil
@@ -173,7 +184,7 @@ func (r *Repo) prepare(ctx context.Context, s specifier) (Package, error) {
 		return Package{}, context.Cause(ctx)
 	}
 	r.log.Warn("package is used without a bundle for now", "package", s.String(), "error", err)
-	p, err := readPackage(npmFolder(r.folder(s), s.name))
+	p, err := genuine(r.folder(s), s.name)
 	if err != nil {
 		return Package{}, &InstallError{Specifier: s.String(), Reason: "the folder for adaptors cannot be read: " + err.Error(), Unable: true}
 	}

@@ -20,6 +20,7 @@ func open(t testing.TB, cfg Config) *Repo {
 	if cfg.Dir == "" {
 		cfg.Dir = filepath.Join(t.TempDir(), "not", "there")
 	}
+	cfg.Env = append(cfg.Env, ofTheFakes...)
 	r, err := Open(cfg)
 	require.NoError(t, err)
 	return r
@@ -164,16 +165,34 @@ func TestWhatTheDeadHaveLeftIsSwept(t *testing.T) {
 	require.Equal(t, []string{unfinished + "new", "language-one@1.0.0"}, names(t, scope))
 }
 
-func TestNPMSeesNothingOfTheWorker(t *testing.T) {
+// Of the worker's environment, npm gets what it needs and what it is granted by name.
+func TestWhatNPMSeesOfTheWorker(t *testing.T) {
 	log := fakes(t)
-	t.Setenv("WORKER_SECRET", "hush")
-	t.Setenv("HTTPS_PROXY", "proxy.example")
-	_, err := open(t, Config{}).Resolve(t.Context(), one, nil)
+	given := map[string]string{"HTTPS_PROXY": "proxy.example", "npm_config_registry": "registry.example", "NPM_CONFIG_CAFILE": "ca.pem", "NODE_EXTRA_CA_CERTS": "more.pem", "HOME": t.TempDir(), "ASKED_TOKEN": "asked"}
+	for name, value := range given {
+		t.Setenv(name, value)
+	}
+	kept := []string{"WORKER_SECRET", "NPM_TOKEN", "AWS_SECRET_ACCESS_KEY", "DATABASE_URL", "ASKED_TOKEN_2", "NODE_OPTIONS"}
+	for _, name := range kept {
+		t.Setenv(name, "hush")
+	}
+	t.Setenv("NODE_OPTIONS", "")
+	_, err := open(t, Config{Env: []string{"ASKED_TOKEN", "NOT_SET"}}).Resolve(t.Context(), one, nil)
 	require.NoError(t, err)
-	env, err := os.ReadFile(log + ".env")
+	raw, err := os.ReadFile(log + ".env")
 	require.NoError(t, err)
-	require.NotContains(t, string(env), "hush")
-	require.Contains(t, string(env), "HTTPS_PROXY=proxy.example")
+	seen := map[string]string{}
+	for line := range strings.Lines(string(raw)) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		seen[name] = value
+	}
+	for name, value := range given {
+		require.Equal(t, value, seen[name], name)
+	}
+	for _, name := range kept {
+		require.NotContains(t, seen, name)
+	}
+	require.NotContains(t, string(raw), "hush")
 }
 
 func TestWhyAPackageIsNotInstalled(t *testing.T) {
@@ -212,6 +231,10 @@ func TestWhyAPackageIsNotInstalled(t *testing.T) {
 		{"broken npm", map[string]string{"FAKE_STDERR": "Segmentation fault"}, "npm failed: exit status 1\nSegmentation fault", true},
 		{"killed", map[string]string{"FAKE_SIGNAL": "9"}, "npm failed: signal: killed", true},
 		{"another version", map[string]string{"FAKE_INSTALLED": "3.0.0"}, "npm installed version 3.0.0", false},
+		{"another package", map[string]string{"FAKE_NAME": "@openfn/runtime"}, `what npm installed calls itself "@openfn/runtime"`, false},
+		{"a name that is a path", map[string]string{"FAKE_NAME": "../../../../../evil"}, `what npm installed calls itself "../../../../../evil"`, false},
+		{"a link that leads out", map[string]string{"FAKE_LINK": "/etc"}, "node_modules/link is a link that leads out of the package's folder", false},
+		{"a link up and out", map[string]string{"FAKE_LINK": "../../../../not"}, "node_modules/link is a link that leads out of the package's folder", false},
 		{"a file that npm did not write", map[string]string{"FAKE_UNWRITTEN": "EIO: i/o error, write"}, "the disk has a fault\nEIO: i/o error, write", true},
 		{"a package that is cut short", map[string]string{"FAKE_LISTED": "{"}, "the folder for adaptors cannot be used: node_modules/needed was not installed whole: unexpected end of JSON input", true},
 	}
@@ -226,7 +249,17 @@ func TestWhyAPackageIsNotInstalled(t *testing.T) {
 			require.Equal(t, &InstallError{Specifier: one, Reason: tt.want, Unable: tt.unable}, err)
 			require.EqualError(t, err, "Error installing "+one+": "+tt.want)
 			require.Empty(t, names(t, filepath.Join(r.Dir(), "@openfn")))
+			require.NoDirExists(t, filepath.Join(filepath.Dir(r.Dir()), "evil"))
 		})
+	}
+}
+
+func TestAModuleThatIsElsewhere(t *testing.T) {
+	fakes(t)
+	for _, main := range []string{"../../../../../../x.js", "/../../x.js"} {
+		t.Setenv("FAKE_MAIN", main)
+		_, err := open(t, Config{}).Resolve(t.Context(), one, nil)
+		require.ErrorContains(t, err, "its module is outside of its folder: ", main)
 	}
 }
 

@@ -18,7 +18,7 @@ func (r *Repo) List() ([]Package, error) {
 	for _, s := range r.installed() {
 		p, err := r.prepared(s)
 		if err != nil {
-			p, err = readPackage(npmFolder(r.folder(s), s.name))
+			p, err = genuine(r.folder(s), s.name)
 		}
 		if err != nil {
 			continue // another program's folder

@@ -16,6 +16,9 @@ func (r *Repo) local(ctx context.Context, s specifier) (Package, error) {
 		return Package{}, &InstallError{Specifier: s.String(), Reason: "this worker has no folder with local adaptors: set --monorepo-dir or OPENFN_ADAPTORS_REPO"}
 	}
 	short := strings.TrimPrefix(path.Base(s.name), "language-")
+	if !namePattern.MatchString(short) {
+		return Package{}, &InstallError{Specifier: s.String(), Reason: "this is not the name of a folder in the monorepo"}
+	}
 	p, err := readPackage(filepath.Join(r.monorepo, "packages", short))
 	if errors.Is(err, os.ErrNotExist) {
 		return Package{}, &InstallError{Specifier: s.String(), Reason: "the monorepo has no packages/" + short}

@@ -24,6 +24,10 @@ func TestLocalAdaptors(t *testing.T) {
 
 	_, err = r.Resolve(t.Context(), "@openfn/language-two@local", nil)
 	require.Equal(t, &InstallError{Specifier: "@openfn/language-two@local", Reason: "the monorepo has no packages/two"}, err)
+	for _, name := range []string{"@openfn/language-..", "@openfn/language-."} {
+		_, err = r.Resolve(t.Context(), name+"@local", nil)
+		require.Equal(t, &InstallError{Specifier: name + "@local", Reason: "this is not the name of a folder in the monorepo"}, err)
+	}
 	_, err = open(t, Config{}).Resolve(t.Context(), "@openfn/language-one@local", nil)
 	require.Equal(t, &InstallError{Specifier: "@openfn/language-one@local", Reason: "this worker has no folder with local adaptors: set --monorepo-dir or OPENFN_ADAPTORS_REPO"}, err)
 }

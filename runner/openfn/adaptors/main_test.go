@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 }
 
 func beAnotherWorker(dir string) int {
-	r, err := Open(Config{Dir: dir})
+	r, err := Open(Config{Dir: dir, Env: ofTheFakes})
 	if err == nil {
 		_, err = r.Resolve(context.Background(), one, func(line string) { fmt.Println(line) })
 	}
@@ -81,6 +81,9 @@ func shared(t testing.TB) *Repo {
 	return r
 }
 
+// ofTheFakes are the variables by which the fakes are told what to do.
+var ofTheFakes = []string{"FAKE_*"}
+
 // fakes puts an npm and a node into PATH that pretend. Their behaviour is set by
 // the environment: see the scripts.
 func fakes(t *testing.T) (log string) {
@@ -111,7 +114,8 @@ esac
 if [ "$1" = view ]; then echo "$FAKE_VERSION"; exit; fi
 name=${last%@*}
 mkdir -p "node_modules/$name"
-echo "{\"name\":\"$name\",\"version\":\"${FAKE_INSTALLED:-${last##*@}}\",\"main\":\"lib/index.js\"}" > "node_modules/$name/package.json"
+case $last in esbuild@*) ;; *) if [ -n "$FAKE_LINK" ]; then ln -s "$FAKE_LINK" node_modules/link; fi ;; esac
+echo "{\"name\":\"${FAKE_NAME:-$name}\",\"version\":\"${FAKE_INSTALLED:-${last##*@}}\",\"main\":\"${FAKE_MAIN:-lib/index.js}\"}" > "node_modules/$name/package.json"
 mkdir -p "node_modules/$name/lib" && echo 'export const fn = 1' > "node_modules/$name/lib/index.js"
 if [ -n "$FAKE_LISTED" ]; then
 	mkdir -p node_modules/needed && echo "$FAKE_LISTED" > node_modules/needed/package.json

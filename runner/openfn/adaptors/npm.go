@@ -27,7 +27,7 @@ func (r *Repo) npm(ctx context.Context, dir string, of specifier, command string
 	cmd := process(running, path, append(append([]string{command}, npmPatience...), args...)...)
 	var out strings.Builder
 	said := words{unwritten: stop}
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, toolEnv(), &out, &said
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, r.npmEnv(), &out, &said
 	err = cmd.Run()
 	switch {
 	case ctx.Err() != nil:

@@ -55,7 +55,7 @@ func (r *Repo) prepared(s specifier) (Package, error) {
 			return Package{}, fmt.Errorf("%w: %s of the bundle", errDamaged, name)
 		}
 	}
-	p, err := readPackage(npmFolder(dir, s.name))
+	p, err := genuine(dir, s.name)
 	p.Exports, p.Bundled, p.Problem = known.Exports, known.Bundled, known.Problem
 	return p, err
 }
@@ -112,7 +112,7 @@ func (r *Repo) modules(s specifier) ([]Package, error) {
 	}
 	var modules []Package
 	for _, name := range names {
-		p, err := readPackage(npmFolder(r.folder(s), name))
+		p, err := genuine(r.folder(s), name)
 		if err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -34,36 +35,9 @@ func (r *Repo) inTurn(ctx context.Context, work func() error) error {
 	}
 }
 
-// toolEnv is the environment of npm and esbuild: the worker's, where proxies and
-// registries are set, but nothing of the worker itself.
-func toolEnv() []string {
-	return environ(func(name string) bool { return !strings.HasPrefix(name, "WORKER_") })
-}
-
-// jobEnv is the environment in which the code of a package may run: the same as
-// that of a job.
-func jobEnv() []string {
-	return environ(func(name string) bool {
-		switch name {
-		case "PATH", "LANG", "LC_ALL", "TZ":
-			return true
-		}
-		return false
-	})
-}
-
-func environ(keep func(name string) bool) []string {
-	kept := []string{}
-	for _, entry := range os.Environ() {
-		if name, _, _ := strings.Cut(entry, "="); keep(name) {
-			kept = append(kept, entry)
-		}
-	}
-	return kept
-}
-
 // script is a program for Node that answers on file descriptor 3, so that what
-// a package prints when it is loaded is not mistaken for the answer.
+// a package prints when it is loaded is not mistaken for the answer. A package that
+// means harm can answer in its place, so an answer is believed of that package only.
 type script struct {
 	node  string
 	flags []string
@@ -101,8 +75,15 @@ func (s script) ask(ctx context.Context, arguments, answer any) error {
 	return json.Unmarshal(raw, answer)
 }
 
+// maxAnswer is more than any code cache has, in bytes.
+const maxAnswer = 64 << 20
+
+var errLongAnswer = fmt.Errorf("the answer is over %d bytes", maxAnswer)
+
 // run returns the answer. The error is a [*scriptError] when Node failed.
 func (s script) run(ctx context.Context) (answer []byte, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -116,7 +97,12 @@ func (s script) run(ctx context.Context) (answer []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, readErr := io.ReadAll(r) // ends with the process, whose descriptor no child of its own inherits
+	answer, readErr := io.ReadAll(io.LimitReader(r, maxAnswer+1)) // ends with the process, whose descriptor no child of its own inherits
+	if len(answer) > maxAnswer {
+		cancel()
+		_ = cmd.Wait()
+		return nil, errLongAnswer
+	}
 	err = cmd.Wait()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return nil, &scriptError{exit, strings.TrimSpace(said.String())}

@@ -157,21 +157,42 @@ func TestCodeCaches(t *testing.T) {
 
 func TestCachesThatAreNotBelieved(t *testing.T) {
 	dir := t.TempDir()
-	for _, answer := range []string{
-		"nonsense",
-		"{\"index\":1,\"name\":\"bundle-a.cache\",\"size\":0}\n",
-		"{\"index\":-1,\"name\":\"bundle-a.cache\",\"size\":0}\n",
-		"{\"index\":0,\"name\":\"../bundle-a.cache\",\"size\":0}\n",
-		"{\"index\":0,\"name\":\"bundle-/../a.cache\",\"size\":0}\n",
-		"{\"index\":0,\"name\":\"bundle-a.cache\",\"size\":-1}\n",
-		"{\"index\":0,\"name\":\"bundle-a.cache\",\"size\":2}\nx",
-		"{\"index\":0,\"name\":\"bundle-a.cache\",\"size\":99999999999}\n",
-	} {
-		require.ErrorIs(t, storeCaches([]byte(answer), []string{dir}), errCacheAnswer, answer)
+	for _, answer := range []string{"nonsense", "\n", "x.cache\n", "../bundle-a.cache\n", "bundle-/../a.cache\n", "bundle-a.cache", "/bundle-a.cache\nx"} {
+		require.ErrorIs(t, storeCache([]byte(answer), dir), errCacheAnswer, answer)
 	}
+	require.NoError(t, storeCache(nil, dir))
 	require.Empty(t, names(t, dir))
-	require.NoError(t, storeCaches([]byte("{\"index\":0,\"name\":\"bundle-a.cache\",\"size\":2}\nxy{\"index\":0,\"name\":\"bundle-b.cache\",\"size\":0}\n"), []string{dir}))
-	require.Equal(t, []string{"bundle-a.cache", "bundle-b.cache"}, names(t, dir))
+	require.NoError(t, storeCache([]byte("bundle-a.cache\nx\ny"), dir))
+	raw, err := os.ReadFile(filepath.Join(dir, "bundle-a.cache"))
+	require.NoError(t, err)
+	require.Equal(t, "x\ny", string(raw))
+}
+
+// Guards against a package that puts code into the cache of another one, which every run
+// would execute with its credentials: it is loaded where that is made, and can answer.
+func TestAPackageHasNoSayInTheCacheOfAnother(t *testing.T) {
+	r := shared(t)
+	evil, good := specifier{"x", "6.6.6"}, specifier{"x", "6.6.7"}
+	placePackage(t, r, evil, files{"x/package.json": esmPackage, "x/index.js": `
+		import { writeSync } from "node:fs";
+		export const a = 1;
+		if (process.argv.length > 2 && process.argv[2].endsWith("load.cjs")) {
+			const name = "bundle-evil.cache";
+			try { writeSync(3, JSON.stringify({ index: 1, name, size: 4 }) + "\n" + "evil"); process.exit(0); } catch {}
+		}
+	`})
+	placePackage(t, r, good, files{"x/package.json": esmPackage, "x/index.js": `export const a = 1`})
+	var packages []Package
+	for _, s := range []specifier{evil, good} {
+		p, err := r.Resolve(t.Context(), s.String(), nil)
+		require.NoError(t, err)
+		require.True(t, p.Bundled)
+		packages = append(packages, p)
+	}
+	_ = r.WarmCache(t.Context(), "node", hostFlags(t), packages...)
+	found, err := filepath.Glob(filepath.Join(packages[1].Dir, "bundle-evil*"))
+	require.NoError(t, err)
+	require.Empty(t, found)
 }
 
 func TestWhatCannotBeBundledNowIsUsedAsItIs(t *testing.T) {

@@ -42,6 +42,10 @@ type Config struct {
 	// LatestFor is how long the version that a tag stood for is used without
 	// asking npm again. Defaults to 5 minutes.
 	LatestFor time.Duration
+	// Env names variables of the worker's environment that npm gets besides those that
+	// it needs anywhere, such as a token that its settings speak of. A name that ends in *
+	// stands for all that begin so.
+	Env []string
 	// Again has each package installed again when it is first asked for, though it is
 	// there.
 	Again bool
@@ -57,6 +61,7 @@ type Repo struct {
 	monorepo     string
 	bundleFolder string // the name of a folder in that of each package
 	log          *slog.Logger
+	env          []string
 	again        bool
 
 	installs flights[Package] // by exact specifier
@@ -81,7 +86,7 @@ func Open(cfg Config) (*Repo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the folder for adaptors (--repo-dir) cannot be used: %w", err)
 	}
-	r := &Repo{dir: dir, bundleFolder: bundleFolder(), log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), again: cfg.Again, turns: make(chan struct{}, atATime)}
+	r := &Repo{dir: dir, bundleFolder: bundleFolder(), log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), env: cfg.Env, again: cfg.Again, turns: make(chan struct{}, atATime)}
 	r.tags.goodFor = cmp.Or(cfg.LatestFor, defaultLatestFor)
 	r.unprepared.goodFor = retryAfter
 	if cfg.Monorepo != "" {
@@ -157,7 +162,7 @@ func (r *Repo) Runtime(ctx context.Context, progress func(string)) (runtime, log
 		return Package{}, Package{}, err
 	}
 	// The logger lies beside the runtime, in a bundle as well as where npm put it.
-	logger, err = readPackage(filepath.Join(runtime.Dir, "..", "logger"))
+	logger, err = genuine(filepath.Join(runtime.Dir, "..", "..", ".."), loggerName)
 	if err != nil {
 		return Package{}, Package{}, &InstallError{Specifier: runtimeName + "@" + runtimeVersion, Reason: "its logger is not there: " + err.Error(), Unable: true}
 	}

@@ -65,7 +65,7 @@ func record(dir string) error {
 // [errDamaged].
 func (r *Repo) whole(s specifier) (recorded bool, err error) {
 	dir := r.folder(s)
-	if _, err := readPackage(npmFolder(dir, s.name)); err != nil {
+	if _, err := genuine(dir, s.name); err != nil {
 		return false, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	was, recorded := readRecord(dir)

@@ -2,11 +2,12 @@
 
 import { loggers } from './logs.mjs';
 import { Steps } from './steps.mjs';
-import { room, send, size, stringify } from './wire.mjs';
+import { makeRoom, room, send, size, stringify } from './wire.mjs';
 
 // execute returns how the run ended, as the fields of an end message. Its state,
 // if there is any, is JSON.
 export async function execute(run, runtime, createLogger) {
+  makeRoom(run.options.room);
   const steps = new Steps(run.plan.workflow.steps, run.plan.options.start);
   const logs = loggers(createLogger, run.options, () => steps.current);
   captureConsole(logs.adaptor);

@@ -5,9 +5,13 @@ import { writeSync } from 'node:fs';
 
 const clock = new Int32Array(new SharedArrayBuffer(4));
 
-// room is what one member of a message may take, in bytes. A message may have
-// 64 MiB.
-export const room = 60 << 20;
+// room is what one member of a message may take, in bytes. The worker ends a run over a
+// message that is much longer.
+export let room = 1 << 20;
+
+export function makeRoom(bytes) {
+  room = bytes;
+}
 
 // send returns when the message is written: a job that floods the log has to
 // wait for the worker, and what it logs before it hangs or dies arrives. The
@@ -32,7 +36,7 @@ export function size(json) {
 
 process.stdout.write = (chunk, encoding, done) => {
   const text = typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString();
-  send({ type: 'log', level: 'info', source: 'ADA', message: [text.replace(/\n$/, '')] });
+  send({ type: 'log', level: 'info', source: 'ADA', message: [text.slice(0, 2 ** 20).replace(/\n$/, '')] });
   (typeof encoding === 'function' ? encoding : done)?.();
   return true;
 };

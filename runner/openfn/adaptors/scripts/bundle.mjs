@@ -49,6 +49,8 @@ const resolution = strict => ({
       const found = await build.resolve(path, { kind, importer, resolveDir, namespace, pluginData: { seen: true } });
       if (found.errors.length > 0) return { path, external: true }; // it may be optional; if not, it fails as without a bundle
       if (found.external || found.namespace !== 'file') return found;
+      // Jobs may read the bundle, and nothing that is not below root.
+      if (!found.path.startsWith(root + sep)) throw new Unbundleable(`${importer} imports ${found.path}, which is outside of its folder`);
       if (strict && isCommonJS(found.path)) {
         if (!commonJS.includes(found.path)) commonJS.push(found.path);
         return { path: `${commonJS.indexOf(found.path)}`, namespace: 'shim', sideEffects: found.sideEffects };

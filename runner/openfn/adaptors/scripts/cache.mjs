@@ -1,34 +1,26 @@
-// cache makes the code caches of bundles that are missing, for a Node that was
-// started like this one. It has no need to write: what it has made is its answer.
+// cache makes the code cache of a bundle, for a Node that was started like this one. It has
+// no need to write: what it has made is its answer.
 //
-//   arguments  the paths of the load.cjs of bundles
-//   answer     for each cache a line with a JSON object: index, name, size; then
-//              its bytes
+//   arguments  the path of the load.cjs of the bundle
+//   answer     nothing if there is a cache, or the bundle cannot be loaded; else the name of
+//              the file and, on the next line, its bytes
 
 import { writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
 
-const require = createRequire(import.meta.url);
-
-function send(bytes) {
-  for (let sent = 0; sent < bytes.length; ) sent += writeSync(3, bytes, sent);
-}
-
-// All are loaded before the first cache is made, for a bundle may compile more of
-// itself when the next one is loaded.
-const bundles = process.argv.slice(2).map(path => {
+function made() {
   try {
-    const bundle = require(path);
+    const bundle = createRequire(import.meta.url)(process.argv[2]);
     bundle.load(name => import(name));
-    return bundle;
+    return bundle.missingCache();
   } catch {
     return undefined; // it fails where it is used
   }
-});
-bundles.forEach((bundle, index) => {
-  const missing = bundle?.missingCache();
-  if (!missing) return;
-  send(Buffer.from(`${JSON.stringify({ index, name: missing.name, size: missing.data.length })}\n`));
-  send(missing.data);
-});
+}
+
+const missing = made();
+if (missing) {
+  const bytes = Buffer.concat([Buffer.from(`${missing.name}\n`), missing.data]);
+  for (let sent = 0; sent < bytes.length; ) sent += writeSync(3, bytes, sent);
+}
 process.exit(0);

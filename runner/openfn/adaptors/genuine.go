@@ -1,0 +1,56 @@
+package adaptors
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// falseError says that what npm installed is not the package that was asked for, or reaches out of
+// its folder. A registry that was tampered with can have that done, and so can whoever
+// publishes one of the packages that another depends on.
+type falseError struct{ what string }
+
+func (e *falseError) Error() string { return e.what }
+
+// genuine reads what npm put into dir under a name. The error is a [*falseError] if the
+// package says that it has another name, of which paths and code would be made, or that its
+// module is somewhere else.
+func genuine(dir, name string) (Package, error) {
+	p, err := readPackage(npmFolder(dir, name))
+	switch {
+	case err != nil:
+		return Package{}, err
+	case p.Name != name:
+		return Package{}, &falseError{fmt.Sprintf("what npm installed calls itself %q", p.Name)}
+	case p.Entry != p.Dir && !strings.HasPrefix(p.Entry, p.Dir+string(filepath.Separator)):
+		return Package{}, &falseError{"its module is outside of its folder: " + p.Entry}
+	}
+	return p, nil
+}
+
+// enclosed looks for links below dir that lead out of it, as npm makes for a package that
+// depends on one in a folder ("file:…"): Node follows them past the permissions of jobs.
+func enclosed(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Type()&fs.ModeSymlink == 0 {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		if _, err := root.Stat(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return &falseError{name + " is a link that leads out of the package's folder"}
+		}
+		return nil
+	})
+}

@@ -2,8 +2,10 @@ package fence
 
 import (
 	"encoding/json"
+	"errors"
 	"os/exec"
 	"slices"
+	"strings"
 )
 
 // Policy is what is left to a process. All paths are absolute, lead through links, and
@@ -55,7 +57,27 @@ func Down(states []State) []State {
 	return slices.DeleteFunc(slices.Clone(states), func(s State) bool { return s.Up })
 }
 
-// All returns every fence as down, for one reason.
+// Require returns an error that names the fences that are not up, and why. Those that are
+// down for the same reason are named together.
+func Require(states []State) error {
+	var reasons []string
+	byReason := make(map[string][]string)
+	for _, s := range Down(states) {
+		if byReason[s.Why] == nil {
+			reasons = append(reasons, s.Why)
+		}
+		byReason[s.Why] = append(byReason[s.Why], s.Name)
+	}
+	if len(reasons) == 0 {
+		return nil
+	}
+	for i, why := range reasons {
+		reasons[i] = strings.Join(byReason[why], ", ") + " (" + why + ")"
+	}
+	return errors.New("all fences around the processes of the engine are required, and these are missing: " + strings.Join(reasons, "; "))
+}
+
+// allDown returns every fence as down, for one reason.
 func allDown(why string) []State {
 	var states []State
 	for _, name := range Names() {
@@ -73,7 +95,7 @@ const (
 // Wrap has a command that was not started go through the step that puts up the
 // fences. Where there are none to be had on this system, it changes nothing.
 func (p Policy) Wrap(cmd *exec.Cmd) error {
-	if !supported {
+	if !Supported {
 		return nil
 	}
 	text, err := json.Marshal(p)

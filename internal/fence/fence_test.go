@@ -193,6 +193,9 @@ func TestAProcessWithinTheFencesReachesNothing(t *testing.T) {
 func TestAFenceThatIsDownSaysWhy(t *testing.T) {
 	states := allDown("of the weather")
 	require.Len(t, Down(states), len(Names()))
+	require.NoError(t, Require(nil))
+	require.EqualError(t, Require([]State{{Name: Files, Why: "a"}, {Name: Signals, Why: "b"}, {Name: Cores, Up: true}, {Name: Sockets, Why: "b"}}),
+		"all fences around the processes of the engine are required, and these are missing: files (a); signals, sockets (b)")
 	for _, s := range Probe(t.Context()) {
 		require.Contains(t, Names(), s.Name)
 		require.Equal(t, s.Up, s.Why == "", s)

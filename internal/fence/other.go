@@ -5,8 +5,10 @@ package fence
 import "context"
 
 const (
-	supported = false
-	self      = ""
+	// Supported says that this system may have fences.
+	Supported = false
+
+	self = ""
 )
 
 // Probe reports which fences hold: none, on this system.

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const supported = true
+// Supported says that this system may have fences.
+const Supported = true
 
 // self is this program, also where its file was replaced or removed meanwhile.
 const self = "/proc/self/exe"

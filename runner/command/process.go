@@ -90,6 +90,11 @@ func spawn(cfg *Config, program string, args []string, start func(*exec.Cmd) err
 		stdin: in.w, stdout: out.r, stderr: errs.r,
 		ready: make(chan struct{}), messages: make(chan message), left: make(chan struct{}), exited: make(chan struct{}),
 	}
+	if cfg.Fence != nil {
+		if err := cfg.Fence(tmp).Wrap(p.cmd); err != nil {
+			return nil, fmt.Errorf("no fences can be put around it: %w", err)
+		}
+	}
 	if err := start(p.cmd); err != nil {
 		return nil, err
 	}

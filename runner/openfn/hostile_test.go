@@ -108,6 +108,25 @@ func TestMemoryThatRunsOutEndsTheRun(t *testing.T) {
 	}
 }
 
+// What a run keeps in its temporary folder is bounded: one file by the kernel, all of them by
+// a watch, also those that were removed while they were open.
+func TestTemporaryFilesThatAreTooLargeEndTheRun(t *testing.T) {
+	b := newBench(t, Config{TempMB: 20})
+	record := b.Job("fn(s => { " + escape + "get('fs').truncateSync(get('fs').writeFileSync('f', 'x') ?? 'f', 30 << 20); return s; })")
+	require.Equal(t, "fail", record.Reason)
+	require.Contains(t, record.ErrorMessage, "EFBIG")
+	for name, made := range map[string]string{
+		"many files": "fs.writeFileSync('f' + i, full)", "removed files": "fs.writeSync(fs.openSync('f', 'w'), full); fs.unlinkSync('f')",
+		"hidden files": "fs.mkdirSync('d' + i); fs.writeFileSync('d' + i + '/f', full); fs.chmodSync('d' + i, 0)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.T = t
+			record := b.Job("fn(() => { " + escape + "const fs = get('fs'), full = new Uint8Array(15 << 20); for (let i = 0; i < 2; i++) { " + made + " } return new Promise(() => setTimeout(() => {}, 60_000)); })")
+			require.Equal(t, []string{"kill", "DiskError", "Run exceeded maximum size of temporary files (20 MB)"}, []string{record.Reason, record.ErrorType, record.ErrorMessage})
+		})
+	}
+}
+
 // The same in a process that has had a run before.
 func TestMemoryThatRunsOutInAReusedProcessEndsTheRun(t *testing.T) {
 	b := newBench(t, Config{MemoryMB: 200, Reuse: 5})

@@ -32,7 +32,7 @@ func serve(listener net.Listener, worker *phxworker.Worker, executor engine, set
 	info, loopback := build.Read(), web.IsLoopback(listener.Addr())
 	numbers := metrics.New(metrics.Config{Stats: worker.Stats, Processes: executor.processes, Build: info})
 	server := web.New(web.Config{
-		Worker: worker, Metrics: metrics.Handler(numbers, log), Token: settings.HTTP.Token, Loopback: loopback, Manual: settings.Worker.Manual,
+		Worker: worker, Metrics: metrics.Handler(numbers, log), Token: settings.HTTP.Token, Loopback: loopback, Manual: settings.Worker.Manual, Fences: executor.fences,
 		Upstream: loggable(settings.Worker.URL), Version: info.Version, Commit: info.Commit, Logger: log,
 	})
 	log.Info("serving", "address", "http://"+listener.Addr().String(), "controls", settings.HTTP.Token != "" || loopback)

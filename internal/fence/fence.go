@@ -74,7 +74,7 @@ func Require(states []State) error {
 	for i, why := range reasons {
 		reasons[i] = strings.Join(byReason[why], ", ") + " (" + why + ")"
 	}
-	return errors.New("all fences around the processes of the engine are required, and these are missing: " + strings.Join(reasons, "; "))
+	return errors.New("fences around the processes of the engine are missing: " + strings.Join(reasons, "; "))
 }
 
 // allDown returns every fence as down, for one reason.

@@ -197,6 +197,7 @@ func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, e
 			Options: hostOptions{
 				JobLogLevel:        run.Limits.JobLogLevel,
 				StatePropsToRemove: e.cfg.StatePropsToRemove, StateLimitMB: stateShare * run.Limits.MemoryMB, PayloadMB: run.Limits.PayloadMB,
+				OwnPort: e.cfg.OwnPort(),
 			},
 		},
 		Modules:  l.packages.entries(),

@@ -50,6 +50,7 @@ type hostOptions struct {
 	StatePropsToRemove []string `json:"state_props_to_remove"`
 	StateLimitMB       float64  `json:"state_limit_mb"` // beyond, the run fails
 	PayloadMB          float64  `json:"payload_mb"`     // beyond, a state is not sent
+	OwnPort            int      `json:"own_port,omitempty"`
 }
 
 func newHost(ctx context.Context, cfg Config, repo *adaptors.Repo, runtime, logger adaptors.Package) (*host, error) {

@@ -47,7 +47,7 @@ func handled(version int) unix.LandlockRulesetAttr {
 func (p Policy) restrictFiles() error {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	switch {
-	case errors.Is(errno, unix.ENOSYS):
+	case errors.Is(errno, unix.ENOSYS), errors.Is(errno, unix.EPERM): // EPERM is what some filters of calls say
 		return errors.New("this kernel has none, or does not let it be used here; it came with Linux 5.13")
 	case errors.Is(errno, unix.EOPNOTSUPP):
 		return errors.New("it was switched off when the kernel was started (its lsm= option)")

@@ -43,7 +43,7 @@ export async function harden() {
   taken.push([Object.getPrototypeOf(file), 'FileHandle', ['chmod', 'chown', 'utimes']]); // these take a file that was opened to be read
   await file.close();
   // The pid that this sends signals to is what its memory held before, until it has a process.
-  taken.push([Object.getPrototypeOf(new child.ChildProcess()._handle), 'process', ['kill', 'spawn']]);
+  taken.push([Object.getPrototypeOf(new child.ChildProcess()._handle), 'ChildProcess', ['kill', 'spawn']]);
   hardenSockets();
   hardenPaths();
 

@@ -54,13 +54,13 @@ func (p Policy) restrictFiles() error {
 	case errno != 0:
 		return errno
 	}
-	rules := &ruleset{attr: handled(int(version))} //nolint:gosec // a small number
+	rules := &ruleset{attr: handled(int(version))}
 	//nolint:gosec // the kernel reads it during the call
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&rules.attr)), unsafe.Sizeof(rules.attr), 0)
 	if errno != 0 {
 		return fmt.Errorf("no rules can be made: %w", errno)
 	}
-	rules.fd = int(fd) //nolint:gosec // a descriptor
+	rules.fd = int(fd)
 	defer func() { _ = unix.Close(rules.fd) }()
 	for _, group := range []struct {
 		paths  []string
@@ -89,7 +89,7 @@ type ruleset struct {
 func (r *ruleset) allow(path string, access uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil //nolint:nilerr // what cannot be reached now needs no right
+		return nil // what cannot be reached now needs no right
 	}
 	defer func() { _ = unix.Close(fd) }()
 	var stat unix.Stat_t

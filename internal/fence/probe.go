@@ -79,7 +79,7 @@ func look() {
 		means []string
 	}{
 		{Files, filesHeld, []string{landlock}},
-		{Signals, func() bool { return unix.Kill(os.Getppid(), 0) == unix.EPERM }, []string{seccomp, landlock}}, //nolint:errorlint // an errno
+		{Signals, func() bool { return unix.Kill(os.Getppid(), 0) == unix.EPERM }, []string{seccomp, landlock}},
 		{Processes, processesHeld, []string{seccomp}},
 		{Sockets, socketsHeld, []string{seccomp}},
 		{Privileges, privilegesHeld, []string{noNewPrivs, capabilities}},

@@ -19,6 +19,8 @@ const self = "/proc/self/exe"
 
 // The fences are for one thread until the program is executed, and there it must be the
 // one that leads the process. That thread has the inits to itself.
+//
+//nolint:gochecknoinits // nothing else comes before a main that is not ours
 func init() {
 	switch {
 	case os.Args[0] == stepName && len(os.Args) > 3:

@@ -96,7 +96,7 @@ func TestWhatAJobReachesBehindNode(t *testing.T) {
 	there := filepath.Join(t.TempDir(), "there.js")
 	require.NoError(t, os.WriteFile(there, nil, 0o600))
 	missing := there + "x"
-	socket, err := new(net.ListenConfig).Listen(t.Context(), "unix", filepath.Join(t.TempDir(), "s")) //nolint:usetesting // a short name
+	socket, err := new(net.ListenConfig).Listen(t.Context(), "unix", filepath.Join(t.TempDir(), "s"))
 	require.NoError(t, err)
 	defer socket.Close()
 	const denied, noAccess = "ERR_ACCESS_DENIED", "EACCES"
@@ -148,7 +148,7 @@ func TestWhatAJobReachesBehindNode(t *testing.T) {
 func TestAJobCannotConnectToTheWorker(t *testing.T) {
 	var asked atomic.Int32
 	web := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", ":0") //nolint:gosec // as the worker does
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", ":0")
 	require.NoError(t, err)
 	web.Listener = listener
 	web.Start()

@@ -80,7 +80,7 @@ func findNode(ctx context.Context) (node, error) {
 	if err == nil {
 		err = json.Unmarshal(out, &n)
 	}
-	if real, _ := filepath.EvalSymlinks(path); n.Path == "" || n.Path == real {
+	if target, _ := filepath.EvalSymlinks(path); n.Path == "" || n.Path == target {
 		n.Path = path // a link may lead to another after an upgrade; what is no link is a script that starts Node
 	}
 	switch {

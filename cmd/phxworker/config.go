@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"github.com/urfave/cli/v3"
@@ -42,6 +43,18 @@ func (p *program) config(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	finish(executor, log)
+	defer finish(executor, log)
+	if executor.fences == nil {
+		return nil
+	}
+	for _, f := range executor.fences() {
+		state := "up"
+		if !f.Up {
+			state = "missing, " + f.Why
+		}
+		if _, err := fmt.Fprintf(p.stdout, "# fence %s: %s\n", f.Name, state); err != nil {
+			return err
+		}
+	}
 	return nil
 }

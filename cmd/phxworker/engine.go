@@ -5,16 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
+	"github.com/phxworker/phxworker/internal/fence"
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/command"
 	"github.com/phxworker/phxworker/runner/compile"
@@ -29,7 +33,12 @@ const maxSpares = 4
 type engine struct {
 	runs      runner.Engine
 	processes func() int // how many it has; nil if it never has any
-	end       func() error
+	// fences returns what is known of those around its processes, once it is known; nil if there
+	// are none.
+	fences func() []fence.State
+	// port is where the worker listens, 0 for nowhere yet; nil if the engine has no use for it.
+	port *atomic.Int64
+	end  func() error
 }
 
 // newEngine makes the engine that the options ask for.
@@ -47,7 +56,14 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 	if err != nil {
 		return engine{}, err
 	}
+	fences, port := sync.OnceValue(func() []fence.State { return fence.Probe(ctx) }), new(atomic.Int64)
+	if o.RequireFences {
+		if err := fence.Require(fences()); err != nil && ctx.Err() == nil {
+			return engine{}, &usageError{"--require-fences: " + err.Error()}
+		}
+	}
 	node, err := openfn.New(openfn.Config{
+		RequireFences: o.RequireFences, OwnPort: func() int { return int(port.Load()) },
 		RepoDir: dir, MonorepoDir: o.MonorepoDir, NPMEnv: o.NPMEnv,
 		MemoryMB: limits.MemoryMB, Spares: spares, Reuse: o.Reuse,
 		StatePropsToRemove: o.StateProps,
@@ -63,9 +79,11 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 		if err := openfn.CheckNode(ctx); err != nil {
 			return engine{}, errors.Join(&usageError{fmt.Sprintf("--engine openfn: %v; or use --engine js", err)}, node.Close())
 		}
-		return engine{runs: node, processes: node.Processes, end: node.Close}, nil
+		tellFences(ctx, fences(), log)
+		return engine{runs: node, processes: node.Processes, fences: fences, port: port, end: node.Close}, nil
 	}
 	var checking sync.WaitGroup
+	checking.Go(func() { tellFences(ctx, fences(), log) })
 	checking.Go(func() { // nobody shall wait until Node has started
 		if err := openfn.CheckNode(ctx); err != nil && ctx.Err() == nil {
 			log.Warn("runs that need the OpenFn engine end as an exception", "engine", o.Name, "error", err)
@@ -75,7 +93,27 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 		checking.Wait()
 		return node.Close()
 	}
-	return engine{runs: runner.Either(embedded, node), processes: node.Processes, end: end}, nil
+	return engine{runs: runner.Either(embedded, node), processes: node.Processes, fences: fences, port: port, end: end}, nil
+}
+
+// listening tells the engine where the worker listens: jobs do not get there.
+func (e engine) listening(at net.Addr) {
+	if tcp, ok := at.(*net.TCPAddr); ok && e.port != nil {
+		e.port.Store(int64(tcp.Port))
+	}
+}
+
+// tellFences logs which of the kernel's fences stand around the processes of an engine.
+func tellFences(ctx context.Context, states []fence.State, log *slog.Logger) {
+	down := fence.Down(states)
+	if ctx.Err() != nil { // then it is not known
+		return
+	}
+	if len(down) == 0 {
+		log.Info("fences are up around the processes of the engine", "fences", strings.Join(fence.Names(), ","))
+		return
+	}
+	log.Warn("jobs are less fenced in than they could be", "reason", fence.Require(states))
 }
 
 // newCommand makes an engine of a program, and sees whether it answers: a worker

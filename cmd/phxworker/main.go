@@ -27,11 +27,16 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/phxworker/phxworker/internal/fence"
 )
 
 //go:generate go run ./options/docgen
 
 func main() {
+	if err := fence.CloseOnExec(); err != nil { // npm and engines shall not inherit what a shell had open
+		fmt.Fprintln(os.Stderr, "phxworker: descriptors that are open stay so in processes of the engine:", err)
+	}
 	drain, stopDrain := context.WithCancel(context.Background())
 	abort, stopAbort := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 3)

@@ -62,6 +62,7 @@ func (p *program) start(ctx context.Context, cmd *cli.Command) (err error) {
 		return err
 	case listener != nil:
 		defer listener.Close()
+		executor.listening(listener.Addr())
 	}
 	log.Info("starting", "version", build.Read().Version, "server", loggable(settings.Worker.URL), "groups", worker.Groups(), "engine", settings.Engine.String())
 	forget := func() {}

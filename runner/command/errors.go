@@ -98,6 +98,11 @@ func memoryFailure() *runner.Failure {
 	return &runner.Failure{Reason: runner.Kill, Type: "OOMError", Message: "Run exceeded maximum memory usage"}
 }
 
+func spaceFailure(limitMB int) *runner.Failure {
+	message := fmt.Sprintf("Run exceeded maximum size of temporary files (%d MB)", limitMB)
+	return &runner.Failure{Reason: runner.Kill, Type: "DiskError", Message: message}
+}
+
 func tooLongFailure(limit int) *runner.Failure {
 	message := fmt.Sprintf("The engine sent a message of more than %d bytes", limit)
 	return &runner.Failure{Reason: runner.Crash, Type: "ExecutionError", Message: message}

@@ -28,8 +28,9 @@ type talk struct {
 // hold tells the process of the run, and reports what it says until the run is
 // over.
 func (t *talk) hold(ctx context.Context, line []byte, memoryMB int) (runner.Result, error) {
-	watch := watchMemory(t.proc, memoryMB)
-	defer watch.stop()
+	memory, space := watchMemory(t.proc, memoryMB), watchSpace(t.proc, t.cfg.TempMB)
+	defer memory.stop()
+	defer space.stop()
 	t.proc.begin()
 	// The process may have much to say before it has read the whole message.
 	t.written = make(chan error, 1)
@@ -41,7 +42,7 @@ func (t *talk) hold(ctx context.Context, line []byte, memoryMB int) (runner.Resu
 		select {
 		case m, ok := <-t.proc.messages:
 			if !ok {
-				return runner.Result{}, t.autopsy(ctx, watch)
+				return runner.Result{}, t.autopsy(ctx, memory, space)
 			}
 			over, result, err := t.take(&m)
 			if over {
@@ -121,7 +122,7 @@ func (t *talk) askToEnd(ctx context.Context) {
 
 // autopsy says what it means for the run that its process has nothing more to
 // say.
-func (t *talk) autopsy(ctx context.Context, watch *memoryWatch) error {
+func (t *talk) autopsy(ctx context.Context, memory, space *watch) error {
 	timer := time.NewTimer(time.Second)
 	defer timer.Stop()
 	mute := false
@@ -133,8 +134,10 @@ func (t *talk) autopsy(ctx context.Context, watch *memoryWatch) error {
 		<-t.proc.exited
 	}
 	switch {
-	case watch.exceeded():
+	case memory.exceeded():
 		return memoryFailure()
+	case space.exceeded():
+		return spaceFailure(t.cfg.TempMB)
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case mute:

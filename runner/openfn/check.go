@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/phxworker/phxworker/internal/fence"
 	"github.com/phxworker/phxworker/runner/openfn/adaptors"
 )
 
@@ -72,6 +73,9 @@ func (e *Engine) Check(ctx context.Context) error {
 }
 
 func (e *Engine) check(ctx context.Context) error {
+	if err := e.fenced(ctx); err != nil {
+		return err
+	}
 	if e.host.Load() == nil {
 		if err := CheckNode(ctx); err != nil {
 			return e.unlessOptional(err)
@@ -103,6 +107,16 @@ func (e *Engine) check(ctx context.Context) error {
 		return err
 	}
 	return host.check(ctx)
+}
+
+// fenced returns which of the fences are down, if all are required.
+func (e *Engine) fenced(ctx context.Context) error {
+	if !e.cfg.RequireFences || e.fences.Load() {
+		return nil
+	}
+	err := fence.Require(fence.Probe(ctx))
+	e.fences.Store(err == nil)
+	return err
 }
 
 func (e *Engine) unlessOptional(err error) error {

@@ -10,7 +10,8 @@
 // A process executes one run, unless [Config.Reuse] says otherwise, under Node's
 // permission model: it reads the installed packages and writes its own
 // temporary folder, which goes with it; it starts no other process and sees nothing of the
-// worker's environment. docs/security.md says what a job can reach and what it cannot.
+// worker's environment. On Linux the kernel holds it to that as well, for which this program
+// starts itself; see [command.Fence]. docs/security.md says what a job can reach and what it cannot.
 //
 // # Failures of the worker
 //
@@ -25,5 +26,6 @@
 // # Limits
 //
 // The end of a run's context kills its process. A heap that is full, and memory
-// that grows past the run's limit, end the run as OOMError.
+// that grows past the run's limit, end the run as OOMError; a temporary folder that does,
+// as DiskError.
 package openfn

@@ -35,12 +35,22 @@ type Config struct {
 	// has none. Defaults to 500. A run whose plan has a larger one gets a process
 	// of its own with that, which is not kept ready.
 	MemoryMB float64
+	// TempMB is how much a run may keep in its temporary folder, in MB of 2^20 bytes. A file
+	// that would be larger cannot be written; a folder that holds more ends the run as a
+	// Kill of type DiskError. Defaults to 1024.
+	TempMB int
 	// Spares is how many processes are kept ready once there was a run.
 	// Defaults to none.
 	Spares int
 	// Reuse is how many runs a process executes, all of them of one project.
 	// Defaults to one: only then does no run see what another left behind.
 	Reuse int
+	// RequireFences keeps the engine from executing anything where the kernel does not have
+	// all fences. Without it, those that there are stand; see docs/security.md.
+	RequireFences bool
+	// OwnPort returns the port at which the worker itself listens, 0 for none. Jobs cannot connect
+	// to it at an address of this machine. It is called for each run. Defaults to none.
+	OwnPort func() int
 	// Optional is for an engine beside another one: where there is no Node, or no npm
 	// and nothing installed, that is no fault of the worker, and the runs that need this
 	// engine end for it.
@@ -64,11 +74,17 @@ func (c Config) withDefaults() Config {
 	if c.MemoryMB == 0 {
 		c.MemoryMB = runner.Limits{}.WithDefaults().MemoryMB
 	}
+	if c.TempMB <= 0 {
+		c.TempMB = defaultTempMB
+	}
 	if c.StatePropsToRemove == nil {
 		c.StatePropsToRemove = []string{"configuration", "response"}
 	}
 	if c.Compiler == nil {
 		c.Compiler = compile.NewCompiler(0)
+	}
+	if c.OwnPort == nil {
+		c.OwnPort = func() int { return 0 }
 	}
 	if c.CollectionsVersion == "" {
 		c.CollectionsVersion = "latest"
@@ -79,6 +95,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// defaultTempMB is far more than a run should need; what it is for is a disk that all
+// runs share.
+const defaultTempMB = 1024
+
 // Engine executes plans in Node. It may be used concurrently.
 type Engine struct {
 	cfg  Config
@@ -86,6 +106,7 @@ type Engine struct {
 
 	health health
 
+	fences  atomic.Bool          // all were found to be up
 	opening sync.Mutex           // held while the host is made, which asks node what it is
 	host    atomic.Pointer[host] // nil before the first run
 }
@@ -187,7 +208,8 @@ func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, e
 			Options: hostOptions{
 				JobLogLevel:        run.Limits.JobLogLevel,
 				StatePropsToRemove: e.cfg.StatePropsToRemove, StateLimitMB: stateShare * run.Limits.MemoryMB, PayloadMB: run.Limits.PayloadMB,
-				Room: memberRoom(run.Limits),
+				Room:    memberRoom(run.Limits),
+				OwnPort: e.cfg.OwnPort(),
 			},
 		},
 		Owner:    run.Plan.Owner(),
@@ -232,6 +254,9 @@ var errUnprepared = errors.New("openfn: the run was executed without being prepa
 func (e *Engine) open(ctx context.Context, progress func(string)) (*host, error) {
 	if host := e.host.Load(); host != nil {
 		return host, nil
+	}
+	if err := e.fenced(ctx); err != nil {
+		return nil, runner.Unable(engineError(err))
 	}
 	runtime, logger, err := e.repo.Runtime(ctx, progress)
 	if err != nil {

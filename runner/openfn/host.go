@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/phxworker/phxworker/internal/fence"
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/command"
 	"github.com/phxworker/phxworker/runner/openfn/adaptors"
@@ -50,12 +51,20 @@ type hostOptions struct {
 	StateLimitMB       float64  `json:"state_limit_mb"` // beyond, the run fails
 	PayloadMB          float64  `json:"payload_mb"`     // beyond, a state is not sent
 	Room               int      `json:"room"`           // of a member of a message, in bytes
+	OwnPort            int      `json:"own_port,omitempty"`
 }
 
 func newHost(ctx context.Context, cfg Config, repo *adaptors.Repo, runtime, logger adaptors.Package) (*host, error) {
 	node, err := findNode(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if node.Maps == "" && fence.Supported {
+		const what = "no fences can be put around Node, for it cannot read in /proc what it is linked with"
+		if cfg.RequireFences {
+			return nil, errors.New(what)
+		}
+		cfg.Logger.Warn(what, "node", node.Path)
 	}
 	h := &host{cfg: cfg, node: node, runtime: runtime, repo: repo, large: make(map[*command.Pool]bool), entries: []string{runtime.Entry, logger.Entry}}
 	h.pool, err = h.newPool(cfg.MemoryMB, cfg.Spares, cfg.Reuse)
@@ -64,10 +73,15 @@ func newHost(ctx context.Context, cfg Config, repo *adaptors.Repo, runtime, logg
 
 // newPool returns a pool of processes with this heap.
 func (h *host) newPool(memoryMB float64, spares, reuse int) (*command.Pool, error) {
+	var around func(string) command.Fence
+	if h.node.Maps != "" {
+		around = h.fence
+	}
 	return command.NewPool(command.Config{
 		Args:  []string{h.node.Path},
 		Grant: func(tmp string) ([]string, error) { return h.arguments(tmp, memoryMB) },
-		Env:   environment(), Spares: spares, Runs: reuse, CancelGrace: -1, Died: died, Logger: h.cfg.Logger,
+		Fence: around, TempMB: h.cfg.TempMB,
+		Env: environment(), Spares: spares, Runs: reuse, CancelGrace: -1, Died: died, Logger: h.cfg.Logger,
 	})
 }
 
@@ -133,6 +147,18 @@ func (h *host) arguments(tmp string, memoryMB float64) ([]string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return append(append(arguments, "--allow-fs-write="+filepath.Join(tmp, "*"), filepath.Join(tmp, "host", "host.mjs")), h.entries...), nil
+}
+
+// fence is what the kernel leaves to a process with this temporary folder: what Node's
+// permissions do, and Node itself.
+func (h *host) fence(tmp string) command.Fence {
+	return command.Fence{
+		Read:    []string{h.repo.Dir(), h.cfg.MonorepoDir, os.Getenv(extraCertificates)},
+		Write:   []string{tmp},
+		Execute: append(fence.MappedIn(h.node.Maps), h.node.Path),
+		MaxFile: uint64(h.cfg.TempMB) << 20, //nolint:gosec // not negative,
+		Require: h.cfg.RequireFences,
+	}
 }
 
 // check returns why no process can be started, and mends what can be mended.

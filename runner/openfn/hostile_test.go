@@ -3,11 +3,15 @@ package openfn
 import (
 	"context"
 	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,7 +42,7 @@ func TestWhatAHostileJobGets(t *testing.T) {
 		{name: "writes a file", body: "get('fs').writeFileSync(" + strconv.Quote(outside) + ", 'x')", reason: "fail", message: denied},
 		{name: "writes among the adaptors", body: "get('fs').writeFileSync(" + strconv.Quote(filepath.Join(repo, "x")) + ", 'x')", reason: "fail", message: denied},
 		{name: "writes a report", body: "p.report.writeReport('x')", reason: "fail", message: "TypeError: Cannot read properties of undefined (reading 'writeReport')"},
-		{name: "forks", body: "get('child_process').fork('x')", reason: "fail", message: denied},
+		{name: "forks", body: "get('child_process').fork('x')", reason: "fail", message: "ChildProcess.spawn is not allowed"},
 		{name: "starts a thread", body: "new (get('worker_threads').Worker)('1', { eval: true })", reason: "fail", message: denied},
 		{name: "opens the inspector", body: "get('inspector').open(0)", reason: "fail", message: denied},
 		{name: "has V8 write a file", body: "get('v8').setFlagsFromString('--trace-turbo')", reason: "fail", message: "v8.setFlagsFromString is not allowed"},
@@ -85,6 +89,105 @@ func TestWhatAHostileJobGets(t *testing.T) {
 	require.Equal(t, "success", b.Job("fn(s => s)").Reason, "the next run runs")
 }
 
+// What a job finds behind Node's own functions, and what tells of files outside: each
+// attempt ends with an error that is the same whether there is such a file or not.
+func TestWhatAJobReachesBehindNode(t *testing.T) {
+	b := newBench(t, Config{})
+	there := filepath.Join(t.TempDir(), "there.js")
+	require.NoError(t, os.WriteFile(there, nil, 0o600))
+	missing := there + "x"
+	socket, err := new(net.ListenConfig).Listen(t.Context(), "unix", filepath.Join(t.TempDir(), "s"))
+	require.NoError(t, err)
+	defer socket.Close()
+	const denied, noAccess = "ERR_ACCESS_DENIED", "EACCES"
+	tests := []struct{ name, body, code string }{
+		{"the worker, by a handle", "new (get('child_process').ChildProcess)()._handle.kill(0)", denied},
+		{"a program, by a handle", "new (get('child_process').ChildProcess)()._handle.spawn({ file: '/bin/true' })", denied},
+		{"a channel to a parent", "get('child_process')._forkChild(0)", denied},
+		{"which processes there are", "get('os').getPriority(p.ppid)", denied},
+		{"a file that is there, by its real path", "get('fs').realpathSync(there)", denied},
+		{"a file that is missing, by its real path", "get('fs').realpathSync(missing)", denied},
+		{"by a path that leads out", "get('fs').realpathSync(p.cwd() + '/../../..' + there)", denied},
+		{"by an address", "get('fs').realpathSync(new (get('url').URL)('file://' + there))", denied},
+		{"by bytes", "get('fs').realpathSync(get('buffer').Buffer.from(missing))", denied},
+		{"as a module that is there", "get('module').createRequire(p.argv[1]).resolve(there)", denied},
+		{"as a module that is missing", "get('module').createRequire(p.argv[1]).resolve(missing)", denied},
+		{"beside another module, there", "get('module').createRequire(there)('./there.js')", "MODULE_NOT_FOUND"},
+		{"beside another module, missing", "get('module').createRequire(there)('./missing.js')", "MODULE_NOT_FOUND"},
+		{"a socket in the file system", "return error(get('net').connect(socket))", noAccess},
+		{"a server", "return error(get('net').createServer().listen(0))", noAccess},
+		{"a server at an address", "return error(get('net').createServer().listen(0, '127.0.0.1'))", noAccess},
+		{"a web server", "return error(get('http').createServer().listen(0))", noAccess},
+		{"datagrams at a port", "return error(get('dgram').createSocket('udp4').bind(40123))", noAccess},
+		{"datagrams at a port of the system's", "const u = get('dgram').createSocket('udp4'); return new Promise(r => u.bind(0, () => { u.close(); r('none'); }))", "none"},
+		{"WebAssembly's files", "new (get('wasi').WASI)({ version: 'preview1', preopens: { '/': '/' } })", denied},
+		{"the inspector", "new (get('inspector').Session)().connect()", denied},
+		{"a program's test", "get('cluster').fork()", denied},
+	}
+	var body strings.Builder
+	body.WriteString("fn(async () => { " + escape + "const error = o => new Promise(r => o.on('error', r));")
+	for name, path := range map[string]string{"there": there, "missing": missing, "socket": socket.Addr().String()} {
+		body.WriteString(" const " + name + " = " + strconv.Quote(path) + ";")
+	}
+	body.WriteString(" const data = {}; const attempt = async (name, f) => { try { const v = await f(); data[name] = v?.code ?? v ?? 'reached'; } catch (e) { data[name] = e.code ?? String(e); } };\n")
+	want := make(map[string]string)
+	for _, tt := range tests {
+		body.WriteString("await attempt(" + strconv.Quote(tt.name) + ", () => { " + tt.body + " });\n")
+		want[tt.name] = tt.code
+	}
+	body.WriteString("return { data }; })")
+	record := b.Job(body.String())
+	requireSuccess(t, record)
+	var state struct{ Data map[string]string }
+	require.NoError(t, json.Unmarshal(record.FinalState, &state))
+	require.Equal(t, want, state.Data)
+}
+
+// Guards against a job that steers its own worker, by any address of this machine, and
+// with what it can change of Node's.
+func TestAJobCannotConnectToTheWorker(t *testing.T) {
+	var asked atomic.Int32
+	web := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", ":0")
+	require.NoError(t, err)
+	web.Listener = listener
+	web.Start()
+	t.Cleanup(web.Close)
+	port := listener.Addr().(*net.TCPAddr).Port
+	hosts := []string{"127.0.0.1", "127.9.8.7", "localhost", "0.0.0.0", "::1", "::", "::ffff:127.0.0.1", "::ffff:7f00:1", "0x7f.1", "2130706433"}
+	addresses, err := net.InterfaceAddrs()
+	require.NoError(t, err)
+	for _, a := range addresses {
+		if ip := a.(*net.IPNet).IP; !ip.IsLinkLocalUnicast() {
+			hosts = append(hosts, ip.String())
+		}
+	}
+	list, err := json.Marshal(hosts)
+	require.NoError(t, err)
+	body := "fn(async s => { " + escape + "const net = get('net'), data = {}; String.prototype.split = Array.prototype.some = () => false; RegExp.prototype.test = () => true; " +
+		"try { net.BlockList.prototype.check = () => false; net.SocketAddress.isSocketAddress = () => true; net.isIPv6 = () => false; } catch {} " +
+		"for (const host of " + string(list) + ") { " +
+		"data[host] = await new Promise(r => { const c = net.connect(" + strconv.Itoa(port) + ", host); c.on('error', e => r(e.code ?? e.errors?.[0]?.code)); c.on('connect', () => { c.destroy(); r('connected'); }); }); } return { data }; })"
+	fetch := "fn(s => { " + escape + "return new Promise(r => get('http').get('" + "http://localhost:" + strconv.Itoa(port) + "', () => r({ data: 'connected' })).on('error', e => r({ data: e.code ?? e.errors?.[0]?.code }))); })"
+
+	open := newBench(t, Config{})
+	require.JSONEq(t, `{"data":"connected"}`, string(open.Job(fetch).FinalState))
+	require.EqualValues(t, 1, asked.Load())
+
+	b := newBench(t, Config{OwnPort: func() int { return port }})
+	record := b.Job(fetch)
+	require.JSONEq(t, `{"data":"EACCES"}`, string(record.FinalState), record.ErrorMessage)
+	require.Equal(t, 1, strings.Count(strings.Join(runtest.Lines(t, record, "R/T"), "\n"), "Connecting to the worker itself is not allowed"))
+	record = b.Job(body)
+	requireSuccess(t, record)
+	var state struct{ Data map[string]string }
+	require.NoError(t, json.Unmarshal(record.FinalState, &state))
+	for _, host := range hosts {
+		require.Equal(t, "EACCES", state.Data[host], host)
+	}
+	require.EqualValues(t, 1, asked.Load())
+}
+
 func TestALoopIsKilledAtTheTimeOut(t *testing.T) {
 	b := newBench(t, Config{})
 	for _, body := range []string{"fn(() => { while (true); })", "fn(() => new Promise(() => setInterval(() => {}, 1000)))"} {
@@ -104,6 +207,25 @@ func TestMemoryThatRunsOutEndsTheRun(t *testing.T) {
 			b.T = t
 			record := b.Run(t.Context(), runner.Limits{MemoryMB: 200}, runtest.OneJob(body))
 			require.Equal(t, []string{"kill", "OOMError", "Run exceeded maximum memory usage"}, []string{record.Reason, record.ErrorType, record.ErrorMessage})
+		})
+	}
+}
+
+// What a run keeps in its temporary folder is bounded: one file by the kernel, all of them by
+// a watch, also those that were removed while they were open.
+func TestTemporaryFilesThatAreTooLargeEndTheRun(t *testing.T) {
+	b := newBench(t, Config{TempMB: 20})
+	record := b.Job("fn(s => { " + escape + "get('fs').truncateSync(get('fs').writeFileSync('f', 'x') ?? 'f', 30 << 20); return s; })")
+	require.Equal(t, "fail", record.Reason)
+	require.Contains(t, record.ErrorMessage, "EFBIG")
+	for name, made := range map[string]string{
+		"many files": "fs.writeFileSync('f' + i, full)", "removed files": "fs.writeSync(fs.openSync('f', 'w'), full); fs.unlinkSync('f')",
+		"hidden files": "fs.mkdirSync('d' + i); fs.writeFileSync('d' + i + '/f', full); fs.chmodSync('d' + i, 0)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.T = t
+			record := b.Job("fn(() => { " + escape + "const fs = get('fs'), full = new Uint8Array(15 << 20); for (let i = 0; i < 2; i++) { " + made + " } return new Promise(() => setTimeout(() => {}, 60_000)); })")
+			require.Equal(t, []string{"kill", "DiskError", "Run exceeded maximum size of temporary files (20 MB)"}, []string{record.Reason, record.ErrorType, record.ErrorMessage})
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,16 +19,21 @@ import (
 
 // node is the Node that is installed.
 type node struct {
-	Path    string `json:"-"`
+	Path    string `json:"program"`
 	Version string `json:"version"`
 	// Flags are those that it knows, of the ones that fence a job in.
-	Flags      []string `json:"flags"`
+	Flags []string `json:"flags"`
+	// Maps is the text of its /proc/self/maps, on Linux.
+	Maps       string   `json:"maps"`
 	permission []string // those that a job runs under
 }
 
 // environment is all that a job could see of the worker's: what programs need to
 // find each other, and certificates that are trusted besides.
-func environment() []string { return command.Environment("NODE_EXTRA_CA_CERTS") }
+func environment() []string { return command.Environment(extraCertificates) }
+
+// extraCertificates is the variable that names a file of certificates.
+const extraCertificates = "NODE_EXTRA_CA_CERTS"
 
 // allowNet lets jobs use the network, where Node has a permission for it.
 const allowNet = "--allow-net"
@@ -62,16 +68,20 @@ func findNode(ctx context.Context) (node, error) {
 	if err != nil {
 		return node{}, errors.New("the OpenFn engine needs Node, and there is none in PATH: install Node " + GoodNodes)
 	}
-	const ask = `console.log(JSON.stringify({version: process.versions.node,
+	const ask = `let maps = ''; try { maps = require('fs').readFileSync('/proc/self/maps', 'utf8') } catch {}
+		console.log(JSON.stringify({version: process.versions.node, program: process.execPath, maps,
 		flags: ['--permission', '--experimental-permission', '--allow-net', '--experimental-sqlite'].filter(f => process.allowedNodeEnvironmentFlags.has(f))}))`
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "--no-warnings", "-e", ask) //nolint:gosec // the node in PATH
 	cmd.Env = environment()
 	out, err := cmd.Output()
-	n := node{Path: path}
+	var n node
 	if err == nil {
 		err = json.Unmarshal(out, &n)
+	}
+	if target, _ := filepath.EvalSymlinks(path); n.Path == "" || n.Path == target {
+		n.Path = path // a link may lead to another after an upgrade; what is no link is a script that starts Node
 	}
 	switch {
 	case err != nil:

@@ -16,6 +16,7 @@ import (
 type Engine struct {
 	Name                 string   // "auto", "js", "openfn" or "command"
 	Command              []string // program and arguments, of a command
+	RequireFences        bool     // nothing is executed without all of the kernel's
 	Reuse                int      // how many runs a process executes
 	RepoDir, MonorepoDir string
 	NPMEnv               []string // names of variables
@@ -112,7 +113,8 @@ func (r *reader) adaptors(key string) []string {
 
 func (r *reader) engine() Engine {
 	e := Engine{
-		Reuse: r.whole("engine-reuse", 1), RepoDir: r.text(repoKey), MonorepoDir: r.folder("monorepo-dir"),
+		RequireFences: r.toggle("require-fences"),
+		Reuse:         r.whole("engine-reuse", 1), RepoDir: r.text(repoKey), MonorepoDir: r.folder("monorepo-dir"),
 		NPMEnv:         r.npmEnv(),
 		StateProps:     r.list("state-props-to-remove"),
 		CompileMemory:  int64(r.megabytes("compile-memory") * (1 << 20)),
@@ -133,6 +135,9 @@ func (r *reader) engine() Engine {
 		if len(e.Command) == 0 || !isProgram(e.Command[0]) {
 			r.failf("%s %q is not known: write auto, js, openfn, or a command whose program is there", chosen.from, chosen.text)
 		}
+	}
+	if e.RequireFences && e.Name == command {
+		r.failf("%s and %s %q exclude each other: there are no fences around a command", r.byKey["require-fences"].from, chosen.from, chosen.text)
 	}
 	return e
 }

@@ -29,11 +29,12 @@ const (
 
 // Whose effect depends on other options: why they have none.
 const (
-	notBatched = "it has no effect without --batch-logs"
-	notGiven   = "it has no effect without --extensions release: no run is given back"
-	notCounted = "it has no effect without --extensions attempt: the server does not tell how often a run was tried"
-	notServed  = "nothing is served, for --port is off"
-	notChecked = "only an engine that is a command is checked when the worker starts; others start with the first run, and a failure is that run's"
+	notBatched   = "it has no effect without --batch-logs"
+	notGiven     = "it has no effect without --extensions release: no run is given back"
+	notCounted   = "it has no effect without --extensions attempt: the server does not tell how often a run was tried"
+	notServed    = "nothing is served, for --port is off"
+	notProcesses = "the engine js has no processes; its jobs are executed within the worker"
+	notChecked   = "only an engine that is a command is checked when the worker starts; others start with the first run, and a failure is that run's"
 )
 
 // notices tells of the options that were set to something other than what
@@ -58,6 +59,9 @@ func (r *reader) notices(s *Settings) []Notice {
 	}
 	if s.HTTP.Port == portOff {
 		why["host"], why["http-token"], why["http-token-file"] = notServed, notServed, notServed
+	}
+	if s.Engine.Name == "js" {
+		why["require-fences"] = notProcesses
 	}
 	if s.Engine.Name != command {
 		why["engine-validation-timeout-ms"], why["engine-validation-retries"] = notChecked, notChecked

@@ -117,6 +117,10 @@ func Table() []Option {
 			Default: "3", Usage: "how often to try that again",
 		},
 		{
+			Flag: "require-fences", Env: []string{"WORKER_REQUIRE_FENCES"}, Ours: true, Kind: Toggle, Group: Runs,
+			Default: "off", Usage: "start nothing unless the kernel has every fence that keeps jobs in Node from other files and processes; see docs/security.md",
+		},
+		{
 			Flag: "repo-dir", Aliases: []string{"d"}, Env: []string{"WORKER_REPO_DIR"}, Group: Runs, Placeholder: "DIR",
 			Usage: "where adaptors are installed; by default a folder in the user's cache",
 		},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/internal/fence"
 )
 
 // Config is what a [Server] works with. Worker is required; the zero values of
@@ -27,6 +28,9 @@ type Config struct {
 	Upstream string
 	// Version and Commit are the binary's.
 	Version, Commit string
+	// Fences returns what is known of the kernel's fences around the engine's processes; nil
+	// if the engine has none.
+	Fences func() []fence.State
 	// Logger takes each control with the address that it came from, and the
 	// complaints of the HTTP server at debug. Defaults to none.
 	Logger *slog.Logger

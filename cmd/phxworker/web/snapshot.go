@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/internal/fence"
 )
 
 func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
@@ -51,6 +52,10 @@ func (s *Server) status() Status {
 			Version: s.cfg.Version, Commit: s.cfg.Commit, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 			Hostname: s.hostname, PID: os.Getpid(), Started: s.started.UTC(), UptimeSeconds: seconds(now.Sub(s.started)),
 		},
+	}
+	status.Fences = []fence.State{}
+	if s.cfg.Fences != nil {
+		status.Fences = s.cfg.Fences()
 	}
 	if !stats.Queue.Since.IsZero() {
 		status.Queue.Since = stats.Queue.Since.UTC()

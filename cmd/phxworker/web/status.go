@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/internal/fence"
 )
 
 // Status is a worker at one moment, as GET /status shows it. Fields may be added;
@@ -42,7 +43,10 @@ type Status struct {
 	Returned uint64   `json:"returned"`
 	Delivery Delivery `json:"delivery"`
 	Times    Times    `json:"times"`
-	Process  Process  `json:"process"`
+	// Fences are those of the kernel around the engine's processes, up or not; empty for an
+	// engine that has no such processes.
+	Fences  []fence.State `json:"fences"`
+	Process Process       `json:"process"`
 }
 
 // Health is how a worker fares.

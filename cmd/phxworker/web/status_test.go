@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/internal/fence"
 	"github.com/phxworker/phxworker/runner"
 )
 
@@ -157,7 +158,7 @@ func TestStatusTellsWhatAWorkerDoes(t *testing.T) {
 // The names are a promise: dashboards and scripts read them.
 func TestTheNamesInTheStatusStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := start(t, phxworker.Config{}, Config{})
+		h := start(t, phxworker.Config{}, Config{Fences: func() []fence.State { return []fence.State{{Name: fence.Files, Why: "it rains"}} }})
 		h.enqueue("done")
 		settle(0)
 		h.release("done")
@@ -173,7 +174,8 @@ func TestTheNamesInTheStatusStay(t *testing.T) {
 			return out
 		}
 		first := func(v any) any { return v.([]any)[0] }
-		require.ElementsMatch(t, []string{"summary", "health", "ready", "phase", "connection", "queue", "unable", "groups", "runs", "results", "ended", "undelivered", "returned", "delivery", "times", "process"}, names(status))
+		require.ElementsMatch(t, []string{"summary", "health", "ready", "phase", "connection", "queue", "unable", "groups", "runs", "results", "ended", "undelivered", "returned", "delivery", "times", "fences", "process"}, names(status))
+		require.Equal(t, map[string]any{"name": "files", "up": false, "why": "it rains"}, first(status["fences"]))
 		require.ElementsMatch(t, []string{"state", "attempts", "connections", "lost", "round_trip_ms", "sockets"}, names(status["connection"]))
 		require.ElementsMatch(t, []string{"joined", "since", "for_seconds"}, names(status["queue"]))
 		require.ElementsMatch(t, []string{"name", "queues", "paused", "slots", "open", "claimed", "running", "claims", "held_back", "wakes", "refused", "claim_ms"}, names(first(status["groups"])))

@@ -1,13 +1,18 @@
 // harden takes from the process what Node's permission model leaves to whoever
-// gets hold of it: ways to other processes, the worker's among them, and to files
-// by way of V8, of links and sockets in the file system, and of another working
-// folder.
+// gets hold of it: ways to other processes, the worker's among them, to sockets that others
+// reach, and to files by way of V8, of links and sockets in the file system, and of
+// another working folder.
 
+import child from 'node:child_process';
+import dgram from 'node:dgram';
 import fs from 'node:fs';
 import module from 'node:module';
 import net from 'node:net';
 import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import v8 from 'node:v8';
+import { guard } from './own.mjs';
 
 const taken = [
   [process, 'process', [
@@ -15,14 +20,21 @@ const taken = [
     'setuid', 'setgid', 'seteuid', 'setegid', 'setgroups', 'initgroups', 'chdir', 'execve',
   ]],
   [v8, 'v8', ['setFlagsFromString', 'setHeapSnapshotNearHeapLimit', 'takeCoverage', 'stopCoverage']], // some flags write files
-  [os, 'os', ['setPriority']],
+  [os, 'os', ['setPriority', 'getPriority']], // the second tells which processes there are
+  [child, 'child_process', ['_forkChild']],
   [fs, 'fs', ['symlink', 'symlinkSync']], // what leads through a link is judged by its text
   [fs.promises, 'fs.promises', ['symlink']],
+  [module, 'module', ['findPackageJSON']], // it tells whether a package is there
 ];
 
 const refuse = name => () => {
-  throw Object.assign(new Error(`${name} is not allowed`), { code: 'ERR_ACCESS_DENIED' });
+  throw denied(`${name} is not allowed`);
 };
+
+const denied = message => Object.assign(new Error(message), { code: 'ERR_ACCESS_DENIED' });
+
+// What the calls of sockets return, for Node to make an error of.
+const noAccess = () => -os.constants.errno.EACCES;
 
 export async function harden() {
   const tracing = await import('node:trace_events').catch(() => undefined); // not in every Node
@@ -30,9 +42,10 @@ export async function harden() {
   const file = await fs.promises.open(process.argv[1]);
   taken.push([Object.getPrototypeOf(file), 'FileHandle', ['chmod', 'chown', 'utimes']]); // these take a file that was opened to be read
   await file.close();
-  const socket = net.connect('/none').on('error', () => {}); // a name that is as short as any system wants it
-  taken.push([Object.getPrototypeOf(socket._handle), 'socket', ['bind', 'fchmod']]); // a bound one is a file, and deletes it
-  socket.destroy();
+  // The pid that this sends signals to is what its memory held before, until it has a process.
+  taken.push([Object.getPrototypeOf(new child.ChildProcess()._handle), 'ChildProcess', ['kill', 'spawn']]);
+  hardenSockets();
+  hardenPaths();
 
   for (const [object, name, functions] of taken) {
     for (const f of functions) {
@@ -41,6 +54,64 @@ export async function harden() {
   }
   replace(process, 'report', undefined); // it writes files
   module.syncBuiltinESMExports();
+}
+
+// hardenSockets leaves a job connections to other hosts, and datagrams that it sends
+// and is answered.
+function hardenSockets() {
+  const pipe = prototype(net.connect('/none')); // a name that is as short as any system wants it
+  taken.push([pipe, 'socket', ['bind', 'fchmod']]); // a bound one is a file, and deletes it
+  for (const f of ['connect', 'listen']) replace(pipe, f, noAccess); // such as to a container engine's
+  const tcp = prototype(net.connect(1, '127.0.0.1')); // it is destroyed before it connects
+  for (const f of ['bind', 'bind6', 'listen']) replace(tcp, f, noAccess);
+  for (const f of ['connect', 'connect6']) replace(tcp, f, guard(tcp[f], noAccess));
+
+  const socket = dgram.createSocket('udp4');
+  const { handle } = Object.getOwnPropertySymbols(socket).map(key => socket[key]).find(state => state?.handle);
+  const udp = Object.getPrototypeOf(handle);
+  socket.close();
+  const { apply } = Reflect;
+  for (const f of ['bind', 'bind6']) {
+    const bind = udp[f];
+    replace(udp, f, function (address, port, flags) {
+      return port === 0 ? apply(bind, this, [address, 0, flags]) : noAccess(); // 0 is one that the system chooses
+    });
+  }
+}
+
+function prototype(socket) {
+  const handle = socket._handle;
+  socket.on('error', () => {}).destroy();
+  return Object.getPrototypeOf(handle);
+}
+
+// hardenPaths keeps from a job which files there are outside of what it may read.
+function hardenPaths() {
+  const { realpathSync } = fs;
+  const { resolve, isAbsolute } = path;
+  const has = process.permission.has.bind(process.permission);
+  const readable = name => has('fs.read', resolve(name));
+  const real = (name, options) => {
+    const whole = resolve(typeof name === 'string' ? name : name instanceof Uint8Array ? `${Buffer.from(name)}` : fileURLToPath(name));
+    if (!has('fs.read', whole)) throw denied('Access to this API has been restricted');
+    return realpathSync(whole, options);
+  };
+  replace(fs, 'realpathSync', Object.assign(real, { native: realpathSync.native }));
+
+  const find = module._findPath;
+  replace(module, '_findPath', (request, folders, isMain) => {
+    const name = `${request}`;
+    if (isAbsolute(name)) {
+      if (!readable(name)) throw denied('Access to this API has been restricted');
+      return find(name, folders, isMain);
+    }
+    const allowed = [];
+    for (let i = 0; i < folders?.length; i++) {
+      const folder = `${folders[i]}`;
+      if (readable(resolve(folder, name))) allowed[allowed.length] = folder;
+    }
+    return allowed.length > 0 && find(name, allowed, isMain);
+  });
 }
 
 function replace(object, name, value) {

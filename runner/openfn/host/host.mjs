@@ -11,6 +11,7 @@ import { pathToFileURL } from 'node:url';
 import { send } from './wire.mjs';
 import { execute } from './execution.mjs';
 import { harden } from './harden.mjs';
+import { forbid } from './own.mjs';
 
 const [runtime, logger] = await Promise.all(
   process.argv.slice(2, 4).map(path => import(pathToFileURL(path).href))
@@ -25,6 +26,7 @@ for await (const line of createInterface({ input: process.stdin })) {
       await Promise.allSettled(message.modules.map(path => import(pathToFileURL(path).href)));
       break;
     case 'run': // not awaited: the end of stdin must be seen meanwhile
+      forbid(message.run.options.own_port ?? 0);
       execute(message.run, runtime.default, logger.default).catch(broken).then(({ state, ...end }) => send({ type: 'end', ...end }, { state }));
       break;
   }

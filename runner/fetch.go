@@ -56,7 +56,6 @@ func (f *fetcher) plan(ctx context.Context) (*Plan, error) {
 			}
 			return plan, nil
 		}
-		reply = channel.Reply{}
 		if err := f.room.wait(ctx, f.patience, size); err != nil {
 			return nil, err
 		}

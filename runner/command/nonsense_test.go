@@ -1,13 +1,11 @@
 package command
 
 import (
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/phxworker/phxworker/runner"
 )
 
 func TestNonsenseEndsTheRun(t *testing.T) {
@@ -63,16 +61,6 @@ func TestOfADuplicateKeyTheLastCounts(t *testing.T) {
 	w := newWire(t, "ready", Config{})
 	record := w.job(`say {"type":"ready","type":"end","reason":"fail","reason":"crash","error_type":"T","error_message":"m"}`)
 	requireEnd(t, record, "crash", "T", "m")
-}
-
-// Guards against a worker whose memory is filled with steps: each is kept until its run ends.
-func TestARunHasSoManySteps(t *testing.T) {
-	talk := &talk{steps: make(map[string]*runner.Step)}
-	for i := range maxSteps {
-		talk.steps[strconv.Itoa(i)] = &runner.Step{}
-	}
-	failure := talk.startStep(&message{Step: "one more", Job: "a"})
-	require.Equal(t, protocolFailure("it started more than 10000 steps"), failure)
 }
 
 // Guards against a worker whose memory is filled with texts of which the server gets the

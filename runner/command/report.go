@@ -66,9 +66,6 @@ func (t *talk) log(m *message) *runner.Failure {
 	return nil
 }
 
-// maxSteps is how many steps a run may have: each is kept until the run is over.
-const maxSteps = 10_000
-
 func (t *talk) startStep(m *message) *runner.Failure {
 	var from *runner.Step
 	switch {
@@ -76,8 +73,6 @@ func (t *talk) startStep(m *message) *runner.Failure {
 		return protocolFailure(`a step-start has no "step"`)
 	case t.steps[m.Step] != nil:
 		return protocolFailure("it started the step %q twice", m.Step)
-	case len(t.steps) >= maxSteps:
-		return protocolFailure("it started more than %d steps", maxSteps)
 	case !t.hasJob(m.Job):
 		return protocolFailure("it started a step of the job %q, which the plan does not have", m.Job)
 	case m.From != "":

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,11 +16,24 @@ import (
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
 )
 
+// binaries is where compile puts the binary; it goes with the test program.
+var binaries string
+
+func shippedBinary() string { return filepath.Join(binaries, "phxworker") }
+
 func TestMain(m *testing.M) {
 	if os.Getenv("HOME") == "" { // where the folder for adaptors would be
 		_ = os.Setenv("HOME", os.TempDir())
 	}
-	goleak.VerifyTestMain(m)
+	var err error
+	if binaries, err = os.MkdirTemp("", "phxworker-test-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(binaries)
+		os.Exit(code)
+	}))
 }
 
 // execute runs the program to its end, with the arguments and variables.

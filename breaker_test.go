@@ -85,7 +85,11 @@ func TestAWorkerThatCannotExecuteStopsClaiming(t *testing.T) {
 	for name, f := range map[string]*frail{
 		"at once": {}, "late": {after: 400 * time.Millisecond},
 	} {
-		for _, groups := range []string{"manual:50", "fast_lane:2 manual>*:50", "manual:20 manual>default:20 *:20"} {
+		pools := []string{"manual:50", "fast_lane:2 manual>*:50", "manual:20 manual>default:20 *:20"}
+		if testing.Short() {
+			pools = pools[2:]
+		}
+		for _, groups := range pools {
 			for _, all := range []bool{false, true} {
 				t.Run(fmt.Sprint(name, ", ", groups, ", ", all), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {

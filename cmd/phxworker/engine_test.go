@@ -34,6 +34,9 @@ func engineOf(t *testing.T, server *mockserver.Server, id string) string {
 // A job that needs an adaptor from npm goes to Node, and any other does not; the
 // adaptor does what it is for.
 func TestAutoTakesTheEngineThatARunNeeds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nearly all of its time goes into npm")
+	}
 	runtest.Need(t, "node", "npm")
 	var asked string
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -43,7 +46,7 @@ func TestAutoTakesTheEngineThatARunNeeds(t *testing.T) {
 	}))
 	t.Cleanup(web.Close)
 	server := startServer(t, "")
-	stderr, stop := start(t, nil, "-l", server.URL(), "-s", secret, "--repo-dir", t.TempDir())
+	stderr, stop := start(t, nil, "-l", server.URL(), "-s", secret, "--repo-dir", runtest.Adaptors(t))
 	stderr.await(t, "joined the queue")
 
 	enqueue(t, server, "plain", "fn(s => ({ ...s, data: 1 }))")

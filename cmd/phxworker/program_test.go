@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,31 +16,32 @@ import (
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
 )
 
+// ofTests is the folder of this test program: for the binary, and for the tokens of workers.
+var ofTests string
+
+func shippedBinary() string { return filepath.Join(ofTests, "phxworker") }
+
 func TestMain(m *testing.M) {
 	if os.Getenv("HOME") == "" { // where the folder for adaptors would be
 		_ = os.Setenv("HOME", os.TempDir())
 	}
-	dir, err := os.MkdirTemp("", "phxworker-test-")
-	if err != nil {
+	var err error
+	if ofTests, err = os.MkdirTemp("", "phxworker-test-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	runtimeDir = dir
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		_ = os.RemoveAll(dir)
+		_ = os.RemoveAll(ofTests)
 		os.Exit(code)
 	}))
 }
-
-// runtimeDir is the user's folder in which workers keep their tokens.
-var runtimeDir string
 
 // getenv returns a variable, and of those that no test sets the folder for tokens.
 func getenv(env map[string]string, name string) string {
 	if value, ok := env[name]; ok || name != "XDG_RUNTIME_DIR" {
 		return value
 	}
-	return runtimeDir
+	return ofTests
 }
 
 // execute runs the program to its end, with the arguments and variables.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -52,15 +52,23 @@ func launch(t *testing.T, args ...string) *shipped {
 	return join(t, server, buildWorker(t), server.URL(), args...)
 }
 
-// buildWorker makes the binary, and returns where it is.
+// buildWorker makes the binary, once for all tests, and returns where it is.
 func buildWorker(t testing.TB) string {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "phxworker")
-	compiler := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".")
-	output, err := compiler.CombinedOutput()
-	require.NoError(t, err, string(output))
-	return binary
+	compiling.Do(func() {
+		output, err := exec.Command("go", "build", "-o", shippedBinary(), ".").CombinedOutput()
+		if err != nil {
+			compileError = fmt.Errorf("%w\n%s", err, output)
+		}
+	})
+	require.NoError(t, compileError)
+	return shippedBinary()
 }
+
+var (
+	compiling    sync.Once
+	compileError error
+)
 
 // join starts a worker of the server, which it reaches at the address, and waits
 // until it says that it has joined.
@@ -76,7 +84,7 @@ func spawn(t testing.TB, server *mockserver.Server, binary, address string, args
 	t.Helper()
 	s := &shipped{t: t, server: server, stderr: newLog()}
 	s.worker = exec.CommandContext(t.Context(), binary, append([]string{"--lightning", address}, args...)...)
-	s.worker.Env = append(os.Environ(), "WORKER_SECRET="+secret, "WORKER_PORT=0", "XDG_RUNTIME_DIR="+runtimeDir)
+	s.worker.Env = append(os.Environ(), "WORKER_SECRET="+secret, "WORKER_PORT=0", "XDG_RUNTIME_DIR="+ofTests)
 	s.worker.Stderr = s.stderr
 	require.NoError(t, s.worker.Start())
 	t.Cleanup(func() { // if the test has not waited for it
@@ -109,7 +117,7 @@ func (s *shipped) exitCode() int {
 }
 
 func TestOneSignalLetsTheRunFinish(t *testing.T) {
-	s := ship(t, 500*time.Millisecond)
+	s := ship(t, 2*time.Second) // so that it is under way when the signal comes
 	s.signal()
 	s.stderr.await(t, "a second signal cancels the runs under way")
 	enqueue(t, s.server, "too-late", "fn(s => s)")
@@ -123,7 +131,7 @@ func TestOneSignalLetsTheRunFinish(t *testing.T) {
 
 // timeout(1) signals its child and then its process group, which has the child in it.
 func TestASignalThatComesTwiceAtOnceCancelsNothing(t *testing.T) {
-	s := ship(t, 500*time.Millisecond)
+	s := ship(t, 2*time.Second) // so that it is under way when the signal comes
 	s.signal()
 	s.stderr.await(t, "stopping: no more claims") // so that the kernel does not make them one
 	s.signal()
@@ -195,7 +203,10 @@ func TestSignalsUnderLoad(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			const slots, runs = 150, 400
+			slots, runs := 150, 400
+			if testing.Short() {
+				runs = 160
+			}
 			s := launch(t, "--capacity", strconv.Itoa(slots))
 			ids := make([]string, runs)
 			for i := range ids {

@@ -23,7 +23,7 @@ import (
 
 const (
 	secret  = "start-test-secret"
-	patient = 30 * time.Second // for what should take milliseconds
+	patient = 2 * time.Minute // for what should take milliseconds, on a machine that has other things to do
 )
 
 func startServer(t testing.TB, addr string) *mockserver.Server {

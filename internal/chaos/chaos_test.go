@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
 	oneSeed = flag.Uint64("seed", 0, "test this seed only")
-	seeds   = flag.Uint64("seeds", defaultSeeds, "how many seeds to test, from 1 on")
+	seeds   = flag.Uint64("seeds", 130, "how many seeds to test, from 1 on; -short makes it a fifth")
 	runs    = flag.Int("runs", 80, "how many runs a seed has; with the default number of seeds a little over 10,000")
 	soak    = flag.Int("soak", 0, "how many runs TestSoak takes through the weather")
 )
@@ -26,6 +26,9 @@ var (
 // they had to give up of it, and something that the server did was the cause.
 func TestChaos(t *testing.T) {
 	from, count := uint64(1), *seeds
+	if testing.Short() {
+		count = max(1, count/5)
+	}
 	if *oneSeed != 0 {
 		from, count = *oneSeed, 1
 	}

@@ -28,8 +28,8 @@ var engines = []engine{
 		make:    func(*testing.T) runner.Engine { return js.New(js.Config{}) },
 		minimum: 0.90,
 		applies: func(r recordedRun) bool {
-			slow := r.Name == "err-memory" || r.Name == "state-over-engine-limit" // take minutes under the race detector
-			return r.Category != "http" && (!slow || !raceEnabled)
+			slow := r.Name == "err-memory" || r.Name == "state-over-engine-limit" // fill the memory, in one goroutine
+			return r.Category != "http" && (!slow || !testing.Short())
 		},
 	},
 	{
@@ -41,11 +41,11 @@ var engines = []engine{
 }
 
 func newOpenFn(t *testing.T) runner.Engine {
-	if raceEnabled {
-		t.Skip("the race detector sees nothing of what happens in Node; package openfn has its own tests")
+	if testing.Short() {
+		t.Skip("takes a minute, nearly all of it in Node; package openfn has its own tests")
 	}
 	runtest.Need(t, "node", "npm")
-	e, err := openfn.New(openfn.Config{RepoDir: t.TempDir(), Spares: 2})
+	e, err := openfn.New(openfn.Config{RepoDir: runtest.Adaptors(t), Spares: 2})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	return e

@@ -55,7 +55,7 @@ func TestRecordedRuns(t *testing.T) {
 				t.Logf("%-40s %s", recorded.Name, verdict)
 			}
 			for name := range differences[e.name] {
-				require.True(t, met[name] || raceEnabled, "%s is documented to differ, but there is no such recording", name)
+				require.True(t, met[name] || testing.Short(), "%s is documented to differ, but there is no such recording", name)
 			}
 			t.Logf("%s: %d of %d recorded runs come to the same", e.name, same, executed)
 			// Where the original hangs there is nothing to come to the same as.
@@ -99,11 +99,11 @@ func TestTheDocumentedDifferences(t *testing.T) {
 		require.Equal(t, differences[name], documented)
 		applies := 0
 		for _, file := range files {
-			if engineNamed(t, name).applies(readRecorded(t, file, &webServer{})) || raceEnabled {
+			if engineNamed(t, name).applies(readRecorded(t, file, &webServer{})) || testing.Short() {
 				applies++
 			}
 		}
-		if !raceEnabled {
+		if !testing.Short() {
 			require.Contains(t, text, fmt.Sprintf("**%d of %d come to the same**", applies-len(differences[name]), applies))
 		}
 	}

@@ -34,6 +34,8 @@ type Bench struct {
 	Engine runner.Engine
 	// Logger is the runner's; nil for none.
 	Logger *slog.Logger
+	// EngineGrace is the runner's; zero for its default.
+	EngineGrace time.Duration
 
 	// T is who fails. It may be changed between runs.
 	T testing.TB
@@ -97,12 +99,26 @@ func (b *Bench) Next(ctx context.Context, limits runner.Limits) (mockserver.RunR
 	var body struct{ Runs []struct{ ID, Token string } }
 	require.NoError(b.T, reply.Decode(&body))
 	require.Len(b.T, body.Runs, 1)
-	r := runner.New(runner.Config{Engine: b.Engine, Limits: limits, Logger: b.Logger})
+	r := runner.New(runner.Config{Engine: b.Engine, Limits: limits, Logger: b.Logger, EngineGrace: b.EngineGrace})
 	outcome := r.Run(ctx, b.T.Context(), b.socket, claim.Run{ID: body.Runs[0].ID, Token: body.Runs[0].Token}, nil)
 	require.NoError(b.T, outcome.Err)
 	record, ok := b.Server.Inspect(body.Runs[0].ID)
 	require.True(b.T, ok)
 	return record, outcome
+}
+
+// AdaptorsVariable is the environment variable with the folder in which tests
+// install what they need from npm. CI sets it, so that this is installed once and not by
+// each package; without it, each has a folder of its own.
+const AdaptorsVariable = "PHXWORKER_TEST_ADAPTORS"
+
+// Adaptors returns that folder.
+func Adaptors(t testing.TB) string {
+	t.Helper()
+	if dir := os.Getenv(AdaptorsVariable); dir != "" {
+		return dir
+	}
+	return t.TempDir()
 }
 
 // Need skips the test where one of the programs is not installed, except in CI.

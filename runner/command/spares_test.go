@@ -59,7 +59,7 @@ func TestASpareWithTheModulesOfTheRunIsPreferred(t *testing.T) {
 }
 
 func TestSparesEndAfterAnIdleTime(t *testing.T) {
-	w := newWire(t, "ready", Config{Spares: 2, SpareIdle: 200 * time.Millisecond})
+	w := newWire(t, "ready", Config{Spares: 2, SpareIdle: time.Second})
 	for range 2 {
 		require.Equal(t, "success", w.job("ok {}").Reason)
 		spares := awaitIdle(t, w.engine.pool, 2)

@@ -18,7 +18,7 @@ import (
 )
 
 // patient is how long a test waits for what must happen.
-const patient = 30 * time.Second
+const patient = 2 * time.Minute
 
 // wire is a mock Lightning, the way to it, and an engine of the program.
 type wire struct {

@@ -15,8 +15,8 @@ import (
 
 // What a run allocates outside the Go heap is freed with it, however it ends.
 func TestMemoryStaysFlat(t *testing.T) {
-	if testing.Short() || raceEnabled {
-		t.Skip("takes some seconds, and the race detector has memory of its own")
+	if testing.Short() {
+		t.Skip("takes some seconds, and the race detector, for which tests are short, has memory of its own")
 	}
 	if _, err := os.Stat("/proc/self/statm"); err != nil {
 		t.Skip("this system does not tell how much memory a process has")

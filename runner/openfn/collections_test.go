@@ -29,6 +29,7 @@ func (r *tokenReader) Prepare(ctx context.Context, run *runner.Run) (runner.Vers
 // A job that speaks of collections gets their adaptor, and the run's token to be
 // let in with; any other job gets neither.
 func TestCollections(t *testing.T) {
+	long(t)
 	var bearer string
 	stored := make(map[string]string)
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,6 +12,7 @@ import (
 // Guards against a temporary folder whose name leaves no room for that of a
 // socket in it, which has some hundred bytes at most.
 func TestTheTemporaryFolderMayHaveALongName(t *testing.T) {
+	long(t)
 	b := newBench(t, Config{})
 	dir := t.TempDir()
 	for length := 10; length < 70; length += 4 { // where it is too long is the system's to say

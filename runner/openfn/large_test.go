@@ -14,6 +14,7 @@ import (
 // Guards against a run that crashes because a state is larger than a message of
 // the host may be, when one that is somewhat smaller is only not sent.
 func TestAStateThatIsLargerThanAMessageIsWithheld(t *testing.T) {
+	long(t)
 	b := newBench(t, Config{})
 	const large = "fn(() => ({ data: 'x'.repeat(70e6), small: 1, webhookResponse: { status: 201 } }))"
 	plan := `{"id":"` + runtest.NewID() + `","jobs":[{"id":"a","adaptor":"@openfn/language-common@3.3.4","body":"` + large + `"},

@@ -16,18 +16,31 @@ import (
 const ofOneProject = `"project_id":"p"`
 
 // repo is where the tests install adaptors, once for all of them.
-var repo string
+var repo = os.Getenv(runtest.AdaptorsVariable)
 
 func TestMain(m *testing.M) {
-	var err error
-	if repo, err = os.MkdirTemp("", "phxworker-openfn-"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	remove := func() {}
+	if repo == "" {
+		var err error
+		if repo, err = os.MkdirTemp("", "phxworker-openfn-"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		remove = func() { _ = os.RemoveAll(repo) }
 	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		_ = os.RemoveAll(repo)
+		remove()
 		os.Exit(code)
 	}))
+}
+
+// long skips a test that takes its time in Node, for what is done there, when tests are to
+// be short.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("nearly all of its time goes into Node")
+	}
 }
 
 func newBench(t testing.TB, cfg Config) *runtest.Bench {

@@ -35,9 +35,12 @@ func TestRead(t *testing.T) {
 // Guards the name that releases set: the linker says nothing of one that is not
 // there.
 func TestVersionIsSetByTheLinker(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes as long as the linker does")
+	}
 	binary := filepath.Join(t.TempDir(), "phxworker")
 	const name = "github.com/phxworker/phxworker/cmd/phxworker/build.version"
-	output, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-X "+name+"=v1.2.3", "-o", binary, "..").CombinedOutput()
+	output, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-s -w -X "+name+"=v1.2.3", "-o", binary, "..").CombinedOutput()
 	require.NoError(t, err, string(output))
 	output, err = exec.CommandContext(t.Context(), binary, "--version").CombinedOutput()
 	require.NoError(t, err, string(output))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -99,15 +100,21 @@ func TestRunNamesThePlanTheServerRefuses(t *testing.T) {
 
 func TestRunIsInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
-	var out bytes.Buffer
+	told := make(chan struct{})
+	out := &interruptOn{text: "available", interrupt: sync.OnceFunc(func() { close(told) })}
 	engine := phxworker.Func(func(ctx context.Context, _ *phxworker.Run) (any, error) {
 		interrupt()
+		select { // no slot gets free before the table is there
+		case <-told:
+		case <-ctx.Done():
+		}
 		return map[string]any{}, nil
 	})
-	err := Run(ctx, Config{Out: &out, Engine: engine, Examples: []examples.Example{
-		plan("a", "fast_lane", "success", ""), plan("b", "fast_lane", "success", ""),
-	}})
-	require.ErrorIs(t, err, errInterrupted)
+	var plans []examples.Example // one more than there are slots
+	for _, name := range strings.Fields("a b c d e f") {
+		plans = append(plans, plan(name, "fast_lane", "success", ""))
+	}
+	require.ErrorIs(t, Run(ctx, Config{Out: out, Engine: engine, Examples: plans}), errInterrupted)
 	require.Contains(t, out.String(), "available", "a run that was never claimed is shown as such")
 }
 

@@ -31,6 +31,10 @@ import (
 func TestScrapesWhileRunsComeAndGo(t *testing.T) {
 	h := open(t, mockserver.Config{WakeDebounce: -1, OpaqueTokens: true}, phxworker.Config{Groups: "fast_lane:2 manual>*:20"})
 	h.run()
+	var each uint64 = 100
+	if testing.Short() {
+		each = 25
+	}
 	var scrapers sync.WaitGroup
 	texts, errs := make([][]string, maxScrapes), make([]error, maxScrapes)
 	over := make(chan struct{})
@@ -48,12 +52,12 @@ func TestScrapesWhileRunsComeAndGo(t *testing.T) {
 			}
 		})
 	}
-	for n := range 100 {
+	for n := range each {
 		for _, word := range []string{"ok", "fail", "says", "panic"} {
 			h.enqueue("manual", fmt.Sprint(word, "-", n))
 		}
 	}
-	require.Eventually(t, func() bool { return h.worker.Stats().RunSeconds.Count == 400 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return h.worker.Stats().RunSeconds.Count == 4*each }, 5*time.Minute, time.Millisecond)
 	close(over)
 	scrapers.Wait()
 	for n := range maxScrapes {
@@ -70,7 +74,7 @@ func TestScrapesWhileRunsComeAndGo(t *testing.T) {
 			before = now
 		}
 	}
-	h.expect(map[string]float64{`phxworker_runs_total{reason="success"}`: 200, `phxworker_engine_panics_total`: 100, `phxworker_runs_total*`: 400})
+	h.expect(map[string]float64{`phxworker_runs_total{reason="success"}`: float64(2 * each), `phxworker_engine_panics_total`: float64(each), `phxworker_runs_total*`: float64(4 * each)})
 }
 
 // counts are series that never go down.

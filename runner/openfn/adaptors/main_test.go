@@ -61,6 +61,9 @@ func runTests(m *testing.M) int {
 // network skips the test; CI has both.
 func shared(t testing.TB) *Repo {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("nearly all of its time goes into npm and Node; the same code meets pretended ones in other tests")
+	}
 	lacking := func(why string) {
 		t.Helper()
 		if os.Getenv("CI") != "" {

@@ -14,12 +14,16 @@ import (
 	"time"
 )
 
+// waitDelay is how long the pipes of a child that has ended are read which a child of its
+// own still holds.
+const waitDelay = time.Second
+
 // process is a child that ends with its context, and all that it started too.
 func process(ctx context.Context, path string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // node and npm of the PATH; what comes from plans is checked by parse
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second // of pipes that a runaway grandchild holds
+	cmd.WaitDelay = waitDelay
 	return cmd
 }
 
@@ -104,6 +108,9 @@ func (s script) run(ctx context.Context) (answer []byte, err error) {
 		return nil, errLongAnswer
 	}
 	err = cmd.Wait()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil // it has answered and ended well; esbuild, which it started, may take longer
+	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return nil, &scriptError{exit, strings.TrimSpace(said.String())}
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -153,6 +154,17 @@ func TestCodeCaches(t *testing.T) {
 	require.Empty(t, caches())
 	require.ErrorContains(t, r.WarmCache(t.Context(), "node-that-is-not-there", nil, p), "code caches were not made: ")
 	require.ErrorContains(t, r.WarmCache(t.Context(), "node", []string{"--no-such-flag"}, p), "bad option")
+}
+
+// Guards against a package that is not bundled, on a machine that is busy: esbuild,
+// a child of Node, was somewhat longer at its end than Node.
+func TestAnAnswerCountsWhoeverIsStillThere(t *testing.T) {
+	node := filepath.Join(t.TempDir(), "node")
+	text := "#!/bin/sh\necho yes >&3\nexec 3>&-\nsleep " + strconv.Itoa(int(waitDelay.Seconds())+1) + " &\n"
+	require.NoError(t, os.WriteFile(node, []byte(text), 0o755))
+	answer, err := script{node: node}.run(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "yes\n", string(answer))
 }
 
 func TestCachesThatAreNotBelieved(t *testing.T) {

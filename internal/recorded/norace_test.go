@@ -1,5 +1,0 @@
-//go:build !race
-
-package recorded
-
-const raceEnabled = false

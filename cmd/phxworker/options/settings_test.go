@@ -121,7 +121,7 @@ func TestReadEveryOption(t *testing.T) {
 		"WORKER_SENTRY_DSN": "https://key@sentry.example.org/1", "WORKER_SENTRY_ENV": "production", "WORKER_NAME": "pod-1",
 	}
 	// Not in words: these say the same as others, and are for tests of their own.
-	elsewhere := []string{"secret-file", "http-token-file", "ca-file", "capacity", "queues", "socket-timeout", "mock", "config"}
+	elsewhere := []string{"secret-file", "http-token-file", "ca-file", "capacity", "queues", "socket-timeout", "mock", "config", "require-fences"}
 	env, flags, onlyFlags, inFile := environment{}, []string{}, []string{}, ""
 	for _, o := range Table() {
 		if o.NoEffect != "" || slices.Contains(elsewhere, o.Key()) {
@@ -194,5 +194,16 @@ func TestReadPrecedence(t *testing.T) {
 			}
 			require.Equal(t, want, read(t, tt.env, tt.args...).Worker)
 		})
+	}
+}
+
+// Apart from the others, for a command has no fences.
+func TestReadRequireFences(t *testing.T) {
+	for name, settings := range map[string]Settings{
+		"flag":     read(t, environment{}, "-l", "mock", "--require-fences"),
+		"variable": read(t, environment{"WORKER_REQUIRE_FENCES": "true"}, "-l", "mock"),
+		"file":     read(t, environment{}, "-l", "mock", "--config", write(t, "require-fences: on\n")),
+	} {
+		require.True(t, settings.Engine.RequireFences, name)
 	}
 }

@@ -99,14 +99,14 @@ func TestWhatIsDamagedIsInstalledAgain(t *testing.T) {
 // What is known of a package that was bundled is all that is looked at for a run.
 func TestABundleThatIsDamagedIsMadeAgain(t *testing.T) {
 	r := shared(t)
-	p, err := r.Resolve(t.Context(), common, nil)
+	_, err := r.Resolve(t.Context(), common, nil)
 	require.NoError(t, err)
 	dir := t.TempDir()
 	for _, specifier := range []string{common, bundlerName + "@" + bundlerVersion} {
 		require.NoError(t, os.CopyFS(filepath.Join(dir, specifier), os.DirFS(filepath.Join(r.Dir(), specifier))))
 	}
 	r = open(t, Config{Dir: dir})
-	p, err = r.Resolve(t.Context(), common, nil)
+	p, err := r.Resolve(t.Context(), common, nil)
 	require.NoError(t, err)
 	require.True(t, p.Bundled)
 	for _, file := range []string{bundleFile, "index.js"} {

@@ -19,7 +19,7 @@ import (
 // ofTests is the folder of this test program: for the binary, and for the tokens of workers.
 var ofTests string
 
-func shippedBinary() string { return filepath.Join(ofTests, "phxworker") }
+func shippedBinary() string { return filepath.Join(ofTests, "bin", "phxworker") } // beside the folder of tokens, which has the same name
 
 func TestMain(m *testing.M) {
 	if os.Getenv("HOME") == "" { // where the folder for adaptors would be

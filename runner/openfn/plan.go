@@ -83,20 +83,25 @@ func (es edges) MarshalJSON() ([]byte, error) {
 
 // planFor compiles the jobs of a run, reached or not, into a plan for the runtime, which
 // is to be used until its batch is closed. An error is a [*runner.Failure], or the cause of ctx.
-func planFor(ctx context.Context, compiler *compile.Compiler, run *runner.Run, packages packagesByJob) (plan *runtimePlan, batch *compile.Batch, err error) {
+func planFor(ctx context.Context, compiler *compile.Compiler, run *runner.Run, packages packagesByJob) (*runtimePlan, *compile.Batch, error) {
 	sources := make([]compile.Job, len(run.Plan.Jobs))
 	for i := range run.Plan.Jobs {
 		sources[i] = sourceOf(&run.Plan.Jobs[i], packages)
 	}
-	if batch, err = compiler.Start(ctx, sources, nil); err != nil {
+	batch, err := compiler.Start(ctx, sources, nil)
+	if err != nil {
 		return nil, nil, compileFailure(err)
 	}
-	defer func() {
-		if err != nil {
-			batch.Close()
-		}
-	}()
-	plan = &runtimePlan{ID: run.ID}
+	plan, err := compilePlan(ctx, batch, run, sources, packages)
+	if err != nil {
+		batch.Close()
+		return nil, nil, err
+	}
+	return plan, batch, nil
+}
+
+func compilePlan(ctx context.Context, batch *compile.Batch, run *runner.Run, sources []compile.Job, packages packagesByJob) (*runtimePlan, error) {
+	plan := &runtimePlan{ID: run.ID}
 	plan.Workflow.Steps = []runtimeStep{} // none is for the runtime to refuse
 	plan.Workflow.Name = run.Plan.Name
 	_ = json.Unmarshal(run.Plan.Globals, &plan.Workflow.Globals) // what is no text is none
@@ -108,8 +113,9 @@ func planFor(ctx context.Context, compiler *compile.Compiler, run *runner.Run, p
 		job := &run.Plan.Jobs[i]
 		step := runtimeStep{ID: job.ID, Name: job.Name, State: job.State}
 		if sources[i].Body != "" {
+			var err error
 			if step, err = compileStep(ctx, batch, step, sources[i], packages[job.ID]); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 		}
 		step.Configuration = run.Credential(job.ID)
@@ -120,9 +126,9 @@ func planFor(ctx context.Context, compiler *compile.Compiler, run *runner.Run, p
 	}
 	connect(plan.Workflow.Steps, run.Plan.Edges)
 	if failure := run.Plan.CheckPaths(); failure != nil {
-		return nil, nil, failure
+		return nil, failure
 	}
-	return plan, batch, nil
+	return plan, nil
 }
 
 // sourceOf returns the code of a job, empty for none, and what it may use.

@@ -111,7 +111,7 @@ func TestRunIsInterrupted(t *testing.T) {
 		return map[string]any{}, nil
 	})
 	var plans []examples.Example // one more than there are slots
-	for _, name := range strings.FieldsSeq("a b c d e f") {
+	for name := range strings.FieldsSeq("a b c d e f") {
 		plans = append(plans, plan(name, "fast_lane", "success", ""))
 	}
 	require.ErrorIs(t, Run(ctx, Config{Out: out, Engine: engine, Examples: plans}), errInterrupted)

@@ -49,9 +49,9 @@ func TestFoldersThatOthersMayWriteIntoAreTold(t *testing.T) {
 				if tt.want != "" && engine != "js" {
 					want = []Notice{{shared, "--repo-dir", "others may write into " + tt.want + ", and what lies there is executed with the credentials of runs: take one that only the worker's user may change"}}
 				}
-				require.Equal(t, want, read(t, nil, "-s", "s", "--engine", engine, "--repo-dir", tt.dir).Notices, engine)
+				require.Equal(t, want, read(t, environment{"WORKER_SECRET": "s"}, "--engine", engine, "--repo-dir", tt.dir).Notices, engine)
 			}
 		})
 	}
-	require.Len(t, read(t, nil, "-s", "s", "--monorepo-dir", open).Notices, 1)
+	require.Len(t, read(t, environment{"WORKER_SECRET": "s"}, "--monorepo-dir", open).Notices, 1)
 }

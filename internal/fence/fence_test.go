@@ -196,9 +196,7 @@ func TestAProcessWithinTheFencesReachesNothing(t *testing.T) {
 		if os.Getuid() != 0 {
 			t.Skip("only root can be another user")
 		}
-		program, err := os.Executable()
-		require.NoError(t, err)
-		if !othersReach(program) {
+		if !othersReach(filepath.Join(os.TempDir(), "any")) {
 			t.Skip("another user cannot reach the folder of temporary files")
 		}
 		require.Equal(t, fenced, attempt(t, true, &syscall.Credential{Uid: 65534, Gid: 65534}))

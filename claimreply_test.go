@@ -27,6 +27,9 @@ func claimed(t *testing.T, log *bytes.Buffer, response string) []claim.Run {
 // Guards against a reply that takes thirty times its size in memory, and a million runs that
 // wait for one slot.
 func TestAClaimTakesNoMoreRunsThanAWorkerCanHold(t *testing.T) {
+	if testing.Short() {
+		t.Skip("megabytes of text, which the race detector reads slowly")
+	}
 	t.Run("more than were asked for", func(t *testing.T) {
 		var log bytes.Buffer
 		var all []string

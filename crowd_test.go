@@ -18,7 +18,7 @@ import (
 func TestTwoHundredRunsSurvive(t *testing.T) {
 	runs := 200
 	if testing.Short() {
-		runs = 120 // more than a socket has topics
+		runs = 110 // more than a socket has topics
 	}
 	now := func(h *house, r fault.Rule) {
 		r.Event = fault.Now

@@ -56,7 +56,10 @@ func enqueueMany(tb testing.TB, server *mockserver.Server, from, n int) {
 
 // Every run goes to exactly one of 200 workers.
 func TestTwoHundredWorkersShareOneQueue(t *testing.T) {
-	const workers, runs = 200, 1000
+	workers, runs := 200, 1000
+	if testing.Short() {
+		workers, runs = 50, 250
+	}
 	server, err := mockserver.Start(mockserver.Config{OpaqueTokens: true, TranscriptLimit: -1})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Close()) })

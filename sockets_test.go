@@ -65,7 +65,10 @@ func TestALimitIsLearnedWhileRunsComeAndGo(t *testing.T) {
 				cfg := quiet
 				cfg.MaxTopics = most
 				h := openHouse(t, cfg)
-				const runs = 400
+				runs := 400
+				if testing.Short() {
+					runs = 100
+				}
 				var ids []string
 				for i := range runs {
 					ids = append(ids, fmt.Sprint("m", i))

@@ -163,6 +163,9 @@ func TestTrapAKickIsNotFinal(t *testing.T) {
 // Guards against a message over the limit, counted once it is escaped, that
 // closes the socket for every run on it.
 func TestTrapAMessageOverTheLimitHurtsNobodyElse(t *testing.T) {
+	if testing.Short() {
+		t.Skip("megabytes of text, which the race detector reads slowly")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("manual", "big", "small")

@@ -225,6 +225,9 @@ func TestATokenThatDoesNotTellItsEndEndsNoRun(t *testing.T) {
 
 // Guards against a message that can never be sent and is tried for ever.
 func TestAFetchThatNoFrameHoldsEndsTheRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("megabytes of text, which the race detector reads slowly")
+	}
 	onWire(t, func(t *testing.T, w *wire) {
 		long := strings.Repeat("\u2028", 2_000_000) // twice as long once it is escaped
 		outcome := w.run(Config{Engine: Func(success)}, mockserver.Run{Plan: json.RawMessage(`{"id":"r1","dataclip_id":"` + long + `","jobs":[{"id":"a"}]}`)})

@@ -13,6 +13,9 @@ import (
 
 // Guards against as many large plans in memory as there are slots.
 func TestLargePlansAreInMemoryInTurn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("megabytes of text, which the race detector reads slowly")
+	}
 	onWire(t, func(t *testing.T, w *wire) {
 		goOn := make(chan struct{})
 		var begun []string

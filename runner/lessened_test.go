@@ -33,6 +33,9 @@ func TestAnEventThatTheConnectionDoesNotBearIsLessened(t *testing.T) {
 // Guards against a payload that is under its limit and over that of a frame once
 // it is escaped: it would close the socket for every run on it.
 func TestAnOutputThatOutgrowsTheFrameIsReportedAsTooLarge(t *testing.T) {
+	if testing.Short() {
+		t.Skip("megabytes of text, which the race detector reads slowly")
+	}
 	onWire(t, func(t *testing.T, w *wire) {
 		engine := Func(func(_ context.Context, run *Run) (any, error) {
 			quotes, _ := json.Marshal(strings.Repeat(`"`, 4<<20)) // each is two bytes here, and three more within a string
@@ -93,6 +96,9 @@ func TestWhatIsNoJSONIsReplacedOrLeftOut(t *testing.T) {
 // Guards against a run that is lost because its error has a name that no frame
 // holds: there is nothing to leave out of that.
 func TestTheNameOfAnErrorIsCut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("megabytes of text, which the race detector reads slowly")
+	}
 	onWire(t, func(t *testing.T, w *wire) {
 		long := "E" + strings.Repeat("é", 6<<20)
 		engine := Func(func(_ context.Context, run *Run) (any, error) {

@@ -12,6 +12,9 @@ import (
 
 // Guards against a run that goes on for all its time, and is kept step by step, since its paths are without number.
 func TestARunThatComesToTooManySteps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("ten thousand steps, one after the other")
+	}
 	began := 0
 	engine := runner.Func(func(ctx context.Context, run *runner.Run) (any, error) {
 		for ; ctx.Err() == nil; began++ {

@@ -41,6 +41,9 @@ func TestAMessageOverTheLimitEndsTheRun(t *testing.T) {
 // While the server does not take the run's events, what a process says stays with
 // the process; and the run can be stopped.
 func TestAFloodIsHeldBackWhileTheServerTakesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("megabytes of text, which the race detector reads slowly")
+	}
 	w := newWire(t, "ready", Config{CancelGrace: -1}) // without a word
 	_, err := w.Server.AddFault(fault.Rule{Event: "run:log", Action: fault.Withhold, Skip: 6, Count: 1})
 	require.NoError(t, err)

@@ -65,6 +65,9 @@ func TestOfADuplicateKeyTheLastCounts(t *testing.T) {
 // Guards against a worker whose memory is filled with texts of which the server gets the
 // beginning only, and which wait in the outbox or are kept until the end.
 func TestTextsAreCutWhereTheyAreRead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("megabytes of text, which the race detector reads slowly")
+	}
 	long := strings.Repeat("ä", 1<<20)
 	line := `{"type":"step-complete","step":"s","leaf":true,"reason":"fail","error_type":"` + long + `","error_message":"` + long + `","thread_id":"` + long + `","source":"` + long + `","level":"` + long + `"}`
 	m := parse([]byte(line))

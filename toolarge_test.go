@@ -44,7 +44,7 @@ func TestWhatIsTooLargeToBeReadEndsItsRunOnly(t *testing.T) {
 				record, _ := h.server.Inspect("a")
 				require.Equal(t, "exception", record.Reason)
 				require.Equal(t, tt.errorType, record.ErrorType)
-				require.Regexp(t, `\[`+tt.fetch+`\] the server's answer has 200\d\d\d bytes, over the 100000 that this worker reads`, record.ErrorMessage)
+				require.Regexp(t, `\[`+tt.fetch+`\] the server's answer has more than the 100000 bytes that this worker reads`, record.ErrorMessage)
 				fetched := 0
 				for _, f := range h.sent(tt.fetch) {
 					if f.topic == "run:a" {
@@ -73,7 +73,7 @@ func TestAClaimWhoseAnswerIsTooLargeToBeReadIsAFailedClaim(t *testing.T) {
 		require.Equal(t, 1, stats.Socket.Connections)
 		require.EqualValues(t, 1, stats.Groups[0].Claims.Failed)
 		require.Contains(t, log.String(), "a claim was answered with more than is read; a run that the server may have given away with it is lost")
-		require.Contains(t, log.String(), "over the limit of 100000")
+		require.Contains(t, log.String(), "more than 100000 bytes, the limit")
 	})
 }
 
@@ -86,7 +86,7 @@ func TestAnEventWhoseAnswerIsTooLargeEndsItsRunOnly(t *testing.T) {
 		stats := worker.Stats()
 		require.Equal(t, 1, stats.Socket.Connections)
 		require.Equal(t, 1, stats.Undelivered)
-		require.ErrorContains(t, stats.Results[0].Err, "over the limit of 100000")
+		require.ErrorContains(t, stats.Results[0].Err, "more than 100000 bytes, the limit")
 		close(mock.events)
 		started := 0
 		for e := range mock.events {
@@ -111,7 +111,7 @@ func TestOnlyAnInputIsReadUpToTheLimit(t *testing.T) {
 		settle(30 * time.Second)
 		require.Equal(t, "started", h.state("a"))
 		record, _ := h.server.Inspect("b")
-		require.Contains(t, record.ErrorMessage, "over the 2097152 that this worker reads")
+		require.Contains(t, record.ErrorMessage, "more than the 2097152 bytes that this worker reads")
 		require.NotContains(t, record.ErrorMessage, "--read-limit")
 	})
 }

@@ -34,14 +34,14 @@ type Config struct {
 	// Defaults to net.Dialer.
 	NetDial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// HeartbeatInterval is the time between two heartbeats; one that is written
-	// and not answered for as long ends the connection. Phoenix drops a client that was
+	// HeartbeatInterval is the time between two heartbeats; one that is written and for
+	// as long neither answered nor followed by anything else ends the connection. Phoenix drops a client that was
 	// silent for 60 s. Defaults to 30 s.
 	HeartbeatInterval time.Duration
 	// HandshakeTimeout bounds a dial up to the end of the upgrade. Defaults to 15 s.
 	HandshakeTimeout time.Duration
-	// JoinTimeout bounds the wait for the reply to one join, or to a leave.
-	// Defaults to 10 s.
+	// JoinTimeout bounds the wait for the reply to one join, or to a leave; that for a join goes on
+	// while a message is coming in. Defaults to 10 s.
 	JoinTimeout time.Duration
 	// WriteTimeout bounds the writing of one message; exceeding it, or seven
 	// eighths of it, ends the connection. Defaults to 30 s.

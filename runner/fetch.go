@@ -283,14 +283,11 @@ func (f *fetcher) read(ctx context.Context, event string, payload any, large boo
 
 // tooMuchToRead says it to who reads the run's log.
 func tooMuchToRead(event string, e *channel.AnswerTooLargeError) string {
-	more, option := "", ""
-	if e.Unread {
-		more = "more than "
-	}
+	option := ""
 	if event == "fetch:dataclip" { // all else has a limit of its own
 		option = " (its option --read-limit)"
 	}
-	return fmt.Sprintf("the server's answer has %s%d bytes, over the %d that this worker reads%s", more, e.Size, e.Limit, option)
+	return fmt.Sprintf("the server's answer has more than the %d bytes that this worker reads%s", e.Limit, option)
 }
 
 // readError is why a read was given up.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -199,4 +200,19 @@ func TestAReasonIsShort(t *testing.T) {
 		require.Less(t, len(e.Reason()), 1100)
 		require.Contains(t, e.Error(), "é…")
 	}
+}
+
+// Guards against a limit that overflows as soon as a byte is added to it.
+func TestAReadLimitOfAllThereIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		cfg := s.config()
+		cfg.ReadLimit = math.MaxInt64
+		_, topic, p, _ := joined(t, s, cfg)
+		asking := asyncPush(topic, "fetch", nil)
+		p.ok(p.read(), fmt.Sprintf("%q", large))
+		got := <-asking
+		require.NoError(t, got.err)
+		require.Len(t, got.value.Response, len(large)+2)
+	})
 }

@@ -29,8 +29,8 @@ var (
 	// over a push or for a reason of its own. The pushes in flight are
 	// ErrOutcomeUnknown and wrap it; the topic joins again.
 	ErrCrashed = errors.New("the channel crashed on the server")
-	// ErrUnanswered says that the server has not answered a push in the time that it had; see
-	// [Join.PushWithin].
+	// ErrUnanswered says that the server has not answered a push in the time that it had, so that its
+	// join was given up; see [Join.PushWithin] and [Join.Renew].
 	ErrUnanswered = errors.New("the server has not answered in time, and the topic is joined anew")
 	// ErrTaken says that the topic is joined on this socket already. Phoenix
 	// would close the older of the two.

@@ -56,6 +56,10 @@ func (j *Join) PushWithin(ctx context.Context, answer time.Duration, event strin
 	return reply, nil
 }
 
+// Renew gives the join up, as PushWithin does when no answer comes: for who is to send something again
+// that may have arrived.
+func (j *Join) Renew() { j.conn.lose(j, ErrUnanswered) }
+
 // End returns when the join was lost and why: [ErrCrashed], [ErrEnded], [ErrLeft], that
 // the server has it no more, or what became of the connection. The error is nil while the
 // join counts.

@@ -35,8 +35,9 @@ const maxPlan = 11_000_000
 // far as they have more than maxPlan bytes together.
 const smallPlan = 1 << 20
 
-// plan reads the plan. A large one is read again when there is room for it: it is not kept until then.
-func (f *fetcher) plan(ctx context.Context) (*Plan, error) {
+// plan reads the plan. A large one is read again when there is room for it: it is not kept until then. Of a run
+// that was claimed ahead, a large plan is nil: who waits for a slot takes no room from who has one.
+func (f *fetcher) plan(ctx context.Context, ahead bool) (*Plan, error) {
 	for {
 		reply, _, err := f.read(ctx, "fetch:plan", struct{}{}, false)
 		if err != nil {
@@ -48,6 +49,9 @@ func (f *fetcher) plan(ctx context.Context) (*Plan, error) {
 				Reason: Exception, Type: "PlanError",
 				Message: fmt.Sprintf("The plan has %d bytes, over the limit of %d", size, maxPlan),
 			}
+		}
+		if size > smallPlan && ahead {
+			return nil, nil
 		}
 		if size <= smallPlan || f.room.fits(size) {
 			plan, err := ParsePlan(reply.Response)

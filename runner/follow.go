@@ -138,18 +138,21 @@ func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Ru
 		return Poison(fmt.Sprintf("this is attempt %d of at most %d", run.Attempt, r.cfg.MaxAttempts))
 	}
 	fetch := fetcher{run: run, topic: topic, patience: run.outbox.patience, room: &run.room}
-	plan, err := fetch.plan(ctx)
+	plan, err := r.plan(ctx, &fetch, run.begin != nil)
 	if err != nil {
 		return err
 	}
-	run.Plan = plan
-	run.Limits = r.cfg.Limits.override(plan.Options)
 	for err := await(ctx, run.begin); err != nil; err = await(ctx, run.begin) {
 		failure := failureOf(ctx, err)
 		if ctx.Err() != nil || failure.wants == nil || !failure.wants.gives() || r.release(ctx, report, run, failure) {
 			return err
 		}
 		run.log.Warn("a run that was claimed ahead could not be given back; it goes on waiting for a slot")
+	}
+	if plan == nil {
+		if plan, err = r.plan(ctx, &fetch, false); err != nil {
+			return err
+		}
 	}
 	if err := r.accept(ctx, report, run); err != nil || run.settled != Unsettled {
 		return err
@@ -167,6 +170,15 @@ func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Ru
 		}
 	})
 	return nil
+}
+
+// plan fetches the plan of a run; see [fetcher.plan].
+func (r *Runner) plan(ctx context.Context, fetch *fetcher, ahead bool) (*Plan, error) {
+	plan, err := fetch.plan(ctx, ahead)
+	if plan != nil {
+		fetch.run.Plan, fetch.run.Limits = plan, r.cfg.Limits.override(plan.Options)
+	}
+	return plan, err
 }
 
 // carryOut lets the engine prepare and execute a run that is loaded. It has the

@@ -160,22 +160,32 @@ func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.
 		return nil, &Failure{Reason: Exception, Type: "CredentialLoadError", Message: strings.Join(missing, "\n")}
 	}
 	credentials := make(map[string]json.RawMessage)
-	total := 0
+	held, copied := 0, 0
+	for _, id := range ids {
+		held += len(answers[id].reply.Response)
+	}
 	for i := range jobs {
 		id, body := jobs[i].CredentialRef()
 		if id != "" {
 			body = answers[id].reply.Response // jobs share it
+		} else {
+			held += len(body)
 		}
 		if body != nil {
 			credentials[jobs[i].ID] = body
 		}
-		total += len(body)
+		copied += len(body)
 	}
-	if total > maxCredentials {
-		return nil, &Failure{Reason: Exception, Type: "CredentialLoadError", Message: fmt.Sprintf(
-			"The credentials of all jobs have %d bytes together, over the limit of %d: each job is given its own copy", total, maxCredentials)}
+	why := ""
+	switch {
+	case held > maxCredentials:
+		why = fmt.Sprintf("The credentials of the run have %d bytes together, over the limit of %d", held, maxCredentials)
+	case copied > maxCopied:
+		why = fmt.Sprintf("The credentials of all jobs have %d bytes together, over the limit of %d: each job is given its own copy", copied, maxCopied)
+	default:
+		return credentials, nil
 	}
-	return credentials, nil
+	return nil, &Failure{Reason: Exception, Type: "CredentialLoadError", Message: why}
 }
 
 const (
@@ -183,9 +193,10 @@ const (
 	// those that cannot be had, mostMissing are told.
 	credentialsAtOnce = 16
 	mostMissing       = 20
-	// maxCredentials bounds the credentials of a run, in bytes: an engine is given one for each job, of which a plan
-	// may have very many, all with the same large one.
+	// maxCredentials bounds the credentials of a run, in bytes. A process that executes it is given one for each
+	// job, of which a plan may have very many, all with the same large one; maxCopied bounds these.
 	maxCredentials = 16 << 20
+	maxCopied      = 64 << 20
 )
 
 type answer struct {

@@ -81,7 +81,7 @@ func (f *spoolFolder) sweep() {
 	entries, _ := fs.ReadDir(f.FS(), ".")
 	for _, entry := range entries {
 		name := entry.Name()
-		if !strings.HasSuffix(name, ".json.part") && !(strings.HasPrefix(name, ".") && strings.HasSuffix(name, ".part")) {
+		if !partName.MatchString(name) {
 			continue
 		}
 		info, err := entry.Info()
@@ -90,6 +90,9 @@ func (f *spoolFolder) sweep() {
 		}
 	}
 }
+
+// partName is what is being written, by this version or an earlier one.
+var partName = regexp.MustCompile(`^\..*\.part$|\.json\.part$`)
 
 // plainID is an id that is a file name: neither two that differ in capitals only, nor too long.
 var plainID = regexp.MustCompile(`^[a-z0-9_][a-z0-9_-]{0,99}$`)

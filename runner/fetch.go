@@ -176,7 +176,7 @@ func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.
 		}
 		copied += len(body)
 	}
-	why := ""
+	var why string
 	switch {
 	case held > maxCredentials:
 		why = fmt.Sprintf("The credentials of the run have %d bytes together, over the limit of %d", held, maxCredentials)

@@ -15,37 +15,20 @@ import (
 // Guards against as many large plans in memory as there are slots.
 func TestLargePlansAreInMemoryInTurn(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
-		goOn := make(chan struct{})
-		var begun []string
-		r := New(Config{Engine: Func(func(_ context.Context, run *Run) (any, error) {
-			begun = append(begun, run.ID)
-			<-goOn
-			return nil, nil
-		})})
-		ended := make(chan Outcome)
-		start := func(id, more string) {
-			run := planOf(more)
-			run.Plan = []byte(strings.Replace(string(run.Plan), `"r1"`, `"`+id+`"`, 1))
-			id, token := w.claim(run)
-			go func() { ended <- r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil) }()
-			synctest.Wait()
-		}
-		large := `,"name":"` + strings.Repeat("n", maxPlan*2/3) + `"`
-		start("first", large)
-		start("second", large)
-		start("small", "")
-		require.Equal(t, []string{"first", "small"}, begun)
+		p := newLargePlans(w, Config{})
+		p.start("first", nil)
+		p.start("second", nil)
+		p.startWith("small", "", nil)
+		require.Equal(t, []string{"first", "small"}, p.begun)
 		require.Len(t, w.events("second", "fetch:plan"), 1)
 
-		goOn <- struct{}{}
-		goOn <- struct{}{}
-		goOn <- struct{}{}
+		close(p.goOn)
 		for range 3 {
-			require.NoError(t, (<-ended).Err)
+			require.NoError(t, (<-p.ended).Err)
 		}
-		require.Equal(t, []string{"first", "small", "second"}, begun)
+		require.Equal(t, []string{"first", "small", "second"}, p.begun)
 		require.Len(t, w.events("second", "fetch:plan"), 2, "it was not kept meanwhile")
-		require.True(t, r.plans.TryAcquire(maxPlan), "all of it is free")
+		require.True(t, p.r.plans.TryAcquire(maxPlan), "all of it is free")
 	})
 }
 
@@ -71,7 +54,11 @@ func newLargePlans(w *wire, cfg Config) *largePlans {
 }
 
 func (p *largePlans) start(id string, begin <-chan error) {
-	run := planOf(`,"name":"` + strings.Repeat("n", maxPlan*2/3) + `"`)
+	p.startWith(id, `,"name":"`+strings.Repeat("n", maxPlan*2/3)+`"`, begin)
+}
+
+func (p *largePlans) startWith(id, more string, begin <-chan error) {
+	run := planOf(more)
 	run.Plan = []byte(strings.Replace(string(run.Plan), `"r1"`, `"`+id+`"`, 1))
 	id, token := p.claim(run)
 	go func() {

@@ -49,6 +49,9 @@ func TestCredentialsForVeryManyJobs(t *testing.T) {
 		{name: "very many", jobs: 170, different: 170, message: "The credentials of the run have 17000340 bytes together, over the limit of 16777216"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if testing.Short() && tt.name != "very many copies" {
+				t.Skip("it takes seconds with the race detector")
+			}
 			onWire(t, func(t *testing.T, w *wire) {
 				jobs := make([]string, tt.jobs)
 				run := mockserver.Run{Queue: "manual", Credentials: make(map[string]json.RawMessage)}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -106,8 +105,8 @@ type Config struct {
 	// that may be lost with a connection. By default each line arrives at least
 	// once.
 	LogsAtMostOnce bool
-	// Spool is the folder for what could not be reported of a run. It must be there, and be
-	// the worker's user's, or root's. Defaults to none: it is lost, and the log says so.
+	// Spool is the folder for what could not be reported of a run. It should be there, and be
+	// the worker's user's alone, or root's. Defaults to none: it is lost, and the log says so.
 	Spool string
 
 	// ReadLimit is the size in bytes of the largest message that is read from the server, which
@@ -171,11 +170,7 @@ func (c Config) complete() (Config, []slots.Group, error) {
 	}
 
 	if c.Spool != "" {
-		warning, err := runner.CheckSpool(c.Spool)
-		if err != nil {
-			return c, nil, fmt.Errorf("what cannot be reported cannot be spooled: %w", err)
-		}
-		if warning != "" {
+		if warning := runner.CheckSpool(c.Spool); warning != "" {
 			c.Logger.Warn(warning)
 		}
 	}

@@ -1,6 +1,9 @@
 package phxworker
 
 import (
+	"bytes"
+	"log/slog"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,4 +57,13 @@ func TestARunWhoseTopicIsClosedIsSpooled(t *testing.T) {
 		require.Len(t, spooled, 1)
 		require.Contains(t, spooled[0].Cause, "closed")
 	})
+}
+
+// Guards against a worker that does not start for want of what it may never need.
+func TestAWorkerWithoutItsSpoolFolderStartsAndSaysSo(t *testing.T) {
+	var log bytes.Buffer
+	dir := filepath.Join(t.TempDir(), "none")
+	_, err := New(Config{URL: "ws://lightning.test/worker", Secret: "s", Engine: Func(nil), Spool: dir, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	require.Contains(t, log.String(), "the spool folder cannot be opened, and until it can what cannot be reported is lost")
 }

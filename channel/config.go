@@ -34,14 +34,14 @@ type Config struct {
 	// Defaults to net.Dialer.
 	NetDial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// HeartbeatInterval is the time between two heartbeats; one that is written
-	// and not answered for as long ends the connection. Phoenix drops a client that was
+	// HeartbeatInterval is the time between two heartbeats; one that is written and for
+	// as long neither answered nor followed by anything else ends the connection. Phoenix drops a client that was
 	// silent for 60 s. Defaults to 30 s.
 	HeartbeatInterval time.Duration
 	// HandshakeTimeout bounds a dial up to the end of the upgrade. Defaults to 15 s.
 	HandshakeTimeout time.Duration
-	// JoinTimeout bounds the wait for the reply to one join, or to a leave.
-	// Defaults to 10 s.
+	// JoinTimeout bounds the wait for the reply to one join, or to a leave; that for a join goes on
+	// while a message is coming in. Defaults to 10 s.
 	JoinTimeout time.Duration
 	// WriteTimeout bounds the writing of one message; exceeding it, or seven
 	// eighths of it, ends the connection. Defaults to 30 s.
@@ -50,7 +50,7 @@ type Config struct {
 	// ReadLimit is the size in bytes, after decompression, of the largest
 	// message taken from the server. A larger one is read to its end and thrown
 	// away; one of sixteen times that size, or of 1 GiB if that is more, ends
-	// the connection. Defaults to 64 MiB.
+	// the connection. Defaults to 64 MiB; 1 TiB at most.
 	ReadLimit int64
 	// ReadLimits are lower limits, of 16 KiB at least, for the answers to some
 	// events. That of "" is for all other messages: answers to other events and to
@@ -80,7 +80,10 @@ type Config struct {
 	discardLimit int64
 }
 
-const defaultReadLimit = 64 << 20
+const (
+	defaultReadLimit = 64 << 20
+	maxReadLimit     = 1 << 40 // so that what is reckoned from it does not overflow
+)
 
 // Validate says what of the configuration [Open] would refuse.
 func (c *Config) Validate() error {
@@ -97,6 +100,7 @@ func (c Config) withDefaults() Config {
 	fill(&c.JoinTimeout, 10*time.Second)
 	fill(&c.WriteTimeout, 30*time.Second)
 	fill(&c.ReadLimit, defaultReadLimit)
+	c.ReadLimit = min(c.ReadLimit, maxReadLimit)
 	fill(&c.discardLimit, 16*max(c.ReadLimit, defaultReadLimit))
 	fill(&c.MaxFrame, 11_000_000)
 	fill(&c.PushBuffer, 64)

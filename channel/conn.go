@@ -33,7 +33,7 @@ type conn struct {
 	token    chan struct{}
 	deadline time.Time     // of writes; used by the token's holder only
 	refs     atomic.Uint64 // the last ref given out
-	inbox    inbox         // used by the reader only
+	inbox    inbox         // the reader's, but for its signs of life
 	// keeper is the goroutine that runs keep.
 	keeper sync.WaitGroup
 
@@ -51,11 +51,10 @@ func newConn(ws *websocket.Conn, cfg *Config, stats *counters) *conn {
 		ws: ws, cfg: cfg, stats: stats,
 		done:    make(chan struct{}),
 		token:   make(chan struct{}, 1),
-		inbox:   inbox{ws: ws, limit: cfg.ReadLimit, most: cfg.discardLimit},
 		waiters: make(map[frame.Ref]*waiter),
 		joins:   make(map[string]*Join),
 	}
-	c.inbox.limitOf = c.limitOf
+	c.inbox.ws, c.inbox.limit, c.inbox.most, c.inbox.limitOf = ws, cfg.ReadLimit, cfg.discardLimit, c.limitOf
 	c.encoders.New = func() any { return newEncoder() }
 	c.idle.New = func() any { return &waiter{answer: make(chan answer, 1)} }
 	// Not derived from the socket's context: on Close the connection takes its
@@ -76,24 +75,26 @@ func (c *conn) serve(ctx context.Context) error {
 func (c *conn) read() error {
 	for {
 		m, err := c.inbox.next()
-		decode := frame.Decode
-		if m.isTooLarge() {
-			decode = frame.DecodeHead
-		} else if err != nil {
-			return fmt.Errorf("the connection was lost: %w", err)
-		}
-		f, mistake := decode(m.data, m.binary)
-		if mistake != nil {
-			return fmt.Errorf("%w: %w", errUnreadable, mistake)
-		}
-		if !m.isTooLarge() {
-			c.dispatch(&f)
-			continue
-		}
-		c.leaveOut(&f, &AnswerTooLargeError{Size: m.size, Limit: m.limit, Unread: err != nil})
 		if err != nil {
 			return fmt.Errorf("the connection was lost: %w", err)
 		}
+		decode, deal := frame.Decode, c.dispatch
+		if m.isTooLarge() {
+			decode, deal = frame.DecodeHead, func(f *frame.Frame) { c.leaveOut(f, m.limit) }
+		}
+		f, err := decode(m.data, m.binary)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errUnreadable, err)
+		}
+		deal(&f)
+		if !m.isTooLarge() {
+			continue
+		}
+		if err := c.inbox.discard(&m); err != nil {
+			return fmt.Errorf("the connection was lost: %w", err)
+		}
+		c.cfg.Logger.Warn("a message of the server was too large and was left out",
+			"topic", shorten(f.Topic, shortText), "event", shorten(f.Event, shortText), "bytes", m.size, "limit", m.limit)
 	}
 }
 
@@ -115,23 +116,24 @@ func (c *conn) keep(ctx context.Context) {
 	}
 }
 
-// heartbeat sends a heartbeat, and ends the connection when the answer is not
-// there in time. The time counts from when it is written: behind large messages
+// heartbeat sends a heartbeat, and ends the connection when neither the answer nor
+// anything else is there in time. The time counts from when it is written: behind large messages
 // that may take a while, in which they are the sign of life, with a deadline of
-// their own.
+// their own. The answer, too, may be behind a large message; then the next heartbeat is
+// sent without it, for the server wants to hear of us meanwhile.
 func (c *conn) heartbeat(ctx context.Context) {
 	ref := c.nextRef()
 	w, err := c.request(ctx, nil, ref, frame.Heartbeat, nil)
 	if err != nil {
 		return // the connection is ending already
 	}
-	written := time.Now()
+	written, received := time.Now(), c.inbox.received.Load()
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.HeartbeatInterval, errHeartbeat)
 	defer cancel()
-	switch _, err = c.reply(ctx, ref, w, nil); {
+	switch _, err = c.reply(ctx, ref, w, 0); {
 	case err == nil:
 		c.stats.roundTrip.Store(int64(time.Since(written)))
-	case errors.Is(err, errHeartbeat):
+	case errors.Is(err, errHeartbeat) && c.inbox.received.Load() == received:
 		c.fail(errHeartbeat)
 	}
 }

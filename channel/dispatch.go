@@ -66,12 +66,12 @@ func (c *conn) limitOf(beginning []byte, binary bool) int64 {
 }
 
 // leaveOut deals with a message that was too large to be kept, of which f is the head: whoever
-// waits for it is told, and nobody else is disturbed. It is dispatch otherwise.
-func (c *conn) leaveOut(f *frame.Frame, tooLarge *AnswerTooLargeError) {
+// waits for it is told before the rest has come, and nobody else is disturbed. It is dispatch otherwise.
+func (c *conn) leaveOut(f *frame.Frame, limit int64) {
 	switch {
 	case f.IsReply():
 		if w := c.take(f.Ref); w != nil {
-			tooLarge.Topic, tooLarge.Event = f.Topic, w.event
+			tooLarge := &AnswerTooLargeError{Topic: f.Topic, Event: w.event, Limit: limit}
 			if w.join != nil {
 				tooLarge.Topic = w.join.topic.name
 			}
@@ -81,14 +81,11 @@ func (c *conn) leaveOut(f *frame.Frame, tooLarge *AnswerTooLargeError) {
 		c.stats.unknown.Add(1)
 	case f.Event == frame.Error, f.Event == frame.Close: // whatever they say
 		c.dispatch(f)
-		return
 	default:
 		if j := c.joined(f); j != nil {
 			j.topic.miss()
 		}
 	}
-	c.cfg.Logger.Warn("a message of the server is too large and was left out",
-		"topic", shorten(f.Topic, shortText), "event", shorten(f.Event, shortText), "bytes", tooLarge.Size, "limit", tooLarge.Limit)
 }
 
 // joined returns the join that a frame belongs to, or nil, counting the frame,

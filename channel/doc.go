@@ -42,8 +42,8 @@
 // # Loss
 //
 // A connection ends when it breaks, when the server closes it with any code
-// (1000 included, which Phoenix sends to a client it kicked), when a heartbeat
-// is not answered within the time between two, when a write exceeds its deadline,
+// (1000 included, which Phoenix sends to a client it kicked), when nothing at all
+// comes after a heartbeat within the time between two, when a write exceeds its deadline,
 // and when the server sends something that is no Phoenix message, or is without end. The first
 // new attempt is made at once if the connection had been steady; further ones
 // wait longer and longer, with full jitter. A topic whose channel process
@@ -54,7 +54,7 @@
 // crashed", and one not answered in time, is tried again.
 //
 // A message over [Config.ReadLimit] is read and thrown away as it comes, and harms
-// nothing else: the push that it answers ends with an [*AnswerTooLargeError], and a
+// nothing else: the push that it answers ends at once with an [*AnswerTooLargeError], and a
 // topic that it was for counts it as missed. One that is many times as large ends the
 // connection.
 //

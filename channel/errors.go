@@ -29,8 +29,8 @@ var (
 	// over a push or for a reason of its own. The pushes in flight are
 	// ErrOutcomeUnknown and wrap it; the topic joins again.
 	ErrCrashed = errors.New("the channel crashed on the server")
-	// ErrUnanswered says that the server has not answered a push in the time that it had; see
-	// [Join.PushWithin].
+	// ErrUnanswered says that the server has not answered a push in the time that it had, so that its
+	// join was given up; see [Join.PushWithin] and [Join.Renew].
 	ErrUnanswered = errors.New("the server has not answered in time, and the topic is joined anew")
 	// ErrTaken says that the topic is joined on this socket already. Phoenix
 	// would close the older of the two.
@@ -39,11 +39,11 @@ var (
 
 // The ways a join is lost while its topic goes on.
 var (
-	errUnmatched   = errors.New("the server does not hold the topic as joined any more")
-	errJoinTimeout = errors.New("the server did not answer the join in time")
-	errNotJoined   = errors.New("the topic is not joined just now")
-	errHeartbeat   = errors.New("the server did not answer a heartbeat")
-	errUnreadable  = errors.New("the server sent a message that cannot be read")
+	errUnmatched    = errors.New("the server does not hold the topic as joined any more")
+	errLeaveTimeout = errors.New("the server did not answer the leave in time")
+	errNotJoined    = errors.New("the topic is not joined just now")
+	errHeartbeat    = errors.New("the server did not answer a heartbeat")
+	errUnreadable   = errors.New("the server sent a message that cannot be read")
 )
 
 // RefusedError is an answer of status error.
@@ -105,18 +105,13 @@ func (e *TooLargeError) Is(target error) bool { return target == ErrNotSent }
 // all else on it are unharmed, but to ask for the same again is of no use.
 type AnswerTooLargeError struct {
 	Topic, Event string
-	// Size is that of the message, or of what was read of it when Unread says that there
-	// was more; Limit is [Config.ReadLimit], or that of [Config.ReadLimits].
-	Size, Limit int64
-	Unread      bool
+	// Limit is [Config.ReadLimit], or that of [Config.ReadLimits], in bytes. The size is not known
+	// yet: the rest is still to come.
+	Limit int64
 }
 
 func (e *AnswerTooLargeError) Error() string {
-	more := ""
-	if e.Unread {
-		more = "more than "
-	}
-	return fmt.Sprintf("the server's answer to %q on %q has %s%d bytes, over the limit of %d", e.Event, e.Topic, more, e.Size, e.Limit)
+	return fmt.Sprintf("the server's answer to %q on %q has more than %d bytes, the limit", e.Event, e.Topic, e.Limit)
 }
 
 // DialError says why a connection could not be made.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync/atomic"
 
 	"github.com/gorilla/websocket"
 )
@@ -26,25 +27,32 @@ type inbox struct {
 	buf   []byte
 	// limitOf returns the limit of a message that begins so, if it has one of its own.
 	limitOf func(beginning []byte, binary bool) int64
+	// received counts bytes, decompressed; arriving is whether a message has begun to come that is
+	// not dealt with yet. Others look at them for a sign of life.
+	received atomic.Int64
+	arriving atomic.Bool
 }
 
 // incoming is a message as it was read.
 type incoming struct {
 	data   []byte // valid until the next one is read
 	binary bool
-	// size is that of the whole message. If it is over the limit, data is the
-	// beginning of it; if there was an error besides, it is what was read of it.
+	// size is how much was read of it. If that is over the limit, data is the beginning of
+	// the message, and rest brings what discard has to read.
 	size, limit int64
+	rest        io.Reader
 }
 
 func (m *incoming) isTooLarge() bool { return m.size > m.limit }
 
-// next returns the next message.
+// next returns the next message. One that is too large must be discarded before the one after it.
 func (in *inbox) next() (incoming, error) {
+	in.arriving.Store(false)
 	kind, r, err := in.ws.NextReader()
 	if err != nil {
 		return incoming{}, err
 	}
+	in.arriving.Store(true)
 	m := incoming{binary: kind == websocket.BinaryMessage, limit: in.limit}
 	buf := in.buf[:0]
 	for asked := false; ; {
@@ -53,6 +61,7 @@ func (in *inbox) next() (incoming, error) {
 			buf = slices.Grow(buf, int(min(max(4096, int64(len(buf))), m.limit+1-int64(len(buf)))))
 		}
 		n, err := r.Read(buf[len(buf):cap(buf)])
+		in.received.Add(int64(n))
 		buf = buf[:len(buf)+n]
 		m.data, m.size = buf, int64(len(buf))
 		if len(buf) > headSize && !asked {
@@ -60,9 +69,9 @@ func (in *inbox) next() (incoming, error) {
 		}
 		// gorilla's own limit would count compressed bytes, and close the connection.
 		if m.isTooLarge() {
-			m.data = slices.Clone(buf[:min(len(buf), headSize)])
+			m.data, m.rest = slices.Clone(buf[:min(len(buf), headSize)]), r
 			in.buf = nil
-			return in.discard(m, r)
+			return m, nil
 		}
 		if errors.Is(err, io.EOF) {
 			break
@@ -78,17 +87,21 @@ func (in *inbox) next() (incoming, error) {
 	return m, nil
 }
 
-// discard reads the rest of a message.
-func (in *inbox) discard(m incoming, r io.Reader) (incoming, error) {
-	n, err := io.CopyN(io.Discard, r, in.most-m.size)
-	m.size += n
-	switch {
-	case errors.Is(err, io.EOF):
-		return m, nil
-	case err == nil:
-		err = fmt.Errorf("%w: it has more than %d bytes", errUnreadable, m.size)
+// discard reads the rest of a message that is too large. It may take minutes.
+func (in *inbox) discard(m *incoming) error {
+	buf := make([]byte, headSize)
+	for m.size < in.most {
+		n, err := m.rest.Read(buf)
+		in.received.Add(int64(n))
+		m.size += int64(n)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
 	}
-	return m, err
+	return fmt.Errorf("%w: it has more than %d bytes", errUnreadable, in.most)
 }
 
 // own returns a payload of the current message as a slice that stays valid.

@@ -40,7 +40,8 @@ func (j *Join) Push(ctx context.Context, event string, payload any) (Reply, erro
 func (j *Join) Lost() <-chan struct{} { return j.lost }
 
 // PushWithin is [Join.Push] that waits for so long for the answer, from when the message was
-// written. If none has come by then, the channel is taken to hang. The join is given up, so
+// written, and on while a message of the server is coming in, which on a slow link takes its time. If
+// no answer has come by then, the channel is taken to hang. The join is given up, so
 // that the error of this push and all others in flight wraps [ErrOutcomeUnknown] and
 // [ErrUnanswered], and the topic is joined anew, which makes a Phoenix server end
 // the channel that it had.
@@ -54,6 +55,10 @@ func (j *Join) PushWithin(ctx context.Context, answer time.Duration, event strin
 	}
 	return reply, nil
 }
+
+// Renew gives the join up, as PushWithin does when no answer comes: for who is to send something again
+// that may have arrived.
+func (j *Join) Renew() { j.conn.lose(j, ErrUnanswered) }
 
 // End returns when the join was lost and why: [ErrCrashed], [ErrEnded], [ErrLeft], that
 // the server has it no more, or what became of the connection. The error is nil while the
@@ -95,9 +100,7 @@ func (j *Join) live() bool {
 // a round trip.
 func (c *conn) join(ctx context.Context, t *Topic) (*Join, error) {
 	j := &Join{Epoch: t.current().epoch + 1, Asked: time.Now(), topic: t, conn: c, ref: c.nextRef(), lost: make(chan struct{})}
-	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.JoinTimeout, errJoinTimeout)
-	defer cancel()
-	a, err := c.roundTrip(ctx, j, j.ref, 0, frame.Join, t.payload)
+	a, err := c.roundTrip(ctx, j, j.ref, c.cfg.JoinTimeout, frame.Join, t.payload)
 	if err != nil {
 		return j, err
 	}
@@ -114,7 +117,7 @@ func (c *conn) join(ctx context.Context, t *Topic) (*Join, error) {
 // the server answers does not matter: Phoenix says ok also to the leave of
 // a topic that is not joined, and lightning-mock answers with an error.
 func (c *conn) leave(ctx context.Context, j *Join, cause error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.JoinTimeout, errJoinTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.JoinTimeout, errLeaveTimeout)
 	defer cancel()
 	_, _ = c.roundTrip(ctx, j, c.nextRef(), 0, frame.Leave, nil)
 	c.lose(j, cause)

@@ -46,12 +46,7 @@ func (c *conn) roundTrip(ctx context.Context, j *Join, ref frame.Ref, within tim
 	if err != nil {
 		return answer{}, err
 	}
-	if within == 0 {
-		return c.reply(ctx, ref, w, nil)
-	}
-	late := time.NewTimer(within)
-	defer late.Stop()
-	return c.reply(ctx, ref, w, late.C)
+	return c.reply(ctx, ref, w, within)
 }
 
 // request is the first half of a round trip: when it returns, the message is
@@ -73,17 +68,29 @@ func (c *conn) request(ctx context.Context, j *Join, ref frame.Ref, event string
 	return w, nil
 }
 
-// reply is the second half: it waits for the answer, until it is late. Its error is
-// ErrOutcomeUnknown.
-func (c *conn) reply(ctx context.Context, ref frame.Ref, w *waiter, late <-chan time.Time) (answer, error) {
+// reply is the second half: it waits for the answer, until it is late. It is not late while a
+// message is coming in, which may be the answer, or be ahead of it; heartbeats end the connection if
+// that message does not go on. Its error is ErrOutcomeUnknown.
+func (c *conn) reply(ctx context.Context, ref frame.Ref, w *waiter, within time.Duration) (answer, error) {
 	var a answer
 	var why error
-	select {
-	case a = <-w.answer:
-	case <-ctx.Done():
-		why = context.Cause(ctx)
-	case <-late:
-		why = ErrUnanswered
+	var late <-chan time.Time
+	if within > 0 {
+		ticker := time.NewTicker(within)
+		defer ticker.Stop()
+		late = ticker.C
+	}
+	for waiting := true; waiting; {
+		waiting = false
+		select {
+		case a = <-w.answer:
+		case <-ctx.Done():
+			why = context.Cause(ctx)
+		case <-late:
+			if waiting = c.inbox.arriving.Load(); !waiting {
+				why = ErrUnanswered
+			}
+		}
 	}
 	if why != nil {
 		if c.take(ref) != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -70,8 +71,8 @@ func TestAnAnswerOverTheReadLimitEndsOnlyItsPush(t *testing.T) {
 				require.ErrorIs(t, got.err, ErrOutcomeUnknown)
 				var tooLarge *AnswerTooLargeError
 				require.ErrorAs(t, got.err, &tooLarge)
-				require.Equal(t, AnswerTooLargeError{Topic: "room:1", Event: "fetch", Size: int64(len(answer)), Limit: testLimit}, *tooLarge)
-				require.ErrorContains(t, got.err, fmt.Sprintf(`channel: sent, but the outcome is unknown: the server's answer to "fetch" on "room:1" has %d bytes, over the limit of 100000`, len(answer)))
+				require.Equal(t, AnswerTooLargeError{Topic: "room:1", Event: "fetch", Limit: testLimit}, *tooLarge)
+				require.ErrorContains(t, got.err, `channel: sent, but the outcome is unknown: the server's answer to "fetch" on "room:1" has more than 100000 bytes, the limit`)
 
 				p.ok(waiting, fmt.Sprintf("%q", small))
 				got = <-other
@@ -98,7 +99,7 @@ func TestMessagesOverTheReadLimitThatNobodyHasAskedFor(t *testing.T) {
 		require.Len(t, m.Payload, len(small)+2)
 		require.Equal(t, 1, m.Missed, "the one before was too large")
 		require.EqualValues(t, 1, socket.Stats().Missed)
-		require.Contains(t, log.String(), fmt.Sprintf(`level=WARN msg="a message of the server is too large and was left out" topic=room:1 event=tick bytes=%d limit=%d`, len(large)+30, testLimit))
+		require.Contains(t, log.String(), fmt.Sprintf(`level=WARN msg="a message of the server was too large and was left out" topic=room:1 event=tick bytes=%d limit=%d`, len(large)+30, testLimit))
 
 		p.send(`[null,null,"another","tick",%q]`, large)
 		p.send(`[null,"99","another","phx_reply",{"response":%q,"status":"ok"}]`, large)
@@ -127,7 +128,7 @@ func TestAMessageWithoutEndEndsTheConnection(t *testing.T) {
 		var tooLarge *AnswerTooLargeError
 		got := <-asking
 		require.ErrorAs(t, got.err, &tooLarge)
-		require.ErrorContains(t, got.err, fmt.Sprintf("has more than %d bytes, over the limit of %d", 3*testLimit, testLimit))
+		require.ErrorContains(t, got.err, "has more than 100000 bytes, the limit")
 		got = <-other
 		require.ErrorIs(t, got.err, ErrOutcomeUnknown)
 		require.NotErrorAs(t, got.err, &tooLarge)
@@ -164,7 +165,7 @@ func TestAnAnswerHasTheLimitOfItsEvent(t *testing.T) {
 		var tooLarge *AnswerTooLargeError
 		got := <-joining
 		require.ErrorAs(t, got.err, &tooLarge)
-		require.Equal(t, AnswerTooLargeError{Topic: "room:1", Event: frame.Join, Size: 20_060, Limit: 20_000}, *tooLarge)
+		require.Equal(t, AnswerTooLargeError{Topic: "room:1", Event: frame.Join, Limit: 20_000}, *tooLarge)
 
 		joining = asyncJoin(socket, "room:1", nil)
 		p.ok(p.expect("room:1", "phx_join"), `"`+strings.Repeat("x", 19_000)+`"`)
@@ -199,4 +200,19 @@ func TestAReasonIsShort(t *testing.T) {
 		require.Less(t, len(e.Reason()), 1100)
 		require.Contains(t, e.Error(), "é…")
 	}
+}
+
+// Guards against a limit that overflows as soon as a byte is added to it.
+func TestAReadLimitOfAllThereIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		cfg := s.config()
+		cfg.ReadLimit = math.MaxInt64
+		_, topic, p, _ := joined(t, s, cfg)
+		asking := asyncPush(topic, "fetch", nil)
+		p.ok(p.read(), fmt.Sprintf("%q", large))
+		got := <-asking
+		require.NoError(t, got.err)
+		require.Len(t, got.value.Response, len(large)+2)
+	})
 }

@@ -22,7 +22,8 @@ import (
 //
 // The server has the event once it says ok, or refuses a second copy in the words
 // that mean that it is there. A crash proves nothing: the event is pushed again, as
-// slowly as the topic is joined again, for as long as the run's token lives.
+// slowly as the topic is joined again, for as long as the run's token lives. So is one whose answer is
+// too large to be read, a few times.
 //
 // An event that is too large, or refused for another reason, is offered with
 // less in it, as long as there is less to offer.
@@ -84,6 +85,11 @@ func (o *outbox) pushOnce(ctx context.Context, e event, t *tries) error {
 		t.crashed = true
 		o.log.Warn("the server's channel crashed over an event; it is sent again", "event", e.name())
 	}
+	if errors.As(err, new(*channel.AnswerTooLargeError)) {
+		t.unread++
+		o.log.Warn("the answer to an event cannot be read; its topic is joined anew", "event", e.name(), "error", err)
+		join.Renew() // on this one, the event is not to be sent again
+	}
 	if errors.Is(err, channel.ErrUnanswered) {
 		t.unanswered++
 		o.log.Warn("the server has not answered an event; its topic is joined anew", "event", e.name(), "after", time.Since(pushed).Round(time.Millisecond))
@@ -96,6 +102,7 @@ type tries struct {
 	unknown    int       // those that may have arrived
 	since      time.Time // the first of them was pushed
 	unanswered int       // those of them that were waited for
+	unread     int       // those of them whose answers were too large to be read
 	crashed    bool
 	duplicate  bool // it was acknowledged by the refusal of a second copy
 }
@@ -117,7 +124,7 @@ func (t *tries) fate(e event, err error) fate {
 	switch {
 	case err == nil:
 		return acknowledged
-	case errors.Is(err, errTokenOver), isLeaseLost(err), errors.As(err, new(*channel.AnswerTooLargeError)):
+	case errors.Is(err, errTokenOver), isLeaseLost(err):
 		return over
 	case isDuplicate(e.name(), refused):
 		if t.unknown > 0 {
@@ -130,13 +137,25 @@ func (t *tries) fate(e event, err error) fate {
 		return pending
 	case !errors.Is(err, channel.ErrOutcomeUnknown):
 		return over
-	case !e.repeatable(), isBatch(e) && (t.crashed || t.unanswered > 0 || t.unknown == fewLosses): // its lines may do better alone
+	case t.unread == mostUnread && isEnd(e):
+		return over // so that it is spooled
+	case !e.repeatable(), t.unread == mostUnread, isBatch(e) && t.isDoubtful(): // its lines may do better alone
 		return undelivered
 	case t.unknown%manyLosses == 0 && t.mayBeTheCause(e, err):
 		return tooMuch
 	}
 	return pending
 }
+
+// isDoubtful reports whether a batch may be at fault for what became of its copies.
+func (t *tries) isDoubtful() bool {
+	return t.crashed || t.unanswered > 0 || t.unread > 0 || t.unknown == fewLosses
+}
+
+func isEnd(e event) bool { return e.name() == "run:complete" }
+
+// mostUnread answers to one event that are too large to be read are no chance.
+const mostUnread = 3
 
 // manyLosses of a join over one event are no chance: the event is what the server
 // cannot bear, and if it takes the connection with it, all that shares that suffers too.
@@ -156,11 +175,10 @@ const lastsLong = time.Minute
 // which may be the last copy of it.
 func (t *tries) mayBeTheCause(e event, err error) bool {
 	_, line := e.(*runLog)
-	_, last := e.(*runComplete)
 	if errors.Is(err, channel.ErrCrashed) {
 		return line && time.Since(t.since) > lastsLong
 	}
-	return line || last
+	return line || isEnd(e)
 }
 
 // offerLess takes something out of an event, and reports whether there was anything. The

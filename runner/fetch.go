@@ -35,8 +35,9 @@ const maxPlan = 11_000_000
 // far as they have more than maxPlan bytes together.
 const smallPlan = 1 << 20
 
-// plan reads the plan. A large one is read again when there is room for it: it is not kept until then.
-func (f *fetcher) plan(ctx context.Context) (*Plan, error) {
+// plan reads the plan. A large one is read again when there is room for it: it is not kept until then. Of a run
+// that was claimed ahead, a large plan is nil: who waits for a slot takes no room from who has one.
+func (f *fetcher) plan(ctx context.Context, ahead bool) (*Plan, error) {
 	for {
 		reply, _, err := f.read(ctx, "fetch:plan", struct{}{}, false)
 		if err != nil {
@@ -48,6 +49,9 @@ func (f *fetcher) plan(ctx context.Context) (*Plan, error) {
 				Reason: Exception, Type: "PlanError",
 				Message: fmt.Sprintf("The plan has %d bytes, over the limit of %d", size, maxPlan),
 			}
+		}
+		if size > smallPlan && ahead {
+			return nil, nil
 		}
 		if size <= smallPlan || f.room.fits(size) {
 			plan, err := ParsePlan(reply.Response)
@@ -156,22 +160,32 @@ func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.
 		return nil, &Failure{Reason: Exception, Type: "CredentialLoadError", Message: strings.Join(missing, "\n")}
 	}
 	credentials := make(map[string]json.RawMessage)
-	total := 0
+	held, copied := 0, 0
+	for _, id := range ids {
+		held += len(answers[id].reply.Response)
+	}
 	for i := range jobs {
 		id, body := jobs[i].CredentialRef()
 		if id != "" {
 			body = answers[id].reply.Response // jobs share it
+		} else {
+			held += len(body)
 		}
 		if body != nil {
 			credentials[jobs[i].ID] = body
 		}
-		total += len(body)
+		copied += len(body)
 	}
-	if total > maxCredentials {
-		return nil, &Failure{Reason: Exception, Type: "CredentialLoadError", Message: fmt.Sprintf(
-			"The credentials of all jobs have %d bytes together, over the limit of %d: each job is given its own copy", total, maxCredentials)}
+	var why string
+	switch {
+	case held > maxCredentials:
+		why = fmt.Sprintf("The credentials of the run have %d bytes together, over the limit of %d", held, maxCredentials)
+	case copied > maxCopied:
+		why = fmt.Sprintf("The credentials of all jobs have %d bytes together, over the limit of %d: each job is given its own copy", copied, maxCopied)
+	default:
+		return credentials, nil
 	}
-	return credentials, nil
+	return nil, &Failure{Reason: Exception, Type: "CredentialLoadError", Message: why}
 }
 
 const (
@@ -179,9 +193,10 @@ const (
 	// those that cannot be had, mostMissing are told.
 	credentialsAtOnce = 16
 	mostMissing       = 20
-	// maxCredentials bounds the credentials of a run, in bytes: an engine is given one for each job, of which a plan
-	// may have very many, all with the same large one.
+	// maxCredentials bounds the credentials of a run, in bytes. A process that executes it is given one for each
+	// job, of which a plan may have very many, all with the same large one; maxCopied bounds these.
 	maxCredentials = 16 << 20
+	maxCopied      = 64 << 20
 )
 
 type answer struct {
@@ -283,14 +298,11 @@ func (f *fetcher) read(ctx context.Context, event string, payload any, large boo
 
 // tooMuchToRead says it to who reads the run's log.
 func tooMuchToRead(event string, e *channel.AnswerTooLargeError) string {
-	more, option := "", ""
-	if e.Unread {
-		more = "more than "
-	}
+	option := ""
 	if event == "fetch:dataclip" { // all else has a limit of its own
 		option = " (its option --read-limit)"
 	}
-	return fmt.Sprintf("the server's answer has %s%d bytes, over the %d that this worker reads%s", more, e.Size, e.Limit, option)
+	return fmt.Sprintf("the server's answer has more than the %d bytes that this worker reads%s", e.Limit, option)
 }
 
 // readError is why a read was given up.

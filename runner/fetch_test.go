@@ -36,21 +36,39 @@ func TestAnInputThatIsNotErasedIsReadAgain(t *testing.T) {
 	}
 }
 
-// Guards against a copy of a large credential for each of very many jobs.
+// Guards against a copy of a large credential for each of very many jobs, and against a run that is refused for what its
+// jobs share.
 func TestCredentialsForVeryManyJobs(t *testing.T) {
-	onWire(t, func(t *testing.T, w *wire) {
-		jobs := make([]string, 200)
-		for i := range jobs {
-			jobs[i] = fmt.Sprintf(`{"id":"j%d","credential":"c"}`, i)
-		}
-		run := mockserver.Run{Plan: json.RawMessage(`{"id":"r1","jobs":[` + strings.Join(jobs, ",") + `]}`), Queue: "manual"}
-		run.Credentials = map[string]json.RawMessage{"c": json.RawMessage(`"` + strings.Repeat("s", 100_000) + `"`)}
-		w.run(Config{Engine: Func(success)}, run)
-		result := w.result("r1")
-		require.Equal(t, []string{"exception", "CredentialLoadError"}, []string{result.Reason, result.ErrorType})
-		require.Equal(t, "The credentials of all jobs have 20000400 bytes together, over the limit of 16777216: each job is given its own copy", result.ErrorMessage)
-		require.Len(t, w.events("r1", "fetch:credential"), 1)
-	})
+	for _, tt := range []struct {
+		name            string
+		jobs, different int
+		message         string
+	}{
+		{name: "shared", jobs: 200, different: 1},
+		{name: "very many copies", jobs: 700, different: 1, message: "The credentials of all jobs have 70001400 bytes together, over the limit of 67108864: each job is given its own copy"},
+		{name: "very many", jobs: 170, different: 170, message: "The credentials of the run have 17000340 bytes together, over the limit of 16777216"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if testing.Short() && tt.name != "very many copies" {
+				t.Skip("it takes seconds with the race detector")
+			}
+			onWire(t, func(t *testing.T, w *wire) {
+				jobs := make([]string, tt.jobs)
+				run := mockserver.Run{Queue: "manual", Credentials: make(map[string]json.RawMessage)}
+				for i := range jobs {
+					id := fmt.Sprint("c", i%tt.different)
+					jobs[i] = fmt.Sprintf(`{"id":"j%d","credential":%q}`, i, id)
+					run.Credentials[id] = json.RawMessage(`"` + strings.Repeat("s", 100_000) + `"`)
+				}
+				run.Plan = json.RawMessage(`{"id":"r1","jobs":[` + strings.Join(jobs, ",") + `]}`)
+				w.run(Config{Engine: Func(success)}, run)
+				result := w.result("r1")
+				require.Equal(t, tt.message, result.ErrorMessage)
+				require.Equal(t, tt.message != "", result.ErrorType == "CredentialLoadError")
+				require.Len(t, w.events("r1", "fetch:credential"), tt.different)
+			})
+		})
+	}
 }
 
 func TestWhatTheServerRefusesToShowEndsTheRun(t *testing.T) {

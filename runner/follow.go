@@ -15,50 +15,50 @@ import (
 // the server is listened to, and the lease is kept. The failure is nil for a success; the
 // error is for what could not be reported.
 func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run *Run) (failure *Failure, err error) {
-	working, abandon := context.WithCancelCause(work)
-	telling, hush := context.WithCancelCause(report)
-	run.abandon = abandon
+	workCtx, cancelWork := context.WithCancelCause(work)
+	reportCtx, cancelReport := context.WithCancelCause(report)
+	run.cancelWork = cancelWork
 	run.room.all = r.plans
 	defer run.room.free()
 	r.equip(run, topic)
 	sent := make(chan error, 1)
 	var beside sync.WaitGroup
 	beside.Go(func() {
-		err := run.survive(func() error { return run.outbox.run(telling) })
+		err := run.survive(func() error { return run.outbox.run(reportCtx) })
 		if err != nil {
-			abandon(topicLost(err)) // an engine that nobody can hear may stop
+			cancelWork(topicLost(err)) // an engine that nobody can hear may stop
 		}
 		sent <- err
 	})
-	listener := &listener{topic: topic, set: r.cfg.Extensions, engine: r.cfg.Engine, run: run, cancel: abandon}
-	// Under telling: what is reported after the work has ended is under the lease, too.
+	listener := &listener{topic: topic, set: r.cfg.Extensions, engine: r.cfg.Engine, run: run, cancel: cancelWork}
+	// Under reportCtx: what is reported after the work has ended is under the lease, too.
 	keeper := &keeper{lease: run.outbox.lease, topic: topic, set: r.cfg.Extensions, run: run}
 	for _, task := range []func() error{
-		func() error { listener.listen(working); return nil },
-		func() error { return keeper.keep(telling) },
+		func() error { listener.listen(workCtx); return nil },
+		func() error { return keeper.keep(reportCtx) },
 	} {
 		beside.Go(func() {
 			if err := run.survive(task); err != nil {
-				hush(err) // the outbox ends with that, and with it the engine's work
+				cancelReport(err) // the outbox ends with that, and with it the engine's work
 			}
 		})
 	}
 	var result Result
 	mistake := run.survive(func() error {
-		result, failure = r.work(working, telling, topic, run)
+		result, failure = r.work(workCtx, reportCtx, topic, run)
 		return nil
 	})
 	if mistake != nil {
 		failure = &Failure{Reason: Exception, Type: "WorkerError", Message: mistake.Error()}
 	}
 	if mistake := run.survive(func() error {
-		failure, err = r.tell(working, telling, sent, run, result, failure)
+		failure, err = r.tell(workCtx, reportCtx, sent, run, result, failure)
 		return nil
 	}); mistake != nil {
 		err = mistake
 	}
-	abandon(nil)
-	hush(nil)
+	cancelWork(nil)
+	cancelReport(nil)
 	beside.Wait()
 	return failure, err
 }
@@ -138,18 +138,21 @@ func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Ru
 		return Poison(fmt.Sprintf("this is attempt %d of at most %d", run.Attempt, r.cfg.MaxAttempts))
 	}
 	fetch := fetcher{run: run, topic: topic, patience: run.outbox.patience, room: &run.room}
-	plan, err := fetch.plan(ctx)
+	plan, err := r.plan(ctx, &fetch, run.begin != nil)
 	if err != nil {
 		return err
 	}
-	run.Plan = plan
-	run.Limits = r.cfg.Limits.override(plan.Options)
 	for err := await(ctx, run.begin); err != nil; err = await(ctx, run.begin) {
 		failure := failureOf(ctx, err)
 		if ctx.Err() != nil || failure.wants == nil || !failure.wants.gives() || r.release(ctx, report, run, failure) {
 			return err
 		}
 		run.log.Warn("a run that was claimed ahead could not be given back; it goes on waiting for a slot")
+	}
+	if plan == nil {
+		if plan, err = r.plan(ctx, &fetch, false); err != nil {
+			return err
+		}
 	}
 	if err := r.accept(ctx, report, run); err != nil || run.settled != Unsettled {
 		return err
@@ -167,6 +170,15 @@ func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Ru
 		}
 	})
 	return nil
+}
+
+// plan fetches the plan of a run; see [fetcher.plan].
+func (r *Runner) plan(ctx context.Context, fetch *fetcher, ahead bool) (*Plan, error) {
+	plan, err := fetch.plan(ctx, ahead)
+	if plan != nil {
+		fetch.run.Plan, fetch.run.Limits = plan, r.cfg.Limits.override(plan.Options)
+	}
+	return plan, err
 }
 
 // carryOut lets the engine prepare and execute a run that is loaded. It has the

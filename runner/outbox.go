@@ -190,7 +190,7 @@ func (o *outbox) settle(e event, refusal error) {
 	}
 	o.tally.undeliver(e.name(), 1)
 	if errors.Is(refusal, channel.ErrOutcomeUnknown) {
-		o.log.Warn("an event may be lost with the connection, and is not to be sent twice", "event", e.name(), "error", refusal)
+		o.log.Warn("an event may be lost, and is not sent again", "event", e.name(), "error", refusal)
 		return
 	}
 	o.log.Warn("the server does not take an event of the run", "event", e.name(), "error", refusal)

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -26,11 +27,15 @@ func (r *planRoom) fits(size int64) bool {
 	return true
 }
 
-// wait takes room when there is as much, within the time that the run's token has.
+// longestWait is how long a run waits for room in its slot, or a quarter of what its token has left: it has to
+// be executed yet. Then it goes back, where the server takes it, for later.
+const longestWait = 5 * time.Minute
+
+// wait takes room when there is as much.
 func (r *planRoom) wait(ctx context.Context, p patience, size int64) error {
-	const ever = 24 * time.Hour
-	at, late := p.deadline(ever)
-	ctx, cancel := context.WithDeadlineCause(ctx, at, late)
+	within := min(longestWait, time.Until(p.until)/4)
+	ctx, cancel := context.WithTimeoutCause(ctx, within, Postpone(time.Minute, fmt.Sprintf(
+		"other large plans have left no room for this one, of %d bytes, for %v", size, within.Round(time.Second))))
 	defer cancel()
 	if err := r.all.Acquire(ctx, size); err != nil {
 		return context.Cause(ctx)

@@ -47,7 +47,7 @@ type Run struct {
 	logsAtMostOnce bool
 	tally          *tally                  // the runner's
 	able           func()                  // tells that the engine executes the run
-	abandon        context.CancelCauseFunc // ends the engine's work
+	cancelWork     context.CancelCauseFunc // ends the engine's work
 	leftOut        atomic.Int64            // lines that found no room
 	settled        Settlement              // set by the runner when the run was given back
 	why            string                  // it was
@@ -90,7 +90,7 @@ func (r *Run) StartStep(jobID string, from *Step) *Step {
 	if r.steps == MaxSteps {
 		r.mu.Unlock()
 		step.unknown = true
-		r.abandon(stepsFailure())
+		r.cancelWork(stepsFailure())
 		return step
 	}
 	r.open = append(r.open, step)

@@ -118,8 +118,8 @@ func (s *Spooled) Resend(ctx context.Context, socket *channel.Socket) error {
 			tries.unknown = 1
 		}
 		refusal, ended := box.deliver(ctx, &spooledEvent{of: e}, tries)
+		e.Sent = tries.unknown > 0
 		if ended != nil {
-			e.Sent = tries.unknown > 0
 			rest = append(append(rest, e), s.Events[i+1:]...)
 			err = ended
 			break

@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // maxSpoolFile is the size of the largest file that is read back, in bytes. What is spooled of a
@@ -26,48 +27,72 @@ const maxSpoolFile = 1 << 30
 type spoolFolder struct {
 	*os.Root
 
-	owner int
+	// safe is whether only root and this user can put anything into it.
+	safe bool
 }
 
-// openSpoolFolder opens a folder. One of another user's is refused: whoever owns it can put
-// there what he likes, and take out what is in it.
 func openSpoolFolder(dir string) (*spoolFolder, fs.FileInfo, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, nil, err
 	}
 	info, err := root.Stat(".")
-	if err == nil && !mayUseFolder(os.Geteuid(), ownerOf(info)) {
-		err = fmt.Errorf("the spool folder %s belongs to the user %d, and this is %d: chown it, or use one of its own", dir, ownerOf(info), os.Geteuid())
-	}
 	if err != nil {
 		_ = root.Close()
 		return nil, nil, err
 	}
-	return &spoolFolder{Root: root, owner: ownerOf(info)}, info, nil
+	folder := &spoolFolder{Root: root, safe: folderDoubt(os.Geteuid(), ownerOf(info), info.Mode()) == ""}
+	folder.sweep()
+	return folder, info, nil
 }
 
-// mayUseFolder reports whether a user is safe to use a folder of that owner's. Root is, from whom
-// nobody else can keep anything.
-func mayUseFolder(me, owner int) bool { return owner == me || owner == 0 || me == 0 }
+// folderDoubt says who else can put something into a user's folder, and take out what is in it; empty if nobody
+// can but root and the owner that root has given it. Many a mounted folder is so, and a run that is spooled there is better than one that is lost.
+func folderDoubt(me, owner int, mode fs.FileMode) string {
+	switch {
+	case owner != me && owner != 0 && me != 0:
+		return fmt.Sprintf("it belongs to the user %d, and this is %d", owner, me)
+	case mode.Perm()&0o022 != 0:
+		return "there are others who may write to it"
+	}
+	return ""
+}
 
-// mayReadFile reports whether a user is to believe a file of that owner's in the folder of
-// that other one.
-func mayReadFile(me, folder, file int) bool { return file == me || file == 0 || file == folder }
+// mayReadFile reports whether a user is to believe a file of that owner's: his own and root's, and any
+// in a folder that is safe, as when the worker has run under another user before. Who is root decides for himself.
+func mayReadFile(me, file int, safe bool) bool { return me == 0 || file == me || file == 0 || safe }
 
-// CheckSpool says what keeps a folder from being [Config.Spool], and else what is doubtful about
-// it, empty if nothing is.
-func CheckSpool(dir string) (warning string, err error) {
+// CheckSpool says what is doubtful about a folder as [Config.Spool], empty if nothing is.
+func CheckSpool(dir string) (warning string) {
 	folder, info, err := openSpoolFolder(dir)
 	if err != nil {
-		return "", err
+		return fmt.Sprintf("the spool folder cannot be opened, and until it can what cannot be reported is lost: %v", err)
 	}
 	defer folder.Close()
-	if info.Mode().Perm()&0o022 != 0 {
-		return fmt.Sprintf("others may write to the spool folder %s: what they put there is not sent, but they can remove what is; chmod go-w %s", dir, dir), nil
+	if doubt := folderDoubt(os.Geteuid(), ownerOf(info), info.Mode()); doubt != "" {
+		return fmt.Sprintf("the spool folder %s is not the worker's alone, so that what is in it can be removed: %s; chown it, or chmod go-w %s", dir, doubt, dir)
 	}
-	return "", nil
+	return ""
 }
+
+// sweep removes what was left half written, when its run's token is over whatever it said. It does what it can: the
+// folder may be for reading only.
+func (f *spoolFolder) sweep() {
+	entries, _ := fs.ReadDir(f.FS(), ".")
+	for _, entry := range entries {
+		name := entry.Name()
+		if !partName.MatchString(name) {
+			continue
+		}
+		info, err := entry.Info()
+		if err == nil && info.Mode().IsRegular() && ownerOf(info) == os.Geteuid() && time.Since(info.ModTime()) > untoldLife {
+			_ = f.Remove(name)
+		}
+	}
+}
+
+// partName is what is being written, by this version or an earlier one.
+var partName = regexp.MustCompile(`^\..*\.part$|\.json\.part$`)
 
 // plainID is an id that is a file name: neither two that differ in capitals only, nor too long.
 var plainID = regexp.MustCompile(`^[a-z0-9_][a-z0-9_-]{0,99}$`)
@@ -99,12 +124,9 @@ func (s *Spooled) create(dir string) error {
 	if err != nil {
 		return err
 	}
-	name, err := folder.reserve(spoolName(s.RunID))
-	if err == nil {
-		err = folder.Rename(part, name)
-	}
+	defer func() { _ = folder.Remove(part) }()
+	name, err := folder.name(part, spoolName(s.RunID))
 	if err != nil {
-		_ = folder.Remove(part)
 		return err
 	}
 	s.Path = filepath.Join(dir, name)
@@ -145,16 +167,19 @@ func (f *spoolFolder) writePart(s *Spooled) (name string, err error) {
 	return name, nil
 }
 
-// reserve makes an empty file of that name, or of one like it if there is anything of that name: it
-// may be the last copy of another run, or of an earlier attempt at the same.
-func (f *spoolFolder) reserve(name string) (string, error) {
+// name gives a file that name, or one like it if there is anything of that name: it may be the last copy of
+// another run, or of an earlier attempt at the same.
+func (f *spoolFolder) name(part, name string) (string, error) {
 	for range 3 {
-		file, err := f.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if err == nil {
-			return name, file.Close()
+		err := f.Link(part, name)
+		if err != nil && !errors.Is(err, fs.ErrExist) { // not every file system has links
+			if _, missing := f.Lstat(name); errors.Is(missing, fs.ErrNotExist) {
+				return name, f.Rename(part, name)
+			}
+			err = fs.ErrExist
 		}
-		if !errors.Is(err, fs.ErrExist) {
-			return "", err
+		if err == nil {
+			return name, nil
 		}
 		name = strings.TrimSuffix(name, ".json") + "~" + strings.ToLower(rand.Text()[:8]) + ".json"
 	}
@@ -244,8 +269,8 @@ func (f *spoolFolder) readFile(name string) ([]byte, error) {
 		return nil, err
 	case !os.SameFile(found, info):
 		return nil, errors.New("it was replaced while it was opened")
-	case !mayReadFile(os.Geteuid(), f.owner, ownerOf(info)):
-		return nil, fmt.Errorf("it belongs to the user %d, and its folder to %d", ownerOf(info), f.owner)
+	case !mayReadFile(os.Geteuid(), ownerOf(info), f.safe):
+		return nil, fmt.Errorf("it belongs to the user %d, and this is %d, who is not alone with its folder; chown the file, or resend it as root", ownerOf(info), os.Geteuid())
 	case info.Mode().Perm()&0o002 != 0:
 		return nil, errors.New("everybody may write to it")
 	case info.Size() > maxSpoolFile:

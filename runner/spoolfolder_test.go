@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -125,13 +126,6 @@ func TestWhatIsReadFromASpoolFolder(t *testing.T) {
 			require.NoError(t, os.WriteFile(path, good, 0o600))
 			require.NoError(t, os.Chmod(path, 0o666))
 		}},
-		{name: "another's", says: "it belongs to the user 12345", put: func(t *testing.T, path string) {
-			if os.Geteuid() != 0 {
-				t.Skip("only root can give files away")
-			}
-			require.NoError(t, os.WriteFile(path, good, 0o600))
-			require.NoError(t, os.Chown(path, 12345, -1))
-		}},
 		{name: "no JSON", says: "unexpected end of JSON", put: put("{")},
 		{name: "no run", says: "it has no run_id", put: put("{}")},
 		{name: "another topic's event", says: `"phx_leave" is no event of a run`, put: put(`{"run_id":"r2","token":"t","events":[{"event":"phx_leave","payload":{}}]}`)},
@@ -160,29 +154,28 @@ func put(text string) func(t *testing.T, path string) {
 	}
 }
 
-// Whoever owns a folder can put anything into it, and take anything out.
+// Whoever can write to a folder can put anything into it, and take anything out. Guards against a worker that does not
+// start with a folder that it always had, and against files that root is refused.
 func TestWhoseSpoolFolderIsUsed(t *testing.T) {
 	const me, root, other = 1000, 0, 1001
 	for _, tt := range []struct {
-		me, folder int
-		ok         bool
-	}{{me, me, true}, {me, root, true}, {me, other, false}, {root, root, true}, {root, other, true}} {
-		require.Equal(t, tt.ok, mayUseFolder(tt.me, tt.folder), tt)
+		me, owner int
+		mode      os.FileMode
+		safe      bool
+	}{{me, me, 0o700, true}, {me, me, 0o755, true}, {me, me, 0o775, false}, {me, root, 0o755, true}, {me, root, 0o777, false}, {me, other, 0o700, false}, {root, other, 0o755, true}, {root, other, 0o777, false}} {
+		require.Equal(t, tt.safe, folderDoubt(tt.me, tt.owner, tt.mode) == "", tt)
 	}
 	for _, tt := range []struct {
-		me, folder, file int
-		ok               bool
+		me, file int
+		safe, ok bool
 	}{
-		{me, me, me, true},
-		{me, root, me, true},
-		{me, me, root, true},
-		{me, root, other, false},
-		{me, me, other, false},
-		{root, other, other, true},
-		{root, root, other, false},
-		{root, other, root, true},
+		{me, me, false, true},
+		{me, root, false, true},
+		{me, other, false, false},
+		{me, other, true, true}, // the worker was another user's before
+		{root, other, false, true},
 	} {
-		require.Equal(t, tt.ok, mayReadFile(tt.me, tt.folder, tt.file), tt)
+		require.Equal(t, tt.ok, mayReadFile(tt.me, tt.file, tt.safe), tt)
 	}
 }
 
@@ -190,12 +183,45 @@ func TestCheckSpool(t *testing.T) {
 	dir := t.TempDir()
 	for mode, warns := range map[os.FileMode]bool{0o700: false, 0o755: false, 0o775: true, 0o777: true, 0o777 | os.ModeSticky: true} {
 		require.NoError(t, os.Chmod(dir, mode))
-		warning, err := CheckSpool(dir)
-		require.NoError(t, err)
+		warning := CheckSpool(dir)
 		require.Equal(t, warns, strings.Contains(warning, "chmod go-w "+dir), fmt.Sprint(mode, warning))
 	}
-	_, err := CheckSpool(filepath.Join(dir, "none"))
-	require.ErrorContains(t, err, "no such file")
+	require.Contains(t, CheckSpool(filepath.Join(dir, "none")), "no such file")
+}
+
+// A Kubernetes volume is root's, and its files the worker's.
+func TestRootResendsWhatAnotherUserHasSpooled(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o775))
+	path := filepath.Join(dir, "r1.json")
+	data, err := json.Marshal(Spooled{RunID: "r1", Token: "t", Events: []SpooledEvent{theEnd}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	require.NoError(t, os.Chown(path, 12345, -1))
+	require.Equal(t, []string{"r1"}, spooledIDs(t, dir))
+}
+
+// Guards against tokens and data that a crash leaves behind, and against an empty file with a run's name.
+func TestWhatWasLeftHalfWrittenIsRemovedOnceItIsOld(t *testing.T) {
+	dir := t.TempDir()
+	old := time.Now().Add(-25 * time.Hour)
+	for name, at := range map[string]time.Time{".OLD.part": old, "old.json.part": old, ".NEW.part": time.Now(), "mine.part": old, "r.json": old} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("{}"), 0o600))
+		require.NoError(t, os.Chtimes(filepath.Join(dir, name), at, at))
+	}
+	require.NoError(t, (&Spooled{RunID: "r", Token: "t", Events: []SpooledEvent{theEnd}}).create(dir))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	require.Len(t, names, 4)
+	require.Subset(t, names, []string{".NEW.part", "mine.part", "r.json"})
+	require.Regexp(t, `^r~[a-z0-9]{8}\.json$`, names[3])
 }
 
 // Guards against a folder of which all is held in memory at once.

@@ -142,7 +142,9 @@ type size struct{ tokens, bytes int }
 
 func sizeOf(source string) size { return size{tokens: countTokens(source), bytes: len(source)} }
 
-func (s size) plus(t size) size { return size{tokens: s.tokens + t.tokens, bytes: s.bytes + t.bytes} }
+func (s size) plus(t size) size {
+	return size{tokens: min(s.tokens+t.tokens, manyTokens), bytes: s.bytes + t.bytes}
+}
 
 func (s size) work() int64 { return int64(s.tokens)*workToken + int64(s.bytes)*workByte }
 

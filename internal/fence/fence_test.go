@@ -226,6 +226,14 @@ func TestNothingIsStartedWithoutARequiredFence(t *testing.T) {
 	}
 }
 
+// Whoever starts a program may give it no arguments, not even its name. Kernels from 5.18 on give it an empty one.
+func TestAProgramIsStartedWithoutAName(t *testing.T) {
+	arguments := os.Args
+	defer func() { os.Args = arguments }()
+	os.Args = nil
+	require.NotPanics(t, become)
+}
+
 func TestMappedFiles(t *testing.T) {
 	const maps = "00400000-00452000 r-xp 00000000 08:02 17 /usr/bin/my node\n00452000-00453000 rw-p 00000000 08:02 17 /usr/bin/my node\n" +
 		"7f00-7f01 rw-p 00000000 00:00 0\n7ffe-7fff rw-p 00000000 00:00 0          [stack]\n7f02-7f03 r--p 00000000 08:02 18     /lib/libc.so.6\n"

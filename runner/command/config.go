@@ -32,8 +32,8 @@ type Config struct {
 	// kernel has fences; see [Fence]. Defaults to none: it may do what the worker's user may.
 	Fence func(tmp string) Fence
 	// TempMB is how much the temporary folder of a process may hold, in MB of 2^20
-	// bytes, with what the process has open and removed. Beyond, the process is killed and the run is a Kill of
-	// type DiskError. 0 is no limit. It is looked at every second of a run.
+	// bytes, with what the process has open and removed; nothing may lie deeper than a path can be long. Beyond,
+	// the process is killed and the run is a Kill of type DiskError. 0 is no limit. It is looked at every second of a run.
 	TempMB int
 	// Spares is how many processes are kept ready, from the first run on.
 	// Defaults to 0.

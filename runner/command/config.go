@@ -60,6 +60,10 @@ type Config struct {
 	Died func(Exit) *runner.Failure
 	// Logger defaults to one that discards.
 	Logger *slog.Logger
+
+	// settings are files that a process must find as they were when it started. Defaults to
+	// fence.Settings where there is a Fence.
+	settings []string
 }
 
 // Fence is what a process may reach. This program starts itself to put up the fences, and then
@@ -86,6 +90,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Fence != nil {
+		c.settings = fence.Settings
 	}
 	return c
 }

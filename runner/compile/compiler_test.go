@@ -142,7 +142,7 @@ func TestCompilingEndsWithItsContext(t *testing.T) {
 	for range 5000 {
 		body.WriteString("{let a;")
 	}
-	body.WriteString(strings.Repeat("x,", 40_000) + "y" + strings.Repeat("}", 5000))
+	body.WriteString(strings.Repeat("x,", 160_000) + "y" + strings.Repeat("}", 5000))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	begin := time.Now()

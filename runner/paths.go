@@ -12,10 +12,11 @@ const MaxSteps = 10_000
 // MaxVisits is how many nodes a run may come to, those without code among them.
 const MaxVisits = 10 * MaxSteps
 
-func stepsFailure() *Failure {
+// StepLimit returns the failure of a run that came to more than a number of steps, or of nodes.
+func StepLimit(limit int, of string) *Failure {
 	return &Failure{
 		Reason: Kill, Type: "StepLimitError",
-		Message: fmt.Sprintf("The run came to more than %d steps: a job is executed once for each path that leads to it, and there are too many", MaxSteps),
+		Message: fmt.Sprintf("The run came to more than %d %s: a job is executed once for each path that leads to it, and there are too many", limit, of),
 	}
 }
 

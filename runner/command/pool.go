@@ -65,8 +65,8 @@ func NewPool(cfg Config) (*Pool, error) {
 type Request struct {
 	// Run is sent as the "run" of the run message.
 	Run any
-	// Owner is whose run it is. A process that has had a run gets others of the same
-	// owner only, and none where the owner is empty.
+	// Owner is whose run it is. A process that has had a run of an owner gets only runs of this
+	// owner after it. Where Owner is empty, the process ends with the run.
 	Owner string
 	// Modules are what the process should have loaded. One that has most of them
 	// is preferred, and new spares load those of the latest request.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+
+	"github.com/phxworker/phxworker/runner"
 )
 
 // An Error says why a job or a condition cannot be compiled.
@@ -28,6 +30,15 @@ func (e *Error) Error() string {
 		return text
 	}
 	return fmt.Sprintf("%s (%d:%d)", text, e.Position.Line, e.Position.Column-1)
+}
+
+// Failure makes an error of a [Compiler] how the run ends: an [Error] is a [*runner.Failure], and the end of
+// the run's time stays what it is.
+func Failure(err error) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return &runner.Failure{Reason: runner.Crash, Type: "CompileError", Message: e.Error()}
+	}
+	return err
 }
 
 // errorAt is an error at a byte offset of source.

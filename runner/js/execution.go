@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -55,7 +54,7 @@ func (x *execution) execute(ctx context.Context) (runner.Result, error) {
 	sources := sourcesOf(x.run.Plan, common)
 	batch, err := x.engine.cfg.Compiler.Start(ctx, sources, conditionsOf(x.run.Plan))
 	if err != nil {
-		return runner.Result{}, compileFailure(err)
+		return runner.Result{}, compile.Failure(err)
 	}
 	defer batch.Close()
 	graph, err := newGraph(ctx, x.run.Plan, sources, batch)
@@ -137,10 +136,7 @@ func (x *execution) visit(ctx context.Context, v visit) error {
 
 func (x *execution) enqueue(nodes []*node, from *runner.Step, state json.RawMessage) error {
 	if x.visits += len(nodes); x.visits > x.engine.maxVisits {
-		return &runner.Failure{
-			Reason: runner.Kill, Type: "StepLimitError",
-			Message: fmt.Sprintf("The run came to more than %d nodes: each is visited once for each path that leads to it, and there are too many", x.engine.maxVisits),
-		}
+		return runner.StepLimit(x.engine.maxVisits, "nodes")
 	}
 	for i, n := range nodes {
 		x.queue = append(x.queue, visit{node: n, from: from, state: state, last: i == len(nodes)-1})

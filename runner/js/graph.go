@@ -2,7 +2,6 @@ package js
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -81,7 +80,7 @@ func newGraph(ctx context.Context, plan *runner.Plan, sources []compile.Job, bat
 		}
 		var err error
 		if n.module, err = batch.Compile(ctx, sources[i]); err != nil {
-			return nil, compileFailure(err)
+			return nil, compile.Failure(err)
 		}
 	}
 	if err := g.findStart(plan); err != nil {
@@ -116,15 +115,6 @@ func conditionsOf(plan *runner.Plan) []string {
 		conditions[i] = plan.Edges[i].Condition
 	}
 	return conditions
-}
-
-// compileFailure makes an error of the compiler's how the run ends; the end of the run's
-// time is none of the compiler's.
-func compileFailure(err error) error {
-	if failure, ok := errors.AsType[*compile.Error](err); ok {
-		return &runner.Failure{Reason: runner.Crash, Type: "CompileError", Message: failure.Error()}
-	}
-	return err
 }
 
 // findStart picks the node to start with: the one that the plan names, or else

@@ -3,7 +3,6 @@ package openfn
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 
 	"github.com/phxworker/phxworker/runner"
@@ -90,7 +89,7 @@ func planFor(ctx context.Context, compiler *compile.Compiler, run *runner.Run, p
 	}
 	batch, err := compiler.Start(ctx, sources, nil)
 	if err != nil {
-		return nil, nil, compileFailure(err)
+		return nil, nil, compile.Failure(err)
 	}
 	plan, err := compilePlan(ctx, batch, run, sources, packages)
 	if err != nil {
@@ -152,20 +151,11 @@ func compileStep(ctx context.Context, batch *compile.Batch, step runtimeStep, so
 	}
 	module, err := batch.Compile(ctx, source)
 	if err != nil {
-		return step, compileFailure(err)
+		return step, compile.Failure(err)
 	}
 	sourceMap := module.SourceMap(source.Name + ".js")
 	step.Expression, step.SourceMap = module.Code, &sourceMap
 	return step, nil
-}
-
-// compileFailure makes an error of the compiler's how the run ends; the end of the run's
-// time is none of the compiler's.
-func compileFailure(err error) error {
-	if failure, ok := errors.AsType[*compile.Error](err); ok {
-		return &runner.Failure{Reason: runner.Crash, Type: "CompileError", Message: failure.Error()}
-	}
-	return err
 }
 
 // connect gives the steps their edges, without those that are disabled. What is

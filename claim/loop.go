@@ -157,7 +157,7 @@ func (l *Loop) wait(intake, work context.Context) {
 		// done about a wake-up.
 		wakeups = nil
 	}
-	if l.unready != nil {
+	if l.unready != nil && l.hasRoom() {
 		asks = nil
 	}
 	tooLong, stop := l.tooLong()
@@ -282,8 +282,8 @@ type ask struct {
 func (a *ask) givenUp() bool { return a != nil && a.ctx.Err() != nil }
 
 func (l *Loop) answer(a *ask, intake, work context.Context) {
-	if l.decide(a) != Claiming {
-		a.became <- l.putOff()
+	if state := l.decide(a); state != Claiming {
+		a.became <- putOff(state)
 		return
 	}
 	l.enter(Claiming)

@@ -100,6 +100,50 @@ func TestWhatAKilledWorkerHasLeftGivesWay(t *testing.T) {
 	require.Equal(t, token, found.Token)
 }
 
+// Guards against a container that takes away the file of another one: the two share a folder
+// for temporary files, and each has all addresses for itself.
+func TestAFileIsRemovedByWhoWroteItLast(t *testing.T) {
+	folder := t.TempDir()
+	first, err := Keep([]string{folder}, nil, address("0.0.0.0:2222"), New())
+	require.NoError(t, err)
+	token := New()
+	second, err := Keep([]string{folder}, nil, address("0.0.0.0:2222"), token)
+	require.NoError(t, err)
+	first.Remove()
+	found, err := find(t, folder, "127.0.0.1:2222")
+	require.NoError(t, err)
+	require.Equal(t, token, found.Token)
+	second.Remove()
+	_, err = find(t, folder, "127.0.0.1:2222")
+	require.ErrorIs(t, err, ErrNone)
+}
+
+// A worker whose port is another each time does not find the file again that it has left, so
+// whoever comes next removes it.
+func TestWhatKilledWorkersHaveLeftIsRemovedByTheNext(t *testing.T) {
+	folder, elsewhere := t.TempDir(), t.TempDir()
+	_, alive := keep(t, folder, "127.0.0.1:40001")
+	killed, err := Keep([]string{folder}, nil, address("127.0.0.1:40002"), New())
+	require.NoError(t, err)
+	require.NoError(t, killed.file.Close()) // as its process ends
+	defer killed.Remove()
+	others := []string{filepath.Join(folder, "notes.txt"), filepath.Join(folder, "link"+suffix), filepath.Join(folder, "folder"+suffix), filepath.Join(folder, "pipe"+suffix)}
+	target := filepath.Join(elsewhere, "precious")
+	for _, path := range []string{target, others[0]} {
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+	}
+	require.NoError(t, os.Symlink(target, others[1]))
+	require.NoError(t, os.Mkdir(others[2], 0o700))
+	require.NoError(t, syscall.Mkfifo(others[3], 0o600))
+
+	_, next := keep(t, folder, "127.0.0.1:40003")
+	require.NoFileExists(t, killed.Path())
+	for _, path := range append(others, alive, next, target) {
+		_, err := os.Lstat(path)
+		require.NoError(t, err)
+	}
+}
+
 // Guards against other users of the machine, who may make any folder among the
 // temporary files before the worker does.
 func TestAFolderThatAnotherUserMayChangeIsNotUsed(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/internal/owned"
 )
 
 // Notice tells of an option that was set and does not do what it did once, or
@@ -142,7 +143,7 @@ func (r *reader) sharedFolders(s *Settings) []Notice {
 		if !ok {
 			continue
 		}
-		if by := exposedBy(dir.text); by != "" {
+		if by := owned.ChangedBy(dir.text); by != "" {
 			notices = append(notices, Notice{
 				Message: shared, Option: dir.from,
 				Reason: fmt.Sprintf("others may write into %s, and what lies there is executed with the credentials of runs: take one that only the worker's user may change", by),

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -156,7 +157,18 @@ func TestAFolderThatAnotherUserMayChangeIsNotUsed(t *testing.T) {
 		{"a link to a folder", func(_ *testing.T, path string) error { return os.Symlink(mine, path) }, " is no folder"},
 		{"a file", func(_ *testing.T, path string) error { return os.WriteFile(path, nil, 0o600) }, " is no folder"},
 		{"a folder of its own", func(_ *testing.T, path string) error { return os.Mkdir(path, 0o700) }, ""},
-		{"a folder that its group can write to", func(_ *testing.T, path string) error { return makeWith(path, 0o770) }, " can be written to by others: chmod go= "},
+		{"a folder that a group can write to", func(t *testing.T, path string) error {
+			if os.Geteuid() != 0 {
+				t.Skip("only root can give a folder to a group of others")
+			}
+			return errors.Join(makeWith(path, 0o770), os.Chown(path, 0, 12345))
+		}, " can be written to by others: chmod go= "},
+		{"a folder that the owner's own group can write to", func(t *testing.T, path string) error {
+			if os.Getegid() != os.Geteuid() {
+				t.Skip("this user has no group of its own")
+			}
+			return makeWith(path, 0o770)
+		}, ""},
 		{"a folder that all can write to", func(_ *testing.T, path string) error { return makeWith(path, 0o777|os.ModeSticky) }, " can be written to by others: chmod go= "},
 		{"another user's folder", func(t *testing.T, path string) error {
 			if os.Geteuid() != 0 {

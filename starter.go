@@ -99,7 +99,7 @@ func (s *starter) CanPrefetch() bool { return s.queue.canRelease() }
 // run may yet go to another worker.
 func (s *starter) Prefetch(run claim.Run, _ slots.Group) claim.Ahead {
 	this := s.take(run, nil, make(chan error, 2))
-	this.proven() // it waits for a slot, and could be given back
+	this.proven() // it waits for a slot, and could be returned
 	return this
 }
 
@@ -327,7 +327,7 @@ func (s *starter) returnUnbegun(ctx context.Context, run claim.Run) bool {
 // returnAborted is how long a run may still be returned when work has ended.
 const returnAborted = 5 * time.Second
 
-// refused takes note of a run whose token is no good, and gives it back, if the server takes
+// refused takes note of a run whose token is no good, and returns it, if the server takes
 // it: another worker may find nothing wrong with it.
 func (s *starter) refused(run claim.Run, err error) {
 	s.turnstile.leave(run.Group)
@@ -338,7 +338,7 @@ func (s *starter) refused(run claim.Run, err error) {
 	}
 	s.done.Go(func() {
 		back := run.ID != "" && s.queue.returnRun(s.report, run, runner.ReleasePostpone, refusedFor)
-		s.log.Log(s.report, level, "run refused, it will not be started", "run_id", run.ID, "given_back", back, "error", err)
+		s.log.Log(s.report, level, "run refused, it will not be started", "run_id", run.ID, "returned", back, "error", err)
 	})
 }
 

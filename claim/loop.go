@@ -85,7 +85,7 @@ func (l *Loop) Stats() Stats {
 }
 
 // Run claims until intake ends, then lets the claim in flight end, under work,
-// and gives back, or starts, the runs it brings and those that wait for a slot. The end of work
+// and returns, or starts, the runs it brings and those that wait for a slot. The end of work
 // ends that as well. It returns nil when either has happened, a [*ConfigError]
 // if the loop cannot work, and [ErrRunning] if it is running already. It has no
 // goroutine of its own that could outlive it.
@@ -171,7 +171,7 @@ func (l *Loop) wait(intake, work context.Context) {
 		l.woken = at
 		l.due, l.resting = time.Time{}, false
 	case <-l.cfg.Pool.Freed():
-		// That a run was given back is no reason to hope for others.
+		// That a run was returned is no reason to hope for others.
 		if !l.resting || l.cfg.Pool.Finished() != l.finished {
 			l.hasten()
 		}

@@ -96,7 +96,7 @@ func (l *Loop) turn(intake, work context.Context, a *ask) outcome {
 	if !admitted {
 		return nothing
 	}
-	if intake.Err() != nil { // what is given back must not be started; the rest has the slots it was claimed for
+	if intake.Err() != nil { // what is returned must not be started; the rest has the slots it was claimed for
 		l.returnHeld(work)
 	}
 	if l.startHeld(); ahead {

@@ -32,7 +32,7 @@ func (q *takesBack) Release(_ context.Context, r Release) error {
 	return q.refuses
 }
 
-// Guards against a run that is reported after it was given back, or whose slot is
+// Guards against a run that is reported after it was returned, or whose slot is
 // held until the server closes its topic.
 func TestARunThatWasGivenBackIsOver(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {

@@ -31,7 +31,7 @@ const (
 // Whose effect depends on other options: why they have none.
 const (
 	notBatched   = "it has no effect without --batch-logs"
-	notGiven     = "it has no effect without --extensions release: no run is given back"
+	notGiven     = "it has no effect without --extensions release: no run is returned"
 	notCounted   = "it has no effect without --extensions attempt: the server does not tell how often a run was tried"
 	notServed    = "nothing is served, for --port is off"
 	notProcesses = "the engine js has no processes; its jobs are executed within the worker"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -227,10 +228,19 @@ func (s *starter) after(result RunResult) {
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			s.log.Error("panic in AfterRun", "run_id", result.RunID, "group", result.Group, "panic", v, "stack", string(debug.Stack()))
+			s.log.Error("panic in AfterRun", "run_id", result.RunID, "group", result.Group, "panic", panicOfHook(v), "stack", string(debug.Stack()))
 		}
 	}()
 	s.afterRun(result)
+}
+
+// panicOfHook is what may be logged of a panic in a hook. Its words are the program's own, and
+// may quote secrets of the run, which nobody keeps any longer to replace them.
+func panicOfHook(v any) string {
+	if err, ok := v.(runtime.Error); ok { // such as an index out of range, which quotes nothing
+		return err.Error()
+	}
+	return fmt.Sprintf("a %T, whose text may have secrets in it; see the stack", v)
 }
 
 // refuse returns a run that is not executed, if the server takes it: it was

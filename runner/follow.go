@@ -69,8 +69,9 @@ func (r *Run) survive(do func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			r.tally.panics.Add(1)
-			r.log.Error("panic in the worker; the run ends", "panic", v, "stack", string(debug.Stack()))
-			err = fmt.Errorf("a mistake in the worker: panic: %v", v)
+			said := r.scrub.plain(fmt.Sprint(v))
+			r.log.Error("panic in the worker; the run ends", "panic", said, "stack", string(debug.Stack()))
+			err = fmt.Errorf("a mistake in the worker: panic: %s", said)
 		}
 	}()
 	return do()
@@ -160,7 +161,7 @@ func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Ru
 	if run.credentials, err = fetch.credentials(ctx, plan.Jobs); err != nil {
 		return err
 	}
-	run.scrub = newScrubber(run.given.Token, run.credentials)
+	run.scrub.learn(run.given.Token, run.credentials)
 	run.outbox.afterRejoin(func(ctx context.Context, join *channel.Join) {
 		if !fetch.credentialsAgain(ctx, join, plan.Jobs) {
 			run.outbox.afterRejoin(func(context.Context, *channel.Join) {})

@@ -91,7 +91,7 @@ func TestARunWhoseTopicHasEndedIsNotGivenBack(t *testing.T) {
 		require.Equal(t, Undelivered, outcome.Settled)
 		require.Less(t, time.Since(begin), releaseWithin)
 		require.Empty(t, queue.released)
-		spooled, err := ReadSpool(dir)
+		spooled, err := readSpool(dir)
 		require.NoError(t, err)
 		require.Len(t, spooled, 1)
 		require.Equal(t, "run:log", spooled[0].Events[0].Event)

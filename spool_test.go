@@ -1,7 +1,6 @@
 package phxworker
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/phxworker/phxworker/internal/wstest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
-	"github.com/phxworker/phxworker/runner"
 )
 
 // Guards against a run that is lost without a trace because it was leased: it is
@@ -55,14 +53,4 @@ func TestARunWhoseTopicIsClosedIsSpooled(t *testing.T) {
 		require.Len(t, spooled, 1)
 		require.Contains(t, spooled[0].Cause, "closed")
 	})
-}
-
-// readSpool returns what lies in a spool folder, by name, and what is wrong with the rest.
-func readSpool(dir string) (all []runner.Spooled, err error) {
-	for spooled, wrong := range runner.EachSpooled(dir) {
-		if err = errors.Join(err, wrong); wrong == nil {
-			all = append(all, *spooled)
-		}
-	}
-	return all, err
 }

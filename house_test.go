@@ -21,6 +21,7 @@ import (
 	"github.com/phxworker/phxworker/internal/wstest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/phoenix"
+	"github.com/phxworker/phxworker/runner"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -218,4 +219,14 @@ func settle(d time.Duration) {
 	synctest.Wait()
 	time.Sleep(d)
 	synctest.Wait()
+}
+
+// readSpool returns what lies in a spool folder, by name, and what is wrong with the rest.
+func readSpool(dir string) (all []runner.Spooled, err error) {
+	for spooled, wrong := range runner.EachSpooled(dir) {
+		if err = errors.Join(err, wrong); wrong == nil {
+			all = append(all, *spooled)
+		}
+	}
+	return all, err
 }

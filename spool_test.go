@@ -13,7 +13,6 @@ import (
 	"github.com/phxworker/phxworker/internal/wstest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
-	"github.com/phxworker/phxworker/runner"
 )
 
 // Guards against a run that is lost without a trace because it was leased: it is
@@ -31,7 +30,7 @@ func TestALeasedRunThatCannotBeReportedIsSpooled(t *testing.T) {
 		worker.Abort()
 		require.ErrorIs(t, stop(), ErrAborted)
 		require.Equal(t, 1, worker.Stats().Undelivered)
-		spooled, err := runner.ReadSpool(dir)
+		spooled, err := readSpool(dir)
 		require.NoError(t, err)
 		require.Len(t, spooled, 1)
 	})
@@ -52,7 +51,7 @@ func TestARunWhoseTopicIsClosedIsSpooled(t *testing.T) {
 		require.Equal(t, 1, worker.Stats().Undelivered)
 		worker.Drain()
 		require.NoError(t, <-running)
-		spooled, err := runner.ReadSpool(dir)
+		spooled, err := readSpool(dir)
 		require.NoError(t, err)
 		require.Len(t, spooled, 1)
 		require.Contains(t, spooled[0].Cause, "closed")

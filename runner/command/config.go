@@ -58,12 +58,11 @@ type Config struct {
 	// Died says what it means that a process exits in the middle of a run.
 	// Where it is nil or returns nil, the run is a Crash of type ExitError.
 	Died func(Exit) *runner.Failure
+	// Settings are files that a process can read only as they were when it started: it is
+	// given no further run once one of them was replaced. Defaults to none.
+	Settings []string
 	// Logger defaults to one that discards.
 	Logger *slog.Logger
-
-	// settings are files that a process must find as they were when it started. Defaults to
-	// fence.Settings where there is a Fence.
-	settings []string
 }
 
 func (c Config) withDefaults() Config {
@@ -85,9 +84,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Fence != nil {
-		c.settings = fence.Settings
 	}
 	return c
 }

@@ -85,7 +85,7 @@ func spawn(cfg *Config, program string, args []string, start func(*exec.Cmd) err
 	}
 	p := &process{
 		log: cfg.Logger, tmp: tmp, lock: lock,
-		sees: filesAt(cfg.settings),
+		sees: filesAt(cfg.Settings),
 		cmd: &exec.Cmd{
 			Path: program, Args: append(argv, args[1:]...), Dir: tmp,
 			Env:   append(slices.Clone(cfg.Env), "TMPDIR="+tmp, "HOME="+tmp),

@@ -77,7 +77,7 @@ func TestAProcessEndsWhenItsSettingsWereReplaced(t *testing.T) {
 	for name, cfg := range map[string]Config{"reused": {Runs: 10}, "spare": {Spares: 1}} {
 		t.Run(name, func(t *testing.T) {
 			replace()
-			cfg.settings = []string{file, file + ".none"}
+			cfg.Settings = []string{file, file + ".none"}
 			w := newWire(t, "ready", cfg)
 			require.Equal(t, "success", w.job("ok {}").Reason)
 			kept := awaitIdle(t, w.engine.pool, 1)[0].cmd.Process.Pid

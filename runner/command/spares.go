@@ -38,7 +38,7 @@ func (p *Pool) acquire(ctx context.Context, owner string, modules []string) (*pr
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	settings := filesAt(p.cfg.settings)
+	settings := filesAt(p.cfg.Settings)
 	p.mu.Lock()
 	p.endOutdatedLocked(settings)
 	proc := p.takeIdleLocked(owner, modules)
@@ -143,7 +143,7 @@ func (p *Pool) release(proc *process, clean bool) {
 		p.pause.Reset()
 		p.mu.Unlock()
 	}
-	if !clean || proc.owner == "" || proc.runs >= p.cfg.Runs || !proc.current(filesAt(p.cfg.settings)) {
+	if !clean || proc.owner == "" || proc.runs >= p.cfg.Runs || !proc.current(filesAt(p.cfg.Settings)) {
 		proc.abandon()
 		return
 	}

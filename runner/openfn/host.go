@@ -81,7 +81,7 @@ func (h *host) newPool(memoryMB float64, spares, reuse int) (*command.Pool, erro
 	return command.NewPool(command.Config{
 		Args:  []string{h.node.Path},
 		Grant: func(tmp string) ([]string, error) { return h.arguments(tmp, memoryMB) },
-		Wrap:  wrap, TempMB: h.cfg.TempMB,
+		Wrap:  wrap, Settings: fence.Settings, TempMB: h.cfg.TempMB,
 		Env: environment(), Spares: spares, Runs: reuse, CancelGrace: -1, Died: died, Logger: h.cfg.Logger,
 	})
 }

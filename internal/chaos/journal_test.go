@@ -117,7 +117,7 @@ const (
 	saysLeftOut   = "lines of the run's log were left out"
 	saysRefused   = "the server does not take an event of the run"
 	saysLessened  = "the server does not take an event; it is offered with less"
-	saysOnceOnly  = "an event may be lost with the connection"
+	saysOnceOnly  = "an event may be lost, and is not sent again"
 	saysEndNot    = "the end of the run was refused"
 	saysTwice     = "the server gave a run that this worker is executing already"
 	saysHeldGone  = "claimed run given up"

@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/phxworker/phxworker/internal/owned"
 )
 
 // maxSpoolFile is the size of the largest file that is read back, in bytes. What is spooled of a
@@ -41,18 +43,18 @@ func openSpoolFolder(dir string) (*spoolFolder, fs.FileInfo, error) {
 		_ = root.Close()
 		return nil, nil, err
 	}
-	folder := &spoolFolder{Root: root, safe: folderDoubt(os.Geteuid(), ownerOf(info), info.Mode()) == ""}
+	folder := &spoolFolder{Root: root, safe: folderDoubt(os.Geteuid(), owned.By(info), owned.WrittenByOthers(dir, info)) == ""}
 	folder.sweep()
 	return folder, info, nil
 }
 
 // folderDoubt says who else can put something into a user's folder, and take out what is in it; empty if nobody
 // can but root and the owner that root has given it. Many a mounted folder is so, and a run that is spooled there is better than one that is lost.
-func folderDoubt(me, owner int, mode fs.FileMode) string {
+func folderDoubt(me, owner int, othersWrite bool) string {
 	switch {
 	case owner != me && owner != 0 && me != 0:
 		return fmt.Sprintf("it belongs to the user %d, and this is %d", owner, me)
-	case mode.Perm()&0o022 != 0:
+	case othersWrite:
 		return "there are others who may write to it"
 	}
 	return ""
@@ -69,7 +71,7 @@ func CheckSpool(dir string) (warning string) {
 		return fmt.Sprintf("the spool folder cannot be opened, and until it can what cannot be reported is lost: %v", err)
 	}
 	defer folder.Close()
-	if doubt := folderDoubt(os.Geteuid(), ownerOf(info), info.Mode()); doubt != "" {
+	if doubt := folderDoubt(os.Geteuid(), owned.By(info), owned.WrittenByOthers(dir, info)); doubt != "" {
 		return fmt.Sprintf("the spool folder %s is not the worker's alone, so that what is in it can be removed: %s; chown it, or chmod go-w %s", dir, doubt, dir)
 	}
 	return ""
@@ -85,7 +87,7 @@ func (f *spoolFolder) sweep() {
 			continue
 		}
 		info, err := entry.Info()
-		if err == nil && info.Mode().IsRegular() && ownerOf(info) == os.Geteuid() && time.Since(info.ModTime()) > untoldLife {
+		if err == nil && info.Mode().IsRegular() && owned.By(info) == os.Geteuid() && time.Since(info.ModTime()) > untoldLife {
 			_ = f.Remove(name)
 		}
 	}
@@ -254,8 +256,8 @@ func (f *spoolFolder) readFile(name string) ([]byte, error) {
 		return nil, err
 	case !os.SameFile(found, info):
 		return nil, errors.New("it was replaced while it was opened")
-	case !mayReadFile(os.Geteuid(), ownerOf(info), f.safe):
-		return nil, fmt.Errorf("it belongs to the user %d, and this is %d, who is not alone with its folder; chown the file, or resend it as root", ownerOf(info), os.Geteuid())
+	case !mayReadFile(os.Geteuid(), owned.By(info), f.safe):
+		return nil, fmt.Errorf("it belongs to the user %d, and this is %d, who is not alone with its folder; chown the file, or resend it as root", owned.By(info), os.Geteuid())
 	case info.Mode().Perm()&0o002 != 0:
 		return nil, errors.New("everybody may write to it")
 	case info.Size() > maxSpoolFile:

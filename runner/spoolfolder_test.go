@@ -159,11 +159,10 @@ func put(text string) func(t *testing.T, path string) {
 func TestWhoseSpoolFolderIsUsed(t *testing.T) {
 	const me, root, other = 1000, 0, 1001
 	for _, tt := range []struct {
-		me, owner int
-		mode      os.FileMode
-		safe      bool
-	}{{me, me, 0o700, true}, {me, me, 0o755, true}, {me, me, 0o775, false}, {me, root, 0o755, true}, {me, root, 0o777, false}, {me, other, 0o700, false}, {root, other, 0o755, true}, {root, other, 0o777, false}} {
-		require.Equal(t, tt.safe, folderDoubt(tt.me, tt.owner, tt.mode) == "", tt)
+		me, owner    int
+		others, safe bool
+	}{{me, me, false, true}, {me, me, true, false}, {me, root, false, true}, {me, root, true, false}, {me, other, false, false}, {root, other, false, true}, {root, other, true, false}} {
+		require.Equal(t, tt.safe, folderDoubt(tt.me, tt.owner, tt.others) == "", tt)
 	}
 	for _, tt := range []struct {
 		me, file int

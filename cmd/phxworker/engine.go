@@ -33,9 +33,9 @@ const maxSpares = 4
 type engine struct {
 	runs      runner.Engine
 	processes func() int // how many it has; nil if it never has any
-	// fences returns what is known of those around its processes, once it is known; nil if there
-	// are none.
-	fences func() []fence.State
+	// fences tries those around its processes, once, and returns what was found; knownFences
+	// returns it without waiting, nil until it is known. Both are nil if it has no processes of ours.
+	fences, knownFences func() []fence.State
 	// port is where the worker listens, 0 for nowhere yet; nil if the engine has no use for it.
 	port *atomic.Int64
 	end  func() error
@@ -56,7 +56,8 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 	if err != nil {
 		return engine{}, err
 	}
-	fences, port := sync.OnceValue(func() []fence.State { return fence.Probe(ctx) }), new(atomic.Int64)
+	fences, knownFences := once(func() []fence.State { return fence.Probe(ctx) })
+	port := new(atomic.Int64)
 	if o.RequireFences {
 		if err := fence.Require(fences()); err != nil && ctx.Err() == nil {
 			return engine{}, &usageError{"--require-fences: " + err.Error()}
@@ -80,7 +81,7 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 			return engine{}, errors.Join(&usageError{fmt.Sprintf("--engine openfn: %v; or use --engine js", err)}, node.Close())
 		}
 		tellFences(ctx, fences(), log)
-		return engine{runs: node, processes: node.Processes, fences: fences, port: port, end: node.Close}, nil
+		return engine{runs: node, processes: node.Processes, fences: fences, knownFences: knownFences, port: port, end: node.Close}, nil
 	}
 	var checking sync.WaitGroup
 	checking.Go(func() { tellFences(ctx, fences(), log) })
@@ -93,7 +94,24 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 		checking.Wait()
 		return node.Close()
 	}
-	return engine{runs: runner.Either(embedded, node), processes: node.Processes, fences: fences, port: port, end: end}, nil
+	return engine{runs: runner.Either(embedded, node), processes: node.Processes, fences: fences, knownFences: knownFences, port: port, end: end}, nil
+}
+
+// once returns a function that finds something out once, and one that returns what it found, nil
+// until then: nobody who asks for the status shall wait.
+func once(find func() []fence.State) (found, known func() []fence.State) {
+	var states atomic.Pointer[[]fence.State]
+	found = sync.OnceValue(func() []fence.State {
+		s := find()
+		states.Store(&s)
+		return s
+	})
+	return found, func() []fence.State {
+		if s := states.Load(); s != nil {
+			return *s
+		}
+		return nil
+	}
 }
 
 // listening tells the engine where the worker listens: jobs do not get there.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/internal/fence"
 	"github.com/phxworker/phxworker/internal/runtest"
 	"github.com/phxworker/phxworker/mockserver"
 )
@@ -29,6 +30,18 @@ func engineOf(t *testing.T, server *mockserver.Server, id string) string {
 		}
 	}
 	return ""
+}
+
+// Guards against a status that waits until a process was started, for up to ten seconds.
+func TestTheFencesAreKnownOnceTheyWereTried(t *testing.T) {
+	states := fence.Probe(t.Context())
+	tried := 0
+	try, known := once(func() []fence.State { tried++; return states })
+	require.Nil(t, known())
+	require.Equal(t, states, try())
+	require.Equal(t, states, try())
+	require.Equal(t, states, known())
+	require.Equal(t, 1, tried)
 }
 
 // A job that needs an adaptor from npm goes to Node, and any other does not; the

@@ -33,7 +33,7 @@ func serve(listener net.Listener, worker *phxworker.Worker, executor engine, set
 	info := build.Read()
 	numbers := metrics.New(metrics.Config{Stats: worker.Stats, Processes: executor.processes, Build: info})
 	server := web.New(web.Config{
-		Worker: worker, Metrics: metrics.Handler(numbers, log), Token: settings.HTTP.Token, Host: settings.HTTP.Host, Manual: settings.Worker.Manual, Fences: executor.fences,
+		Worker: worker, Metrics: metrics.Handler(numbers, log), Token: settings.HTTP.Token, Host: settings.HTTP.Host, Manual: settings.Worker.Manual, Fences: executor.knownFences,
 		Upstream: loggable(settings.Worker.URL), Version: info.Version, Commit: info.Commit, Logger: log,
 	})
 	log.Info("serving", "address", "http://"+listener.Addr().String(), "controls", settings.HTTP.Token != "")

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Policy is what is left to a process. All paths are absolute, lead through links, and
-// may be missing.
+// Policy is what is left to a process. All paths are absolute. Where one is a link, or has links in it,
+// what it leads to is meant. Where nothing is at a path, none is granted.
 type Policy struct {
 	// Read are the files, and the folders with all below, that it may read, besides what programs of
 	// the system need of the system.
@@ -24,6 +24,10 @@ type Policy struct {
 	// Require has the start fail when a fence cannot be put up.
 	Require bool
 }
+
+// Settings are files by which a process finds hosts. It can read those that are there when it
+// starts. One that takes the place of another later is closed to it.
+var Settings = []string{"/etc/resolv.conf", "/etc/hosts"}
 
 // State is what is known of a fence.
 type State struct {

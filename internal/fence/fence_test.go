@@ -59,10 +59,17 @@ var attempts = map[string]func(own string) error{
 	"a socket at a port": func(string) error {
 		return unix.Bind(tcp(), &unix.SockaddrInet4{Port: 47213, Addr: [4]byte{127, 0, 0, 1}})
 	},
-	"what the parent had open": func(string) error { return ignore(unix.FcntlInt(leftOpen, unix.F_GETFD, 0)) },
-	"a core":                   func(string) error { return limitAbove(unix.RLIMIT_CORE, 1) },
-	"a host":                   func(string) error { return ignore(unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM, 0)) },
+	"a socket of another protocol": func(string) error { return socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP) },
+	"a socket to devices":          func(string) error { return socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_KOBJECT_UEVENT) },
+	"what the parent had open":     func(string) error { return ignore(unix.FcntlInt(leftOpen, unix.F_GETFD, 0)) },
+	"a core":                       func(string) error { return limitAbove(unix.RLIMIT_CORE, 1) },
+	"a host":                       func(string) error { return socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0) },
+	"a host by TCP":                func(string) error { return socket(unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_TCP) },
+	"a host by UDP":                func(string) error { return socket(unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_UDP) },
+	"the addresses":                func(string) error { return socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE) },
 }
+
+func socket(domain, kind, protocol int) error { return ignore(unix.Socket(domain, kind, protocol)) }
 
 func ignore[T any](_ T, err error) error { return err }
 
@@ -178,6 +185,7 @@ var fenced = map[string]string{
 	"a file of others": "EACCES", "a file of others, to write": "EACCES", "a new file of others": "EACCES",
 	"a link of its own to others": "EPERM", "a file that is too large": "EFBIG",
 	"a process": "EPERM", "a session of its own": "EPERM", "a socket in the file system": "EPERM", "a socket that listens": "EPERM", "a socket at a port": "EACCES",
+	"a socket of another protocol": "EPERM", "a socket to devices": "EPERM",
 	"what the parent had open": "EBADF", "a core": "EPERM",
 }
 
@@ -186,7 +194,7 @@ func TestAProcessWithinTheFencesReachesNothing(t *testing.T) {
 	t.Run("without them it does", func(t *testing.T) { // else the rest would show nothing
 		results := attempt(t, false, nil)
 		for name := range fenced {
-			if !slices.Contains([]string{"a session of its own", "a core"}, name) { // it leads a group, and there may be a limit
+			if !slices.Contains([]string{"a session of its own", "a core", "a socket of another protocol"}, name) { // it leads a group, and there may be a limit, or no such protocol
 				require.NotContains(t, results, name)
 			}
 		}
@@ -231,6 +239,14 @@ func TestNothingIsStartedWithoutARequiredFence(t *testing.T) {
 			require.Contains(t, string(out), "phxworker: no process is started without all fences: Landlock: argument list too long")
 		}
 	}
+}
+
+// Whoever starts a program may give it no arguments, not even its name. Kernels from 5.18 on give it an empty one.
+func TestAProgramIsStartedWithoutAName(t *testing.T) {
+	arguments := os.Args
+	defer func() { os.Args = arguments }()
+	os.Args = nil
+	require.NotPanics(t, become)
 }
 
 func TestMappedFiles(t *testing.T) {

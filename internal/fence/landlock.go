@@ -112,17 +112,17 @@ func (r *ruleset) allow(path string, access uint64) error {
 // find a host by its name: libraries, certificates, the resolver's settings, times of
 // the world, and what the kernel tells of this process and this machine. None holds a secret.
 func systemFiles() []string {
-	return []string{
+	return append([]string{
 		"/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64", "/nix/store", "/gnu/store",
 		"/etc/ld.so.cache", "/etc/ld.so.preload", "/usr/share/nodejs", "/usr/share/icu", "/usr/share/locale", "/usr/share/zoneinfo", "/etc/localtime", "/etc/timezone",
 
 		"/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ssl/cert.pem", "/usr/local/ssl/openssl.cnf", "/usr/share/ca-certificates", "/usr/local/share/ca-certificates",
 		"/etc/pki/tls/certs", "/etc/pki/tls/cert.pem", "/etc/pki/tls/openssl.cnf", "/etc/pki/ca-trust", "/etc/crypto-policies",
 
-		"/etc/resolv.conf", "/etc/hosts", "/etc/host.conf", "/etc/nsswitch.conf", "/etc/gai.conf", "/etc/services", "/etc/protocols", "/etc/passwd", "/run/systemd/resolve",
+		"/etc/host.conf", "/etc/nsswitch.conf", "/etc/gai.conf", "/etc/services", "/etc/protocols", "/etc/passwd", "/run/systemd/resolve",
 
 		"/proc/self", "/proc/cpuinfo", "/proc/loadavg", "/proc/meminfo", "/proc/stat", "/proc/uptime", "/proc/version", "/proc/version_signature",
 		"/proc/sys/vm/overcommit_memory", "/proc/sys/vm/max_map_count", "/proc/sys/kernel/osrelease", "/proc/sys/net/core/somaxconn", "/sys/devices/system/cpu", "/sys/fs/cgroup",
 		"/sys/kernel/mm/transparent_hugepage", "/dev/urandom", "/dev/random", "/dev/zero",
-	}
+	}, Settings...)
 }

@@ -56,7 +56,8 @@ func probe(ctx context.Context) ([]State, error) {
 		return nil, err
 	}
 	var states []State
-	return states, json.Unmarshal(out, &states)
+	err = json.Unmarshal(out, &states)
+	return states, err
 }
 
 // mapped are the files that this program is made of.

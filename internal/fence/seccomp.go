@@ -118,10 +118,11 @@ func filter(pid uint32) program {
 // socketBody allows what speaks TCP and UDP, and asks the kernel for addresses.
 func socketBody() program {
 	return slices.Concat(
-		program{loadArgument(0)}, when(equal, unix.AF_NETLINK, answer(allow)...),
+		program{loadArgument(0)}, when(equal, unix.AF_NETLINK, only(2, unix.NETLINK_ROUTE)...),
 		program{{Code: equal, K: unix.AF_INET, Jt: 2}, {Code: equal, K: unix.AF_INET6, Jt: 1}}, answer(deny),
 		program{loadArgument(1), stmt(and, 0xf)},
-		when(equal, unix.SOCK_STREAM, answer(allow)...), when(equal, unix.SOCK_DGRAM, answer(allow)...), answer(deny),
+		program{{Code: equal, K: unix.SOCK_STREAM, Jt: 2}, {Code: equal, K: unix.SOCK_DGRAM, Jt: 1}}, answer(deny),
+		only(2, 0, unix.IPPROTO_TCP, unix.IPPROTO_UDP),
 	)
 }
 

@@ -21,8 +21,13 @@ const self = "/proc/self/exe"
 // one that leads the process. That thread has the inits to itself.
 //
 //nolint:gochecknoinits // nothing else comes before a main that is not ours
-func init() {
+func init() { become() }
+
+// become is the way of a program that started itself: it does not return. For any other it
+// does nothing, also for one that was started without even its name, as old kernels let it.
+func become() {
 	switch {
+	case len(os.Args) == 0:
 	case os.Args[0] == stepName && len(os.Args) > 3:
 		fmt.Fprintln(os.Stderr, "phxworker:", step(os.Args[1], os.Args[2], os.Args[3:]))
 		os.Exit(127)

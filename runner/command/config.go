@@ -32,8 +32,8 @@ type Config struct {
 	// kernel has fences; see [Fence]. Defaults to none: it may do what the worker's user may.
 	Fence func(tmp string) Fence
 	// TempMB is how much the temporary folder of a process may hold, in MB of 2^20
-	// bytes, with what the process has open and removed. Beyond, the process is killed and the run is a Kill of
-	// type DiskError. 0 is no limit. It is looked at every second of a run.
+	// bytes, with what the process has open and removed; nothing may lie deeper than a path can be long. Beyond,
+	// the process is killed and the run is a Kill of type DiskError. 0 is no limit. It is looked at every second of a run.
 	TempMB int
 	// Spares is how many processes are kept ready, from the first run on.
 	// Defaults to 0.
@@ -60,6 +60,10 @@ type Config struct {
 	Died func(Exit) *runner.Failure
 	// Logger defaults to one that discards.
 	Logger *slog.Logger
+
+	// settings are files that a process must find as they were when it started. Defaults to
+	// fence.Settings where there is a Fence.
+	settings []string
 }
 
 // Fence is what a process may reach. This program starts itself to put up the fences, and then
@@ -86,6 +90,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Fence != nil {
+		c.settings = fence.Settings
 	}
 	return c
 }

@@ -28,8 +28,9 @@ type process struct {
 	log     *slog.Logger
 	cmd     *exec.Cmd
 	tmp     string
-	lock    *os.File     // on tmp
-	maxLine atomic.Int64 // bytes of a message
+	sees    []os.FileInfo // the settings that were there when it started
+	lock    *os.File      // on tmp
+	maxLine atomic.Int64  // bytes of a message
 
 	stdin, stdout, stderr *os.File
 
@@ -84,6 +85,7 @@ func spawn(cfg *Config, program string, args []string, start func(*exec.Cmd) err
 	}
 	p := &process{
 		log: cfg.Logger, tmp: tmp, lock: lock,
+		sees: filesAt(cfg.settings),
 		cmd: &exec.Cmd{
 			Path: program, Args: append(argv, args[1:]...), Dir: tmp,
 			Env:   append(slices.Clone(cfg.Env), "TMPDIR="+tmp, "HOME="+tmp),
@@ -181,6 +183,20 @@ func (p *process) dismiss(grace time.Duration) {
 // left in it could take what the run is given.
 func (p *process) fits(owner string) bool {
 	return p.runs == 0 || owner != "" && p.owner == owner
+}
+
+// filesAt returns what is at some paths, nil where nothing is.
+func filesAt(paths []string) []os.FileInfo {
+	files := make([]os.FileInfo, len(paths))
+	for i, path := range paths {
+		files[i], _ = os.Stat(path)
+	}
+	return files
+}
+
+// current reports whether the process can still read its settings: none was replaced.
+func (p *process) current(settings []os.FileInfo) bool {
+	return slices.EqualFunc(p.sees, settings, func(a, b os.FileInfo) bool { return a == b || os.SameFile(a, b) })
 }
 
 // alive reports whether the process is not known to have exited, or to have

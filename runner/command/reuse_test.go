@@ -1,6 +1,8 @@
 package command
 
 import (
+	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -62,6 +64,33 @@ func TestProcessesOfOtherOwnersAreNotKeptBesides(t *testing.T) {
 		ended[pid] = true
 	}
 	require.Len(t, ended, 5)
+}
+
+// Guards against processes that find no host any more: the kernel leaves them the files that were
+// there when they started, and a resolver's settings are written beside the old ones, and renamed.
+func TestAProcessEndsWhenItsSettingsWereReplaced(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "resolv.conf")
+	replace := func() {
+		require.NoError(t, os.WriteFile(file+".new", nil, 0o600))
+		require.NoError(t, os.Rename(file+".new", file))
+	}
+	for name, cfg := range map[string]Config{"reused": {Runs: 10}, "spare": {Spares: 1}} {
+		t.Run(name, func(t *testing.T) {
+			replace()
+			cfg.settings = []string{file, file + ".none"}
+			w := newWire(t, "ready", cfg)
+			require.Equal(t, "success", w.job("ok {}").Reason)
+			kept := awaitIdle(t, w.engine.pool, 1)[0].cmd.Process.Pid
+			require.NoError(t, os.WriteFile(file, []byte("nameserver ::1\n"), 0o600)) // the same file
+			pid, _ := who(t, w.job("who", "ok {}"))
+			require.Equal(t, kept, pid)
+			kept = awaitIdle(t, w.engine.pool, 1)[0].cmd.Process.Pid
+			replace()
+			pid, _ = who(t, w.job("who", "ok {}"))
+			require.NotEqual(t, kept, pid)
+			require.NotEqual(t, kept, awaitIdle(t, w.engine.pool, 1)[0].cmd.Process.Pid)
+		})
+	}
 }
 
 // Two runs at once, of two projects: each process goes to the run that waits for it.

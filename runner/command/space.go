@@ -1,6 +1,8 @@
 package command
 
 import (
+	"cmp"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +17,9 @@ const spaceInterval = time.Second
 // leastSpace is what a file or folder takes at least, in bytes: so many of them are
 // no way around the limit.
 const leastSpace = 4096
+
+// uncountable is more than any limit, with room for what is added to it.
+const uncountable = 1 << 62
 
 // watchSpace watches how much the temporary folder of the process holds.
 func watchSpace(p *process, limitMB int) *watch {
@@ -47,15 +52,22 @@ func (s *space) add(info fs.FileInfo) {
 	s.bytes += max(stat.Blocks*512, leastSpace) // the kernel counts in 512 bytes
 }
 
-// walk adds what lies below a folder. What goes meanwhile takes no space.
+// walk adds what lies below a folder. What goes meanwhile takes no space; what lies so deep
+// that no path leads to it cannot be counted, and takes all there is.
 func (s *space) walk(dir string) error {
 	return filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if entry != nil {
-			if info, err := entry.Info(); err == nil {
+			info, infoErr := entry.Info()
+			if infoErr == nil {
 				s.add(info)
 			}
+			err = cmp.Or(err, infoErr)
 		}
-		if os.IsPermission(err) {
+		switch {
+		case errors.Is(err, syscall.ENAMETOOLONG):
+			s.bytes = uncountable
+			return filepath.SkipAll
+		case os.IsPermission(err):
 			return err
 		}
 		return nil

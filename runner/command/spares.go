@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 
 	"github.com/phxworker/phxworker/runner"
@@ -37,7 +38,9 @@ func (p *Pool) acquire(ctx context.Context, owner string, modules []string) (*pr
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
+	settings := filesAt(p.cfg.settings)
 	p.mu.Lock()
+	p.endOutdatedLocked(settings)
 	proc := p.takeIdleLocked(owner, modules)
 	if proc == nil || proc.runs == 0 {
 		p.endOneLocked()
@@ -109,6 +112,17 @@ func (p *Pool) takeIdleLocked(owner string, modules []string) *process {
 	return best
 }
 
+// endOutdatedLocked ends the idle processes that cannot read the settings of now.
+func (p *Pool) endOutdatedLocked(settings []os.FileInfo) {
+	p.idle = slices.DeleteFunc(p.idle, func(proc *process) bool {
+		outdated := !proc.current(settings)
+		if outdated {
+			p.work.Go(func() { proc.dismiss(p.cfg.CancelGrace) })
+		}
+		return outdated
+	})
+}
+
 // endOneLocked ends the process that has been idle longest of those that have had runs,
 // because one that has had none takes the place of it: besides the spares, there are
 // never more processes than there were runs at one time.
@@ -129,7 +143,7 @@ func (p *Pool) release(proc *process, clean bool) {
 		p.pause.Reset()
 		p.mu.Unlock()
 	}
-	if !clean || proc.owner == "" || proc.runs >= p.cfg.Runs {
+	if !clean || proc.owner == "" || proc.runs >= p.cfg.Runs || !proc.current(filesAt(p.cfg.settings)) {
 		proc.abandon()
 		return
 	}

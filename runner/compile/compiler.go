@@ -44,21 +44,22 @@ func NewCompiler(memory int64) *Compiler {
 // A Batch is the code of one run, to be compiled part by part, by one goroutine.
 type Batch struct {
 	compiler *Compiler
-	kept     int64 // what was taken of the compiler's
+	sizes    map[string]size // of the sources of Start, none of which is counted again
+	kept     int64           // what was taken of the compiler's
 }
 
 // Start makes room for what a run keeps of its jobs and conditions. An error is an [*Error], or the cause of ctx if that ended while the run waited.
 func (c *Compiler) Start(ctx context.Context, jobs []Job, conditions []string) (*Batch, error) {
+	b := &Batch{compiler: c, sizes: make(map[string]size, len(jobs)+len(conditions))}
 	var total size
 	for _, condition := range conditions {
-		total = total.plus(sizeOf(condition))
+		total = total.plus(b.sizeOf(condition))
 	}
 	used := total.tokens
 	for i := range jobs {
-		one := sizeOf(jobs[i].Body)
+		one := b.sizeOf(jobs[i].Body)
 		total, used = total.plus(one), max(used, one.tokens)
 	}
-	b := &Batch{compiler: c}
 	switch kept := total.kept() + int64(used)*usedToken; {
 	case kept <= smallKept:
 	case kept > c.memory:
@@ -75,11 +76,20 @@ func (c *Compiler) Start(ctx context.Context, jobs []Job, conditions []string) (
 // refused returns why there is no room for a run: one of its jobs, if that is too large by itself.
 func (b *Batch) refused(jobs []Job, total size, kept int64) (*Batch, error) {
 	for i := range jobs {
-		if err := b.bound(jobs[i].Name, sizeOf(jobs[i].Body)); err != nil {
+		if err := b.bound(jobs[i].Name, b.sizeOf(jobs[i].Body)); err != nil {
 			return nil, err
 		}
 	}
 	return nil, &Error{Message: b.compiler.tooLarge("The code of the plan", total, kept)}
+}
+
+func (b *Batch) sizeOf(source string) size {
+	s, known := b.sizes[source]
+	if !known {
+		s = sizeOf(source)
+		b.sizes[source] = s
+	}
+	return s
 }
 
 // bound returns why a job cannot be compiled if it is too large.
@@ -119,7 +129,7 @@ func (b *Batch) within(ctx context.Context, job Job, do func(tokens int) error) 
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	size := sizeOf(job.Body)
+	size := b.sizeOf(job.Body)
 	if err := b.bound(job.Name, size); err != nil {
 		return err
 	}
@@ -142,7 +152,9 @@ type size struct{ tokens, bytes int }
 
 func sizeOf(source string) size { return size{tokens: countTokens(source), bytes: len(source)} }
 
-func (s size) plus(t size) size { return size{tokens: s.tokens + t.tokens, bytes: s.bytes + t.bytes} }
+func (s size) plus(t size) size {
+	return size{tokens: min(s.tokens+t.tokens, manyTokens), bytes: s.bytes + t.bytes}
+}
 
 func (s size) work() int64 { return int64(s.tokens)*workToken + int64(s.bytes)*workByte }
 

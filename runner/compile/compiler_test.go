@@ -38,6 +38,19 @@ func TestCodeThatIsTooLargeIsRefused(t *testing.T) {
 	}
 }
 
+// Guards against counts that wrap around, and so come to less than nothing.
+func TestWhatCannotBeCountedIsRefused(t *testing.T) {
+	c := NewCompiler(0)
+	for _, levels := range []int{40, 50, 56, 64, 80} {
+		nested := Job{Name: "Load", Body: strings.Repeat("(a=", levels) + "0" + strings.Repeat(")=>0", levels)}
+		jobs := append(slices.Repeat([]Job{nested}, 7), slices.Repeat([]Job{{Body: strings.Repeat("x=1;", 40_000)}}, 20)...)
+		_, err := c.Start(t.Context(), jobs, nil)
+		require.ErrorContains(t, err, "Load: The code is too large", levels)
+		_, err = c.Start(t.Context(), nil, slices.Repeat([]string{nested.Body}, 1000))
+		require.ErrorContains(t, err, "The code of the plan is too large", levels)
+	}
+}
+
 // hostile are bodies that take much for their size.
 func hostile() map[string]string {
 	const n = 1 << 13

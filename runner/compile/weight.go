@@ -5,10 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// A weigher counts the tokens of a source before it is parsed, for it is by them that parsing takes memory: a string of
-// a megabyte is one token, a megabyte of `x=1;` is a million. It may count too many, never much too few. It knows strings,
-// templates, comments and regular expressions; where only a parser could tell what a slash begins, or where one of them
-// has no end, all that follows counts as code.
+// A weigher counts the tokens of a source before it is parsed, because the memory that parsing takes goes by them: a string
+// of a megabyte is one token, a megabyte of `x=1;` is a million. It may count too many, and never counts many too few. It
+// takes a string, a part of a template or a regular expression for one token, and a comment for none. Only a parser can
+// tell what some slashes begin. From such a slash on, and from a string, template, comment or regular expression that has no
+// end, the weigher takes the rest of the source for code, in which quotes and slashes are tokens like others.
 type weigher struct {
 	source string
 	at     int
@@ -36,6 +37,9 @@ const (
 	dots                    // what follows may be a keyword or not
 	unclear
 )
+
+// manyTokens is where counting ends, far beyond any bound: what is read again within what is read again doubles for each level.
+const manyTokens = 1 << 40
 
 // countTokens returns about how many tokens the parser reads in a source, those that it reads twice counted twice.
 func countTokens(source string) int {
@@ -232,7 +236,7 @@ func (w *weigher) closes(c byte) {
 			w.last = operation
 		}
 		if arrowFollows(w.source[w.at:]) {
-			w.count += w.count - b.count // the parser reads parameters again
+			w.count = min(2*w.count-b.count, manyTokens) // the parser reads parameters again
 		}
 	case c == ']':
 		w.last = value

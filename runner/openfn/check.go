@@ -74,7 +74,7 @@ func (e *Engine) Check(ctx context.Context) error {
 
 func (e *Engine) check(ctx context.Context) error {
 	if err := e.fenced(ctx); err != nil {
-		return err
+		return e.unlessOptional(err)
 	}
 	if e.host.Load() == nil {
 		if err := CheckNode(ctx); err != nil {
@@ -103,20 +103,25 @@ func (e *Engine) check(ctx context.Context) error {
 		return nil
 	}
 	host, err := e.open(ctx, func(string) {})
+	if _, none := errors.AsType[*nodeError](err); none {
+		return e.unlessOptional(err)
+	}
 	if err != nil {
 		return err
 	}
 	return host.check(ctx)
 }
 
-// fenced returns which of the fences are down, if all are required.
+// fenced returns which of the fences are down, if all are required, as a [*nodeError].
 func (e *Engine) fenced(ctx context.Context) error {
 	if !e.cfg.RequireFences || e.fences.Load() {
 		return nil
 	}
-	err := fence.Require(fence.Probe(ctx))
-	e.fences.Store(err == nil)
-	return err
+	if err := fence.Require(fence.Probe(ctx)); err != nil {
+		return &nodeError{err}
+	}
+	e.fences.Store(true)
+	return nil
 }
 
 func (e *Engine) unlessOptional(err error) error {

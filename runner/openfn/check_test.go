@@ -165,6 +165,17 @@ func TestCheckBeforeTheFirstRun(t *testing.T) {
 	}
 }
 
+// A Node without the fences that are required is as good as none. The fake one cannot be fenced in.
+func TestCheckWithoutRequiredFences(t *testing.T) {
+	fakes(t)
+	for _, optional := range []bool{false, true} {
+		b, e := fakeBench(t, Config{RequireFences: true, Optional: optional})
+		_, outcome := b.Outcome(t.Context(), runner.Limits{}, planWith(common))
+		require.Equal(t, []any{runner.Exception, "EngineError", !optional}, []any{outcome.Reason, outcome.Type, outcome.Unable}, outcome.Message)
+		require.Equal(t, optional, e.Check(t.Context()) == nil, "another engine has runs to execute")
+	}
+}
+
 // A folder that was filled beforehand may be read-only: what is not in it is not to be had.
 func TestAFolderThatTakesNothingMore(t *testing.T) {
 	fakes(t)

@@ -51,8 +51,8 @@ type Config struct {
 	// OwnPort returns the port at which the worker itself listens, 0 for none. Jobs cannot connect
 	// to it at an address of this machine. It is called for each run. Defaults to none.
 	OwnPort func() int
-	// Optional is for an engine beside another one: where there is no Node, or no npm
-	// and nothing installed, that is no fault of the worker, and the runs that need this
+	// Optional is for an engine beside another one: where there is no Node, none with the fences that
+	// are required, or no npm and nothing installed, that is no fault of the worker, and the runs that need this
 	// engine end for it.
 	Optional bool
 	// StatePropsToRemove are the keys that are taken from the state when a
@@ -256,7 +256,7 @@ func (e *Engine) open(ctx context.Context, progress func(string)) (*host, error)
 		return host, nil
 	}
 	if err := e.fenced(ctx); err != nil {
-		return nil, runner.Unable(engineError(err))
+		return nil, err
 	}
 	runtime, logger, err := e.repo.Runtime(ctx, progress)
 	if err != nil {

@@ -119,7 +119,7 @@ func Warm(ctx context.Context, cfg Config, repo *adaptors.Repo, packages ...adap
 	return repo.WarmCache(ctx, n.Path, n.flags(cfg.withDefaults().MemoryMB), packages...)
 }
 
-// nodeError says that there is no Node that executes jobs.
+// nodeError says that there is no Node that executes jobs, or none with the fences that are required.
 type nodeError struct{ error }
 
 func engineError(err error) *runner.Failure {

@@ -28,8 +28,8 @@ type Config struct {
 	Upstream string
 	// Version and Commit are the binary's.
 	Version, Commit string
-	// Fences returns what is known of the kernel's fences around the engine's processes; nil
-	// if the engine has none.
+	// Fences returns what is known by now of the kernel's fences around the engine's processes. Each
+	// status asks for it, so it must not wait. Defaults to none: the engine has no such processes.
 	Fences func() []fence.State
 	// Logger takes each control with the address that it came from, and the
 	// complaints of the HTTP server at debug. Defaults to none.

@@ -55,7 +55,7 @@ func (s *Server) status() Status {
 	}
 	status.Fences = []fence.State{}
 	if s.cfg.Fences != nil {
-		status.Fences = s.cfg.Fences()
+		status.Fences = append(status.Fences, s.cfg.Fences()...)
 	}
 	if !stats.Queue.Since.IsZero() {
 		status.Queue.Since = stats.Queue.Since.UTC()

@@ -44,7 +44,7 @@ type Status struct {
 	Delivery Delivery `json:"delivery"`
 	Times    Times    `json:"times"`
 	// Fences are those of the kernel around the engine's processes, up or not; empty for an
-	// engine that has no such processes.
+	// engine that has no such processes, and until they were tried.
 	Fences  []fence.State `json:"fences"`
 	Process Process       `json:"process"`
 }

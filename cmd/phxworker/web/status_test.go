@@ -155,6 +155,13 @@ func TestStatusTellsWhatAWorkerDoes(t *testing.T) {
 	})
 }
 
+func TestFencesThatAreNotKnownYetAreNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, phxworker.Config{}, Config{Fences: func() []fence.State { return nil }})
+		require.Contains(t, h.ask("GET", "/status", "").body, `"fences": []`)
+	})
+}
+
 // The names are a promise: dashboards and scripts read them.
 func TestTheNamesInTheStatusStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

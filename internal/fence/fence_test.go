@@ -52,6 +52,20 @@ var attempts = map[string]func(own string) error{
 	"a file that is too large": func(own string) error {
 		return errors.Join(os.WriteFile(own+"/large", nil, 0o600), os.Truncate(own+"/large", 1<<20+1))
 	},
+	"a file with its user's rights, later":          func(own string) error { return withRights(own, unix.Chmod) },
+	"a file with its group's rights, by descriptor": func(own string) error { return withRights(own, chmodByDescriptor) },
+	"a file with its user's rights, by a new call": func(own string) error {
+		return withRights(own, func(path string, mode uint32) error {
+			return unix.Fchmodat(unix.AT_FDCWD, path, mode, unix.AT_SYMLINK_NOFOLLOW)
+		})
+	},
+	"a new file with its user's rights": func(own string) error {
+		return ignore(unix.Open(own+"/new", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o4755))
+	},
+	"a new file with rights that nobody sees": func(own string) error {
+		return ignore(unix.Openat2(unix.AT_FDCWD, own+"/hidden", &unix.OpenHow{Flags: unix.O_WRONLY | unix.O_CREAT, Mode: 0o4755}))
+	},
+	"a file for others":           fileForOthers,
 	"a process":                   func(string) error { return exec.Command("/bin/true").Run() },
 	"a session of its own":        func(string) error { return ignore(unix.Setsid()) },
 	"a socket in the file system": func(string) error { return ignore(unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)) },
@@ -77,6 +91,35 @@ func open(path string, flags int) error {
 	fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0o600)
 	if err == nil {
 		_ = unix.Close(fd)
+	}
+	return err
+}
+
+// withRights changes the rights of a new file to those that have others execute it as this
+// user or group.
+func withRights(own string, chmod func(path string, mode uint32) error) error {
+	path := own + "/program"
+	if err := errors.Join(os.WriteFile(path, nil, 0o600), unix.Chmod(path, 0o755)); err != nil {
+		return nil //nolint:nilerr // what is not to fail did: the test sees that nothing was refused
+	}
+	return errors.Join(chmod(path, 0o4755), chmod(path, 0o2755))
+}
+
+func chmodByDescriptor(path string, mode uint32) error {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0o6000) // without O_CREAT, nobody reads the rights
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = unix.Close(fd) }()
+	return unix.Fchmod(fd, mode)
+}
+
+// fileForOthers makes a file with rights for everybody.
+func fileForOthers(own string) error {
+	_ = os.WriteFile(own+"/for others", nil, 0o666)
+	info, err := os.Stat(own + "/for others")
+	if err == nil && info.Mode()&0o077 == 0 {
+		return unix.EPERM
 	}
 	return err
 }
@@ -186,6 +229,8 @@ var fenced = map[string]string{
 	"a link of its own to others": "EPERM", "a file that is too large": "EFBIG",
 	"a process": "EPERM", "a session of its own": "EPERM", "a socket in the file system": "EPERM", "a socket that listens": "EPERM", "a socket at a port": "EACCES",
 	"a socket of another protocol": "EPERM", "a socket to devices": "EPERM",
+	"a file with its user's rights, later": "EPERM", "a file with its group's rights, by descriptor": "EPERM", "a file with its user's rights, by a new call": "EPERM",
+	"a new file with its user's rights": "EPERM", "a new file with rights that nobody sees": "ENOSYS", "a file for others": "EPERM",
 	"what the parent had open": "EBADF", "a core": "EPERM",
 }
 
@@ -194,7 +239,7 @@ func TestAProcessWithinTheFencesReachesNothing(t *testing.T) {
 	t.Run("without them it does", func(t *testing.T) { // else the rest would show nothing
 		results := attempt(t, false, nil)
 		for name := range fenced {
-			if !slices.Contains([]string{"a session of its own", "a core", "a socket of another protocol"}, name) { // it leads a group, and there may be a limit, or no such protocol
+			if !slices.Contains([]string{"a session of its own", "a core", "a socket of another protocol", "a file for others", "a file with its user's rights, by a new call"}, name) { // it leads a group, and there may be a limit, a umask, no such protocol, or no such call
 				require.NotContains(t, results, name)
 			}
 		}

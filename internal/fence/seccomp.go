@@ -92,6 +92,24 @@ func never(argument uint32, values []uint32) program {
 	return append(p, answer(allow)...)
 }
 
+// setID are the bits of a file's mode that have others execute it as its user or group.
+const setID = unix.S_ISUID | unix.S_ISGID
+
+// changesMode are the calls that take a mode, by the argument that it is. mkdir needs none of
+// this: the kernel gives a new folder no such bits.
+var changesMode = map[uintptr]uint32{unix.SYS_FCHMOD: 1, unix.SYS_FCHMODAT: 2, unix.SYS_FCHMODAT2: 2}
+
+// noSetID allows the call unless its mode has such a bit.
+func noSetID(argument uint32) program {
+	return slices.Concat(program{loadArgument(argument)}, when(anyBit, setID, answer(deny)...), answer(allow))
+}
+
+// opens is for a call that opens a file, whose mode counts if it may make it.
+func opens(flags uint32) program {
+	const makes = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
+	return slices.Concat(program{loadArgument(flags), {Code: anyBit, K: makes, Jt: 1}}, answer(allow), noSetID(flags+1))
+}
+
 // filter is the whole of it, for the process pid.
 func filter(pid uint32) program {
 	p := slices.Concat(
@@ -99,7 +117,8 @@ func filter(pid uint32) program {
 		program{stmt(load, 0)}, when(least, 0x40000000, answer(absent)...), // another way to the same calls
 		call(unix.SYS_CLONE3, answer(absent)),
 		call(unix.SYS_CLONE, program{loadArgument(0)}, when(anyBit, unix.CLONE_THREAD, answer(allow)...), answer(deny)),
-		call(unix.SYS_SOCKET, socketBody()),
+		call(unix.SYS_SOCKET, socketBody()), call(unix.SYS_OPENAT, opens(2)),
+		call(unix.SYS_OPENAT2, answer(absent)), // its mode is in memory, where no filter looks
 		call(unix.SYS_SETPRIORITY, program{loadArgument(0), {Code: equal, K: unix.PRIO_PROCESS, Jt: 1}}, answer(deny), only(1, 0, pid)),
 		call(unix.SYS_FCNTL, never(1, refusedFcntl)), call(unix.SYS_IOCTL, never(1, refusedIoctl)), call(unix.SYS_PRCTL, never(0, refusedPrctl)),
 	)
@@ -109,10 +128,13 @@ func filter(pid uint32) program {
 	for _, nr := range []uintptr{unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR} {
 		p = append(p, call(nr, only(0, 0, pid))...)
 	}
+	for nr, argument := range changesMode {
+		p = append(p, call(nr, noSetID(argument))...)
+	}
 	for _, nr := range slices.Concat(refused, refusedHere) {
 		p = append(p, call(nr, answer(deny))...)
 	}
-	return append(p, answer(allow)...)
+	return slices.Concat(p, filterHere(), answer(allow))
 }
 
 // socketBody allows what speaks TCP and UDP, and asks the kernel for addresses.

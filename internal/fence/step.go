@@ -96,6 +96,7 @@ func (p Policy) putUp() lacks {
 			missing[means] = means + ": " + err.Error()
 		}
 	}
+	unix.Umask(0o077) // no other user of the machine reads what it writes
 	try(limits, errors.Join(noCores(), maxFile(p.MaxFile)))
 	try(closing, CloseOnExec())
 	try(capabilities, dropCapabilities())

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -35,14 +36,14 @@ func flock(dir *os.File) error { return syscall.Flock(int(dir.Fd()), syscall.LOC
 
 // sweepFolders removes what workers that were killed have left behind. The folder for
 // temporary files may be that of all users: what is another's, or a link, stays.
-func sweepFolders() {
+func sweepFolders(log *slog.Logger) {
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), folderName+"*"))
 	for _, path := range left {
-		sweepFolder(path)
+		sweepFolder(path, log)
 	}
 }
 
-func sweepFolder(path string) {
+func sweepFolder(path string, log *slog.Logger) {
 	const folder = syscall.O_DIRECTORY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 	dir, err := os.OpenFile(path, os.O_RDONLY|folder, 0) //nolint:gosec // below the folder for temporary files
 	if err != nil {
@@ -54,6 +55,6 @@ func sweepFolder(path string) {
 		return
 	}
 	if owner, ok := info.Sys().(*syscall.Stat_t); ok && int(owner.Uid) == os.Geteuid() && flock(dir) == nil {
-		removeFolder(path)
+		removeFolder(path, log)
 	}
 }

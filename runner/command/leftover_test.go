@@ -1,6 +1,7 @@
 package command
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -33,7 +34,7 @@ func TestTheFoldersOfDeadWorkersAreRemoved(t *testing.T) {
 
 	newWire(t, "ready", Config{})
 	require.Eventually(t, func() bool { _, err := os.Stat(left); return os.IsNotExist(err) }, patient, time.Millisecond)
-	sweepFolders()
+	sweepFolders(slog.New(slog.DiscardHandler))
 	for _, dir := range []string{young, others, living} {
 		require.DirExists(t, dir)
 	}
@@ -56,7 +57,7 @@ func TestTheFoldersOfOthersStay(t *testing.T) {
 	require.NoError(t, os.Chown(planted, 12345, 12345))
 	link := filepath.Join(temp, folderName+"link")
 	require.NoError(t, os.Symlink(victim, link))
-	sweepFolders()
+	sweepFolders(slog.New(slog.DiscardHandler))
 	for _, dir := range []string{planted, victim} {
 		require.DirExists(t, filepath.Join(dir, "inner"))
 	}

@@ -57,7 +57,7 @@ func NewPool(cfg Config) (*Pool, error) {
 		),
 	}
 	go p.keeper.run(p.endIdle, p.retry)
-	p.work.Go(sweepFolders)
+	p.work.Go(func() { sweepFolders(p.cfg.Logger) })
 	return p, nil
 }
 

@@ -67,7 +67,7 @@ func spawn(cfg *Config, program string, args []string, start func(*exec.Cmd) err
 	defer func() {
 		if err != nil {
 			closeAll(in.r, in.w, out.r, out.w, errs.r, errs.w, lock)
-			removeFolder(tmp)
+			removeFolder(tmp, cfg.Logger)
 		}
 	}()
 	for _, pipe := range []*pipe{&in, &out, &errs} {
@@ -143,7 +143,7 @@ func (p *process) live() {
 	errReading.Wait()
 	p.exit = exitOf(p.cmd.ProcessState, p.tail.since(p.begun()))
 	close(p.exited)
-	removeFolder(p.tmp)
+	removeFolder(p.tmp, p.log)
 	closeAll(p.lock)
 	reading.Wait()
 }

@@ -116,6 +116,11 @@ func TestWhatAJobReachesBehindNode(t *testing.T) {
 		{"as a module that is missing", "get('module').createRequire(p.argv[1]).resolve(missing)", denied},
 		{"beside another module, there", "get('module').createRequire(there)('./there.js')", "MODULE_NOT_FOUND"},
 		{"beside another module, missing", "get('module').createRequire(there)('./missing.js')", "MODULE_NOT_FOUND"},
+		{"a file that is there, by how modules look for files", "return String(get('module')._stat?.(there) ?? -2)", "-2"},
+		{"a file that is missing, by how modules look for files", "return String(get('module')._stat?.(missing) ?? -2)", "-2"},
+		{"what is in a package", "get('module')._readPackage(there)", denied},
+		{"as a package's main that is there", "main('a', there)", "MODULE_NOT_FOUND"},
+		{"as a package's main that is missing", "main('b', missing)", "MODULE_NOT_FOUND"},
 		{"a socket in the file system", "return error(get('net').connect(socket))", noAccess},
 		{"a server", "return error(get('net').createServer().listen(0))", noAccess},
 		{"a server at an address", "return error(get('net').createServer().listen(0, '127.0.0.1'))", noAccess},
@@ -128,6 +133,7 @@ func TestWhatAJobReachesBehindNode(t *testing.T) {
 	}
 	var body strings.Builder
 	body.WriteString("fn(async () => { " + escape + "const error = o => new Promise(r => o.on('error', r));")
+	body.WriteString(" const main = (name, file) => { get('fs').mkdirSync(name); get('fs').writeFileSync(name + '/package.json', JSON.stringify({ main: '../../../../../../../../..' + file })); get('module').createRequire(p.cwd() + '/x.js')('./' + name); };")
 	for name, path := range map[string]string{"there": there, "missing": missing, "socket": socket.Addr().String()} {
 		body.WriteString(" const " + name + " = " + strconv.Quote(path) + ";")
 	}

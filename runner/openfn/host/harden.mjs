@@ -24,7 +24,7 @@ const taken = [
   [child, 'child_process', ['_forkChild']],
   [fs, 'fs', ['symlink', 'symlinkSync']], // what leads through a link is judged by its text
   [fs.promises, 'fs.promises', ['symlink']],
-  [module, 'module', ['findPackageJSON']], // it tells whether a package is there
+  [module, 'module', ['findPackageJSON', '_readPackage']], // they tell whether a package is there, and what is in it
 ];
 
 const refuse = name => () => {
@@ -98,6 +98,12 @@ function hardenPaths() {
   };
   replace(fs, 'realpathSync', Object.assign(real, { native: realpathSync.native }));
 
+  const { _stat: kind } = module;
+  if (kind) { // Node asks it about each file that may be a module, and does so for whoever calls it
+    const guarded = name => (readable(name) ? kind(name) : -os.constants.errno.ENOENT);
+    module._stat = guarded;
+    replace(module, '_stat', guarded);
+  }
   const find = module._findPath;
   replace(module, '_findPath', (request, folders, isMain) => {
     const name = `${request}`;

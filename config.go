@@ -79,7 +79,7 @@ type Config struct {
 
 	// Accept decides which runs are executed here, by their plans. Defaults to all.
 	Accept AcceptFunc
-	// RefuseUnsuitable ends a run that Accept gives back as an exception when the
+	// RefuseUnsuitable ends a run that Accept returns as an exception when the
 	// server takes no runs back. By default it is executed then.
 	RefuseUnsuitable bool
 	// MaxAttempts is how often a run may be tried, where the server counts.

@@ -21,7 +21,7 @@ var (
 	// would have no effect.
 	ErrDraining = errors.New("the worker is draining: it claims no more")
 	// ErrReporting says that a run can no longer be cancelled.
-	ErrReporting = errors.New("the run has ended, and is being reported or given back")
+	ErrReporting = errors.New("the run has ended, and is being reported or returned to the queue")
 	// ErrNoRun says that a run is not under way in this worker.
 	ErrNoRun = errors.New("no such run is under way in this worker")
 )

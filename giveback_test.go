@@ -94,7 +94,7 @@ func TestUnansweredReleasesLoseNoRun(t *testing.T) {
 		settle(time.Second)
 		_ = stop()
 		for _, id := range ids {
-			require.Contains(t, []string{"success", "available"}, h.state(id), "%s was neither executed nor given back", id)
+			require.Contains(t, []string{"success", "available"}, h.state(id), "%s was neither executed nor returned", id)
 		}
 	})
 }

@@ -1,8 +1,10 @@
 package phxworker
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,6 +36,7 @@ func TestMiddlewareAndTheHookAfterARun(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("manual", "a", "b")
 		results := make(chan RunResult)
+		var log bytes.Buffer
 		worker, stop := h.hire(Config{
 			Groups: "manual:1",
 			Engine: Func(func(ctx context.Context, _ *Run) (any, error) { return ctx.Value(key{}), nil }),
@@ -44,8 +47,9 @@ func TestMiddlewareAndTheHookAfterARun(t *testing.T) {
 			}},
 			AfterRun: func(result RunResult) {
 				results <- result
-				panic("the hook is broken")
+				panic("the hook is broken by hunter22, which is the password of the run")
 			},
+			Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		})
 		settle(time.Minute)
 		for _, id := range []string{"a", "b"} {
@@ -57,6 +61,8 @@ func TestMiddlewareAndTheHookAfterARun(t *testing.T) {
 			require.JSONEq(t, `{"of":"`+id+`"}`, string(record.FinalState))
 		}
 		require.NoError(t, stop())
+		require.Contains(t, log.String(), `msg="panic in AfterRun" run_id=a group=manual panic="a string,`)
+		require.NotContains(t, log.String(), "hunter22")
 		require.Len(t, worker.Stats().Results, 2)
 		require.Equal(t, "b", worker.Stats().Results[0].RunID, "the latest first")
 	})

@@ -156,7 +156,7 @@ func TestHooksThatNeverReturnDoNotHoldTheWorker(t *testing.T) {
 	})
 }
 
-// Guards against a run that was claimed ahead, could not be given back, and is
+// Guards against a run that was claimed ahead, could not be returned, and is
 // ended with no line of it executed, or executed beside the slots.
 func TestARunAheadThatCannotBeGivenBackIsExecuted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

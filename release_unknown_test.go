@@ -32,7 +32,7 @@ func once(do func(run *Run)) Engine {
 
 func nothing(*Run) {}
 
-// Guards against a run that was given back, and whose end is then reported as well,
+// Guards against a run that was returned, and whose end is then reported as well,
 // or that stays with this worker, because the connection was lost with the answer.
 func TestAReleaseWhoseOutcomeIsUnknownIsMadeAgain(t *testing.T) {
 	for _, when := range []fault.When{fault.Before, fault.After} {
@@ -46,7 +46,7 @@ func TestAReleaseWhoseOutcomeIsUnknownIsMadeAgain(t *testing.T) {
 				require.Len(t, h.sent("run:release"), 2)
 				require.Equal(t, uint64(1), worker.Stats().Delivery.Settled[runner.Requeued])
 				require.Equal(t, "success", h.state("a"))
-				require.Equal(t, 2, h.record("a").Attempt, "it was given back once")
+				require.Equal(t, 2, h.record("a").Attempt, "it was returned once")
 				require.Len(t, h.sent("run:complete"), 1, "for the second attempt")
 			})
 		})

@@ -1,6 +1,7 @@
 package phxworker
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,7 +29,7 @@ func TestALeasedRunThatCannotBeReportedIsSpooled(t *testing.T) {
 		worker.Abort()
 		require.ErrorIs(t, stop(), ErrAborted)
 		require.Equal(t, 1, worker.Stats().Undelivered)
-		spooled, err := runner.ReadSpool(dir)
+		spooled, err := readSpool(dir)
 		require.NoError(t, err)
 		require.Len(t, spooled, 1)
 	})
@@ -49,9 +50,19 @@ func TestARunWhoseTopicIsClosedIsSpooled(t *testing.T) {
 		require.Equal(t, 1, worker.Stats().Undelivered)
 		worker.Drain()
 		require.NoError(t, <-running)
-		spooled, err := runner.ReadSpool(dir)
+		spooled, err := readSpool(dir)
 		require.NoError(t, err)
 		require.Len(t, spooled, 1)
 		require.Contains(t, spooled[0].Cause, "closed")
 	})
+}
+
+// readSpool returns what lies in a spool folder, by name, and what is wrong with the rest.
+func readSpool(dir string) (all []runner.Spooled, err error) {
+	for spooled, wrong := range runner.EachSpooled(dir) {
+		if err = errors.Join(err, wrong); wrong == nil {
+			all = append(all, *spooled)
+		}
+	}
+	return all, err
 }

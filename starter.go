@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -99,7 +100,7 @@ func (s *starter) CanPrefetch() bool { return s.queue.canRelease() }
 // run may yet go to another worker.
 func (s *starter) Prefetch(run claim.Run, _ slots.Group) claim.Ahead {
 	this := s.take(run, nil, make(chan error, 2))
-	this.proven() // it waits for a slot, and could be given back
+	this.proven() // it waits for a slot, and could be returned
 	return this
 }
 
@@ -227,10 +228,19 @@ func (s *starter) after(result RunResult) {
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			s.log.Error("panic in AfterRun", "run_id", result.RunID, "group", result.Group, "panic", v, "stack", string(debug.Stack()))
+			s.log.Error("panic in AfterRun", "run_id", result.RunID, "group", result.Group, "panic", panicOfHook(v), "stack", string(debug.Stack()))
 		}
 	}()
 	s.afterRun(result)
+}
+
+// panicOfHook is what may be logged of a panic in a hook. Its words are the program's own, and
+// may quote secrets of the run, which nobody keeps any longer to replace them.
+func panicOfHook(v any) string {
+	if err, ok := v.(runtime.Error); ok { // such as an index out of range, which quotes nothing
+		return err.Error()
+	}
+	return fmt.Sprintf("a %T, whose text may have secrets in it; see the stack", v)
 }
 
 // refuse returns a run that is not executed, if the server takes it: it was
@@ -327,7 +337,7 @@ func (s *starter) returnUnbegun(ctx context.Context, run claim.Run) bool {
 // returnAborted is how long a run may still be returned when work has ended.
 const returnAborted = 5 * time.Second
 
-// refused takes note of a run whose token is no good, and gives it back, if the server takes
+// refused takes note of a run whose token is no good, and returns it, if the server takes
 // it: another worker may find nothing wrong with it.
 func (s *starter) refused(run claim.Run, err error) {
 	s.turnstile.leave(run.Group)
@@ -338,7 +348,7 @@ func (s *starter) refused(run claim.Run, err error) {
 	}
 	s.done.Go(func() {
 		back := run.ID != "" && s.queue.returnRun(s.report, run, runner.ReleasePostpone, refusedFor)
-		s.log.Log(s.report, level, "run refused, it will not be started", "run_id", run.ID, "given_back", back, "error", err)
+		s.log.Log(s.report, level, "run refused, it will not be started", "run_id", run.ID, "returned", back, "error", err)
 	})
 }
 

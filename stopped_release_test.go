@@ -41,7 +41,7 @@ func TestAnAbortEndsARunAheadThatIsNotTakenBack(t *testing.T) {
 	}
 }
 
-// Whoever cancels a run is stronger than who would give it back, also while that waits
+// Whoever cancels a run is stronger than who would return it, also while that waits
 // for a connection.
 func TestARunThatIsCancelledMeanwhileDoesNotGoBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

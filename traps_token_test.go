@@ -11,7 +11,6 @@ import (
 
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
-	"github.com/phxworker/phxworker/runner"
 )
 
 // Guards against a rejoin with a token that has expired, tried for ever.
@@ -40,7 +39,7 @@ func TestTrapATokenThatExpiredWhileTheWorkerWasAway(t *testing.T) {
 				require.Equal(t, 2, joins, "the first, and the one that was refused")
 				require.Equal(t, 1, worker.Stats().Undelivered)
 				require.Zero(t, worker.Stats().Groups[0].Running, "its slot is free")
-				spooled, err := runner.ReadSpool(dir)
+				spooled, err := readSpool(dir)
 				require.NoError(t, err)
 				require.Len(t, spooled, 1)
 				require.Contains(t, spooled[0].Cause, reason)

@@ -81,7 +81,7 @@ func (w *Worker) Groups() string { return slots.Format(w.groups) }
 
 // ErrAborted says that runs were cut short, before they had ended or before the server had
 // been told how: by [Worker.Abort], or because [Config.Grace] had passed. Those that had not
-// ended were reported as cancelled, or given back.
+// ended were reported as cancelled, or returned.
 var ErrAborted = errors.New("runs were cut short, before they had ended or the server knew of it")
 
 // errStopped is the cause of an expected end.

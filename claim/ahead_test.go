@@ -17,7 +17,7 @@ import (
 type fetcher struct {
 	*outside
 
-	cannot   bool // nothing can be given back
+	cannot   bool // nothing can be returned
 	stubborn bool // nothing is, though it is asked for
 
 	mu   sync.Mutex
@@ -31,7 +31,7 @@ func (f *fetcher) fetched() []string {
 	return slices.Clone(f.ids)
 }
 
-// released returns when runs were given back.
+// released returns when runs were returned.
 func (f *fetcher) released() []time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -47,7 +47,7 @@ func (f *fetcher) Prefetch(run claim.Run, _ slots.Group) claim.Ahead {
 	return &early{f, run, make(chan struct{})}
 }
 
-// early is a run ahead that can be given back at once, unless its fetcher is stubborn.
+// early is a run ahead that can be returned at once, unless its fetcher is stubborn.
 type early struct {
 	*fetcher
 

@@ -119,6 +119,35 @@ func TestAClaimThatWasNotSentIsMadeWhenTheServerIsBack(t *testing.T) {
 	})
 }
 
+// Guards against somebody who waits for a connection, to be told that there is no slot.
+func TestAClaimWithoutASlotIsAnsweredWhileTheClaimerIsNotReady(t *testing.T) {
+	for name, paused := range map[string]bool{"in a loop": false, "on request": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newOutside()
+				o.enqueue("manual", 1)
+				l := runLoop(t, "manual:1", o, claim.Config{Paused: paused})
+				_, err := l.Claim(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, []string{"r1"}, o.runs("manual"))
+				asks := len(o.asks("manual"))
+
+				o.set(func(o *outside) { o.unready = make(chan struct{}) })
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				brought, err := l.Claim(ctx)
+				require.NoError(t, err)
+				require.False(t, brought)
+
+				o.finish("r1")
+				_, err = l.Claim(ctx)
+				require.ErrorIs(t, err, context.DeadlineExceeded, "with a slot it waits")
+				require.Len(t, o.asks("manual"), asks)
+			})
+		})
+	}
+}
+
 // Guards against a loop that spins with a Claimer that contradicts itself.
 func TestAClaimerThatIsReadyAndSendsNothingIsAskedSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

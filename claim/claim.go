@@ -84,7 +84,7 @@ type Starter interface {
 
 // Prefetcher begins with runs that have no slot yet.
 type Prefetcher interface {
-	// CanPrefetch reports whether a run that is claimed ahead could be given back.
+	// CanPrefetch reports whether a run that is claimed ahead could be returned.
 	CanPrefetch() bool
 	// Prefetch does what can be done of the run before it has a slot. It returns
 	// without waiting for that. The slot will be one of the group.
@@ -96,7 +96,7 @@ type Ahead interface {
 	// Start is [Starter.Start]. It is called once at most, and nothing after it. If
 	// the run is over already, the slot comes back at once.
 	Start(slot *slots.Slot)
-	// Release asks for the run to be given back, and does not wait for that. Until
+	// Release asks for the run to be returned, and does not wait for that. Until
 	// the run is over it may still be started, or asked for again.
 	Release()
 	// Over returns a channel that is closed when the run has ended without a slot.

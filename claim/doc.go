@@ -48,7 +48,7 @@
 // # Stopping
 //
 // [Loop.Run] has two contexts. When intake ends there is no new claim; the claim
-// in flight goes on under work. Its runs, and those that are held, are given back
+// in flight goes on under work. Its runs, and those that are held, are returned
 // where that is possible ([Config.Return]), and else started. Run returns when none
 // is left, or when work ends too.
 //
@@ -63,7 +63,7 @@
 // # One ahead
 //
 // With a [Config.Prefetcher], a full loop claims one run more than it has slots
-// for. It gets the next slot. One that has waited 10 s for it is given back, and
+// for. It gets the next slot. One that has waited 10 s for it is returned, and
 // after three of those in a row the loop claims ahead no more until a slot is freed.
 //
 // # Tokens

@@ -85,7 +85,7 @@ func (l *Loop) Stats() Stats {
 }
 
 // Run claims until intake ends, then lets the claim in flight end, under work,
-// and gives back, or starts, the runs it brings and those that wait for a slot. The end of work
+// and returns, or starts, the runs it brings and those that wait for a slot. The end of work
 // ends that as well. It returns nil when either has happened, a [*ConfigError]
 // if the loop cannot work, and [ErrRunning] if it is running already. It has no
 // goroutine of its own that could outlive it.
@@ -157,7 +157,7 @@ func (l *Loop) wait(intake, work context.Context) {
 		// done about a wake-up.
 		wakeups = nil
 	}
-	if l.unready != nil {
+	if l.unready != nil && l.hasRoom() {
 		asks = nil
 	}
 	tooLong, stop := l.tooLong()
@@ -171,7 +171,7 @@ func (l *Loop) wait(intake, work context.Context) {
 		l.woken = at
 		l.due, l.resting = time.Time{}, false
 	case <-l.cfg.Pool.Freed():
-		// That a run was given back is no reason to hope for others.
+		// That a run was returned is no reason to hope for others.
 		if !l.resting || l.cfg.Pool.Finished() != l.finished {
 			l.hasten()
 		}
@@ -282,8 +282,8 @@ type ask struct {
 func (a *ask) givenUp() bool { return a != nil && a.ctx.Err() != nil }
 
 func (l *Loop) answer(a *ask, intake, work context.Context) {
-	if l.decide(a) != Claiming {
-		a.became <- l.putOff()
+	if state := l.decide(a); state != Claiming {
+		a.became <- putOff(state)
 		return
 	}
 	l.enter(Claiming)

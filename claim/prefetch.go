@@ -12,18 +12,18 @@ const (
 	// aheadTries is how often in a row that may happen before the loop claims ahead
 	// no more, until a run of its own has finished.
 	aheadTries = 3
-	// givingBack bounds the giving back of what was claimed and not begun: what the
+	// returning bounds the return of what was claimed and not begun: what the
 	// server has not taken by then is to be begun while there is time.
-	givingBack = 30 * time.Second
+	returning = 30 * time.Second
 )
 
 // ahead is the run that was claimed ahead, if there is one, and how well that goes.
 type ahead struct {
 	run      Ahead
 	id       string
-	since    time.Time // that it was claimed, or asked to be given back
-	asked    bool      // to be given back
-	inVain   int       // runs given back since a run finished
+	since    time.Time // that it was claimed, or asked to be returned
+	asked    bool      // to be returned
+	inVain   int       // runs returned since a run finished
 	finished uint64    // runs, when that was looked at last
 }
 
@@ -79,7 +79,7 @@ func (l *Loop) tooLong() (<-chan time.Time, func() bool) {
 	return timer.C, timer.Stop
 }
 
-// letGo asks for the run to be given back that was claimed ahead. If that does not
+// letGo asks for the run to be returned that was claimed ahead. If that does not
 // succeed, it goes on waiting for its slot, and is asked for again.
 func (l *Loop) letGo() {
 	if l.forgetAhead(); l.ahead.run != nil {
@@ -97,7 +97,7 @@ func (l *Loop) over() <-chan struct{} {
 	return l.ahead.run.Over()
 }
 
-// forgetAhead forgets a run that has ended without a slot: it was given back, if that
+// forgetAhead forgets a run that has ended without a slot: it was returned, if that
 // was asked for, or else was cancelled or could not be begun.
 func (l *Loop) forgetAhead() {
 	select {
@@ -117,7 +117,7 @@ func (l *Loop) returnHeld(work context.Context) {
 	if l.cfg.Return == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(work, givingBack)
+	ctx, cancel := context.WithTimeout(work, returning)
 	defer cancel()
 	kept := l.held[:0]
 	for _, run := range l.held {

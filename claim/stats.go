@@ -18,7 +18,7 @@ type Stats struct {
 	// again.
 	Exhausted uint64
 	// Prefetched counts runs that were claimed ahead, and Returned those of them that
-	// waited too long and were given back.
+	// waited too long and were returned.
 	Prefetched, Returned uint64
 	Held                 uint64 // runs that had to wait for a slot, as more came than were asked for
 

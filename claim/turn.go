@@ -46,8 +46,11 @@ func (l *Loop) turn(intake, work context.Context, a *ask) outcome {
 		return nothing
 	case intake.Err() != nil || a.givenUp():
 		return undone
-	case l.cfg.Gate != nil && l.decide(a) != Claiming: // it has taken its time
-		return l.putOff()
+	}
+	if l.cfg.Gate != nil { // it has taken its time
+		if state := l.decide(a); state != Claiming {
+			return putOff(state)
+		}
 	}
 	l.forgetSignals()
 	l.reserve()
@@ -93,7 +96,7 @@ func (l *Loop) turn(intake, work context.Context, a *ask) outcome {
 	if !admitted {
 		return nothing
 	}
-	if intake.Err() != nil { // what is given back must not be started; the rest has the slots it was claimed for
+	if intake.Err() != nil { // what is returned must not be started; the rest has the slots it was claimed for
 		l.returnHeld(work)
 	}
 	if l.startHeld(); ahead {
@@ -111,9 +114,9 @@ func (l *Loop) turn(intake, work context.Context, a *ask) outcome {
 	return brought
 }
 
-// putOff is the outcome of a claim that cannot be made just now.
-func (l *Loop) putOff() outcome {
-	if l.unready != nil {
+// putOff is the outcome of a claim that the state does not allow just now.
+func putOff(state State) outcome {
+	if state == Unready {
 		return unsent
 	}
 	return undone

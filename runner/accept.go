@@ -9,7 +9,7 @@ import (
 )
 
 // AcceptFunc decides, once the plan of a run is there and before anything else is
-// fetched, whether this worker executes the run: nil accepts it; [ErrRequeue] gives it back for
+// fetched, whether this worker executes the run: nil accepts it; [ErrRequeue] returns it for
 // another worker, [Postpone] for later; [Discard] and [Poison] end it. Any other error is an exception.
 type AcceptFunc func(ctx context.Context, run *Run) error
 

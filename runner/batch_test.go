@@ -222,7 +222,7 @@ func TestABatchThatIsNotDeliveredIsSpooled(t *testing.T) {
 		})
 		r := New(Config{Engine: engine, Spool: dir, BatchLogs: BatchLogs{Interval: time.Second, Limit: 5}})
 		require.Equal(t, Undelivered, r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Settled)
-		all, err := ReadSpool(dir)
+		all, err := readSpool(dir)
 		require.NoError(t, err)
 		require.Len(t, all, 1)
 		for i := range 5 {

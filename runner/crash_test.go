@@ -76,7 +76,7 @@ func TestAnEndThatAlwaysCrashesIsUndelivered(t *testing.T) {
 				require.Equal(t, Undelivered, outcome.Settled)
 				require.Equal(t, map[string]uint64{"run:complete": 1}, r.Stats().Undelivered)
 				require.GreaterOrEqual(t, time.Since(begin), lifetime(token), "it is tried for as long as the token lives")
-				spooled, err := ReadSpool(dir)
+				spooled, err := readSpool(dir)
 				require.NoError(t, err)
 				require.Len(t, spooled, 1)
 				require.Len(t, spooled[0].Events, 1)

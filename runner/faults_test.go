@@ -269,7 +269,7 @@ func TestARunThatIsRefusedOnRejoinIsGivenUpAndSpooled(t *testing.T) {
 		outcome := New(Config{Engine: Func(twoSteps), Spool: dir}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		require.ErrorContains(t, outcome.Err, "unauthorized")
 
-		all, err := ReadSpool(dir)
+		all, err := readSpool(dir)
 		require.NoError(t, err)
 		require.Len(t, all, 1)
 		require.Equal(t, []string{"r1", token}, []string{all[0].RunID, all[0].Token})

@@ -69,8 +69,9 @@ func (r *Run) survive(do func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			r.tally.panics.Add(1)
-			r.log.Error("panic in the worker; the run ends", "panic", v, "stack", string(debug.Stack()))
-			err = fmt.Errorf("a mistake in the worker: panic: %v", v)
+			said := r.scrub.plain(fmt.Sprint(v))
+			r.log.Error("panic in the worker; the run ends", "panic", said, "stack", string(debug.Stack()))
+			err = fmt.Errorf("a mistake in the worker: panic: %s", said)
 		}
 	}()
 	return do()
@@ -89,7 +90,7 @@ func (r *Runner) work(working, report context.Context, topic *channel.Topic, run
 	return r.carryOut(working, run)
 }
 
-// tell reports the end of a run, unless it is given back; sent tells when all of its events
+// tell reports the end of a run, unless it is returned to the queue; sent tells when all of its events
 // were delivered. The error is why the server could not be told.
 func (r *Runner) tell(working, report context.Context, sent <-chan error, run *Run, result Result, failure *Failure) (*Failure, error) {
 	run.enter(Reporting)
@@ -131,7 +132,7 @@ func (r *Runner) equip(run *Run, topic *channel.Topic) {
 	run.outbox = box
 }
 
-// load fetches what the run needs before its engine can begin. A run is given back
+// load fetches what the run needs before its engine can begin. A run is returned
 // under report: its topic ends with that, and the work with the topic.
 func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Run) error {
 	if r.cfg.MaxAttempts > 0 && run.Attempt > r.cfg.MaxAttempts {
@@ -149,7 +150,7 @@ func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Ru
 		if ctx.Err() != nil || failure.wants == nil || !failure.wants.gives() || r.release(ctx, report, run, failure) {
 			return err
 		}
-		run.log.Warn("a run that was claimed ahead could not be given back; it goes on waiting for a slot")
+		run.log.Warn("a run that was claimed ahead could not be returned to the queue; it goes on waiting for a slot")
 	}
 	if err := r.accept(ctx, report, run); err != nil || run.settled != Unsettled {
 		return err
@@ -160,7 +161,7 @@ func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Ru
 	if run.credentials, err = fetch.credentials(ctx, plan.Jobs); err != nil {
 		return err
 	}
-	run.scrub = newScrubber(run.given.Token, run.credentials)
+	run.scrub.learn(run.given.Token, run.credentials)
 	run.outbox.afterRejoin(func(ctx context.Context, join *channel.Join) {
 		if !fetch.credentialsAgain(ctx, join, plan.Jobs) {
 			run.outbox.afterRejoin(func(context.Context, *channel.Join) {})

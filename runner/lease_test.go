@@ -41,7 +41,7 @@ func TestAnEventThatIsRefusedForTheLeaseIsTheLast(t *testing.T) {
 		outcome := New(Config{Engine: Func(twoSteps), Spool: dir}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		require.ErrorIs(t, outcome.Err, ErrLeaseLost)
 		require.Equal(t, []string{"fetch:plan", "run:start"}, w.names("r1"))
-		spooled, err := ReadSpool(dir)
+		spooled, err := readSpool(dir)
 		require.NoError(t, err)
 		require.Empty(t, spooled, "it is not ours to report later either")
 	})

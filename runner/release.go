@@ -8,7 +8,7 @@ import (
 	"github.com/phxworker/phxworker/channel"
 )
 
-// Releaser gives runs back to the queue, on servers that take them.
+// Releaser returns runs to the queue, on servers that take them.
 type Releaser interface {
 	// CanRelease reports whether the server takes runs back. It waits for a
 	// connection that is lost just now, until ctx ends.
@@ -18,7 +18,7 @@ type Releaser interface {
 	Release(ctx context.Context, r Release) error
 }
 
-// Release is a run to be given back, as the server is told.
+// Release is a run to be returned, as the server is told.
 type Release struct {
 	ID    string `json:"id"`
 	Token string `json:"token"`
@@ -74,7 +74,7 @@ func (r *Runner) release(work, report context.Context, run *Run, failure *Failur
 	// the answer be lost.
 	refused := errors.As(err, new(*channel.RefusedError))
 	if refused || err != nil && !errors.Is(run.outbox.topic.Err(), channel.ErrEnded) {
-		run.log.Debug("the run could not be given back", "error", err)
+		run.log.Debug("the run could not be returned to the queue", "error", err)
 		return false
 	}
 	run.settled, run.why = d.settled, d.reason

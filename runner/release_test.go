@@ -32,7 +32,7 @@ func (q *takesBack) Release(_ context.Context, r Release) error {
 	return q.refuses
 }
 
-// Guards against a run that is reported after it was given back, or whose slot is
+// Guards against a run that is reported after it was returned, or whose slot is
 // held until the server closes its topic.
 func TestARunThatWasGivenBackIsOver(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
@@ -91,7 +91,7 @@ func TestARunWhoseTopicHasEndedIsNotGivenBack(t *testing.T) {
 		require.Equal(t, Undelivered, outcome.Settled)
 		require.Less(t, time.Since(begin), releaseWithin)
 		require.Empty(t, queue.released)
-		spooled, err := ReadSpool(dir)
+		spooled, err := readSpool(dir)
 		require.NoError(t, err)
 		require.Len(t, spooled, 1)
 		require.Equal(t, "run:log", spooled[0].Events[0].Event)

@@ -49,7 +49,7 @@ type Run struct {
 	able           func()                  // tells that the engine executes the run
 	abandon        context.CancelCauseFunc // ends the engine's work
 	leftOut        atomic.Int64            // lines that found no room
-	settled        Settlement              // set by the runner when the run was given back
+	settled        Settlement              // set by the runner when the run was returned
 	why            string                  // it was
 	// noticing is held by who hands a notice over: one at a time.
 	noticing chan struct{}

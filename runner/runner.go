@@ -45,7 +45,7 @@ type Config struct {
 	Middleware []Middleware
 	// Accept decides which runs are executed here. Defaults to all.
 	Accept AcceptFunc
-	// RefuseUnsuitable ends a run that Accept gives back as an exception when the
+	// RefuseUnsuitable ends a run that Accept returns as an exception when the
 	// server takes no runs back. By default it is executed then.
 	RefuseUnsuitable bool
 	// MaxAttempts is how often a run may be tried, where the server counts.
@@ -54,7 +54,7 @@ type Config struct {
 	// Health is told how the engine does. Defaults to nobody; a run that the engine is not
 	// able to prepare then ends at once.
 	Health Health
-	// Releaser gives runs back. Defaults to none: they are reported as exceptions.
+	// Releaser returns runs. Defaults to none: they are reported as exceptions.
 	Releaser Releaser
 	// Extensions are what is offered to the server. Defaults to none.
 	Extensions *extension.Set
@@ -114,9 +114,9 @@ func New(cfg Config) *Runner {
 type Outcome struct {
 	RunID string
 	// Reason is what run:complete said, or would have said; empty when the run was
-	// given back.
+	// returned.
 	Reason Reason
-	// Type and Message are empty after a success. Of a run that was given back, the
+	// Type and Message are empty after a success. Of a run that was returned, the
 	// message says why.
 	Type, Message string
 	// Err is set when the server was not told: why it could not be.
@@ -125,7 +125,7 @@ type Outcome struct {
 	Settled Settlement
 	// Joined is set when the server let the worker onto the run's topic.
 	Joined bool
-	// Stopped is set when the run was ended, or given back, because work had ended.
+	// Stopped is set when the run was ended, or returned, because work had ended.
 	Stopped bool
 	// Unable is set when it was this worker that could not execute the run; see [Unable].
 	Unable bool
@@ -224,7 +224,7 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error, begin time.Time
 		r.tally.leasesLost.Add(1)
 		run.log.Warn("the run is another worker's now; nothing more is reported of it", "took", out.Took.Round(time.Microsecond))
 	case run.settled != Unsettled:
-		run.log.Info("run given back", "settled", out.Settled, "why", firstLine(run.why), "took", out.Took.Round(time.Microsecond))
+		run.log.Info("run returned to the queue", "settled", out.Settled, "why", firstLine(run.why), "took", out.Took.Round(time.Microsecond))
 	case err == nil:
 		run.log.Info("run complete", attrs...)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // scrubber replaces the secrets of a run in its log lines: those of its
@@ -12,8 +13,10 @@ import (
 //
 // Lightning scrubs as well, but only on its side and only what it was asked
 // for; a secret is safest when it is never sent.
+//
+// Its methods may be called concurrently.
 type scrubber struct {
-	replace *strings.Replacer // nil when there is nothing to hide
+	replace atomic.Pointer[strings.Replacer] // nil when there is nothing to hide
 }
 
 const (
@@ -31,6 +34,13 @@ var public = map[string]bool{
 }
 
 func newScrubber(token string, credentials map[string]json.RawMessage) *scrubber {
+	s := new(scrubber)
+	s.learn(token, credentials)
+	return s
+}
+
+// learn makes the scrubber replace these secrets, and no others.
+func (s *scrubber) learn(token string, credentials map[string]json.RawMessage) {
 	seen := make(map[string]bool)
 	var secrets []string
 	if len(token) >= minSecret {
@@ -50,7 +60,7 @@ func newScrubber(token string, credentials map[string]json.RawMessage) *scrubber
 		})
 	}
 	if secrets == nil {
-		return &scrubber{}
+		return
 	}
 	// A secret that another one begins with must not hide the longer one from
 	// the replacer, which takes the first that matches.
@@ -59,7 +69,7 @@ func newScrubber(token string, credentials map[string]json.RawMessage) *scrubber
 	for _, secret := range secrets {
 		pairs = append(pairs, secret, scrubbed)
 	}
-	return &scrubber{replace: strings.NewReplacer(pairs...)}
+	s.replace.Store(strings.NewReplacer(pairs...))
 }
 
 func collectSecrets(key string, value any, found func(string)) {
@@ -80,7 +90,7 @@ func collectSecrets(key string, value any, found func(string)) {
 }
 
 func (s *scrubber) messages(in []json.RawMessage) []json.RawMessage {
-	if s.replace == nil {
+	if s.replace.Load() == nil {
 		return in
 	}
 	out := make([]json.RawMessage, len(in))
@@ -92,10 +102,10 @@ func (s *scrubber) messages(in []json.RawMessage) []json.RawMessage {
 
 // plain scrubs a text.
 func (s *scrubber) plain(text string) string {
-	if s.replace == nil {
-		return text
+	if replace := s.replace.Load(); replace != nil {
+		return replace.Replace(text)
 	}
-	return s.replace.Replace(text)
+	return text
 }
 
 // value scrubs the strings of a JSON value and leaves all else as it is:
@@ -123,7 +133,7 @@ func (s *scrubber) text(in []byte) []byte {
 	if json.Unmarshal(in, &plain) != nil {
 		return in // no server takes it
 	}
-	clean := s.replace.Replace(plain)
+	clean := s.plain(plain)
 	if clean == plain {
 		return in
 	}

@@ -109,3 +109,35 @@ func TestSecretsAreReplacedInWhatAPanicSays(t *testing.T) {
 		require.NotContains(t, log.String(), token)
 	})
 }
+
+// indiscreet is an event of ours whose panic quotes what the run has of secrets.
+type indiscreet struct {
+	bomb
+
+	run *Run
+}
+
+func (e indiscreet) payload() any {
+	panic(fmt.Errorf("cannot encode %s of %s", e.run.Credential("a"), e.run.given.Token))
+}
+
+// Guards against secrets in the worker's log and in what the run ends with, when the
+// mistake is the worker's own.
+func TestSecretsAreReplacedInWhatAPanicOfOursSays(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		var log bytes.Buffer
+		id, token := w.claim(mockserver.Run{
+			Plan:        json.RawMessage(`{"id":"r1","jobs":[{"id":"a","body":"x","credential_id":"c"}]}`),
+			Credentials: map[string]json.RawMessage{"c": json.RawMessage(`{"password":"hunter22"}`)},
+		})
+		r := New(Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Engine: Func(func(_ context.Context, run *Run) (any, error) {
+			run.outbox.force(indiscreet{run: run}, 0)
+			return nil, nil
+		})})
+		outcome := r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
+		require.ErrorContains(t, outcome.Err, `panic: cannot encode {"password":"***"} of ***`)
+		require.Contains(t, log.String(), `panic="cannot encode {\"password\":\"***\"} of ***"`)
+		require.NotContains(t, log.String(), "hunter22")
+		require.NotContains(t, log.String(), token)
+	})
+}

@@ -37,7 +37,7 @@ type disposition struct {
 	settled Settlement
 	delay   time.Duration
 	reason  string // for people
-	release string // what the server is told; empty for one that does not give back
+	release string // what the server is told; empty for one that does not return the run
 	stopped bool   // because the worker stops
 	// unable is what the run ends with where the server takes none back, when it was
 	// this worker that could not execute it; else nil.

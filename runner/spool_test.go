@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -38,7 +39,7 @@ func TestASpooledRunIsKeptUntilTheServerHasIt(t *testing.T) {
 			s := spooled(t, id, token, unknownStep, theEnd)
 			require.Error(t, s.Resend(t.Context(), w.socket))
 			require.Equal(t, "success", w.result("r1").Reason)
-			all, err := ReadSpool(filepath.Dir(s.Path))
+			all, err := readSpool(filepath.Dir(s.Path))
 			require.NoError(t, err)
 			require.Len(t, all[0].Events, 1, "what the server has goes out of it")
 			require.Equal(t, "run:log", all[0].Events[0].Event)
@@ -93,7 +94,7 @@ func TestWhatIsNoJSONIsSpooledWithoutIt(t *testing.T) {
 			run.Log(Line{Message: []json.RawMessage{json.RawMessage("not json")}})
 			return nil, nil
 		})}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
-		all, err := ReadSpool(dir)
+		all, err := readSpool(dir)
 		require.NoError(t, err)
 		require.Len(t, all, 1)
 		var names []string
@@ -105,12 +106,22 @@ func TestWhatIsNoJSONIsSpooledWithoutIt(t *testing.T) {
 	})
 }
 
-func TestReadSpoolNamesAFileThatIsNone(t *testing.T) {
+func TestEachSpooledNamesAFileThatIsNone(t *testing.T) {
 	good := spooled(t, "r1", "token", theEnd)
 	dir := filepath.Dir(good.Path)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "odd.json"), []byte("{"), 0o600))
-	all, err := ReadSpool(dir)
+	all, err := readSpool(dir)
 	require.ErrorContains(t, err, "odd.json is no spooled run")
 	require.Len(t, all, 1)
 	require.Equal(t, good.Path, all[0].Path)
+}
+
+// readSpool returns what lies in a spool folder, by name, and what is wrong with the rest.
+func readSpool(dir string) (all []Spooled, err error) {
+	for spooled, wrong := range EachSpooled(dir) {
+		if err = errors.Join(err, wrong); wrong == nil {
+			all = append(all, *spooled)
+		}
+	}
+	return all, err
 }

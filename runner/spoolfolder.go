@@ -194,21 +194,6 @@ func EachSpooled(dir string) iter.Seq2[*Spooled, error] {
 	}
 }
 
-// ReadSpool returns what lies in a spool folder, by name. A file that
-// cannot be read is an error; the others are still returned. Where there may be many,
-// [EachSpooled] holds one at a time.
-func ReadSpool(dir string) (all []Spooled, err error) {
-	var failed []error
-	for spooled, err := range EachSpooled(dir) {
-		if err != nil {
-			failed = append(failed, err)
-			continue
-		}
-		all = append(all, *spooled)
-	}
-	return all, errors.Join(failed...)
-}
-
 func (f *spoolFolder) read(name string) (*Spooled, error) {
 	data, err := f.readFile(name)
 	if err != nil {

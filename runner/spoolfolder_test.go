@@ -54,7 +54,7 @@ func spoolRun(t *testing.T, w *wire, dir, id string) {
 // spooledIDs returns the ids of the runs in a folder.
 func spooledIDs(t *testing.T, dir string) (ids []string) {
 	t.Helper()
-	all, err := ReadSpool(dir)
+	all, err := readSpool(dir)
 	require.NoError(t, err)
 	for _, s := range all {
 		ids = append(ids, s.RunID)
@@ -92,7 +92,7 @@ func TestASpooledRunIsWrittenThroughNoLink(t *testing.T) {
 		data, err := os.ReadFile(victim)
 		require.NoError(t, err)
 		require.Equal(t, "precious", string(data))
-		all, err := ReadSpool(dir)
+		all, err := readSpool(dir)
 		require.ErrorContains(t, err, "r1.json is no spooled run: it is a symbolic link")
 		require.Len(t, all, 1)
 		info, err := os.Lstat(all[0].Path)
@@ -144,7 +144,7 @@ func TestWhatIsReadFromASpoolFolder(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "good.json"), good, 0o600))
 			path := filepath.Join(dir, "odd.json")
 			tt.put(t, path)
-			all, err := ReadSpool(dir)
+			all, err := readSpool(dir)
 			require.ErrorContains(t, err, path+" is no spooled run: ")
 			require.ErrorContains(t, err, tt.says)
 			require.Len(t, all, 1)

@@ -59,7 +59,7 @@ func TestARefusedRejoinIsNoAnswerToAPush(t *testing.T) {
 				outcome := New(Config{Engine: Func(twoSteps), Spool: dir}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 				require.ErrorContains(t, outcome.Err, "not_found")
 				require.NotContains(t, outcome.Message, "Failed to load")
-				spooled, err := ReadSpool(dir)
+				spooled, err := readSpool(dir)
 				require.NoError(t, err)
 				require.Len(t, spooled, 1)
 				if event[:4] == "run:" {

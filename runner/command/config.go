@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/phxworker/phxworker/internal/fence"
 	"github.com/phxworker/phxworker/runner"
 )
 
@@ -28,9 +27,10 @@ type Config struct {
 	// that depend on the temporary folder of the process, once it has put there what
 	// the process needs. An error says that it cannot be started. Defaults to none.
 	Grant func(tmp string) ([]string, error)
-	// Fence returns what is left to the process with this temporary folder, where the
-	// kernel has fences; see [Fence]. Defaults to none: it may do what the worker's user may.
-	Fence func(tmp string) Fence
+	// Wrap changes how a process with this temporary folder is started, as for fences of the
+	// kernel around it. An error says that it cannot be started. Defaults to none: the
+	// process may do what the worker's user may.
+	Wrap func(process *exec.Cmd, tmp string) error
 	// TempMB is how much the temporary folder of a process may hold, in MB of 2^20
 	// bytes, with what the process has open and removed. Beyond, the process is killed and the run is a Kill of
 	// type DiskError. 0 is no limit. It is looked at every second of a run.
@@ -61,11 +61,6 @@ type Config struct {
 	// Logger defaults to one that discards.
 	Logger *slog.Logger
 }
-
-// Fence is what a process may reach. This program starts itself to put up the fences, and then
-// becomes the process, so a program that embeds the worker must be one that can be
-// started twice: nothing of its own is executed but the initialisation of some packages.
-type Fence = fence.Policy
 
 func (c Config) withDefaults() Config {
 	if c.Env == nil {

@@ -31,7 +31,7 @@
 //
 // # What is not promised
 //
-// Without [Config.Fence], a process sees what the user of the worker may see: files, network,
+// Without [Config.Wrap], a process sees what the user of the worker may see: files, network,
 // other processes of that user. A descendant is overlooked if it leaves the process
 // group, the environment and the working folder behind; on other systems than
 // Linux, the group is enough, and memory is not watched. If the worker itself is

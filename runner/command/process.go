@@ -93,9 +93,9 @@ func spawn(cfg *Config, program string, args []string, start func(*exec.Cmd) err
 		ready: make(chan struct{}), messages: make(chan message), left: make(chan struct{}), exited: make(chan struct{}),
 	}
 	p.maxLine.Store(int64(cfg.MaxLine))
-	if cfg.Fence != nil {
-		if err := cfg.Fence(tmp).Wrap(p.cmd); err != nil {
-			return nil, fmt.Errorf("no fences can be put around it: %w", err)
+	if cfg.Wrap != nil {
+		if err := cfg.Wrap(p.cmd, tmp); err != nil {
+			return nil, err
 		}
 	}
 	if err := start(p.cmd); err != nil {

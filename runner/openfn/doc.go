@@ -11,7 +11,9 @@
 // permission model: it reads the installed packages and writes its own
 // temporary folder, which goes with it; it starts no other process and sees nothing of the
 // worker's environment. On Linux the kernel holds it to that as well, for which this program
-// starts itself; see [command.Fence]. docs/security.md says what a job can reach and what it cannot.
+// starts itself, and then becomes the process. So a program that embeds the worker must be one that
+// can be started twice: nothing of its own is executed but the initialisation of some
+// packages. docs/security.md says what a job can reach and what it cannot.
 //
 // # Failures of the worker
 //

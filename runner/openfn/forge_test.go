@@ -42,7 +42,7 @@ func TestWhatAJobMayForge(t *testing.T) {
 			other := beside(b, "fn(s => new Promise(r => setTimeout(() => { console.log('of the other'); r({ data: 'its own' }); }, 200)))")
 			record, outcome := b.Outcome(t.Context(), runner.Limits{}, runtest.OneJob("fn(s => { "+escape+"get('fs').writeSync(1, "+strconv.Quote("\n"+strings.Join(tt.says, "\n")+"\n")+"); return s; })", ofOneProject))
 			require.Equal(t, []string{tt.reason, tt.error}, []string{record.Reason, record.ErrorMessage})
-			require.Equal(t, runner.Processed, outcome.Settled, "it is not given back")
+			require.Equal(t, runner.Processed, outcome.Settled, "it is not returned")
 			require.False(t, outcome.Unable, "it says nothing of the worker")
 			if tt.state != "" {
 				require.JSONEq(t, tt.state, string(record.FinalState))

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"time"
@@ -73,14 +74,14 @@ func newHost(ctx context.Context, cfg Config, repo *adaptors.Repo, runtime, logg
 
 // newPool returns a pool of processes with this heap.
 func (h *host) newPool(memoryMB float64, spares, reuse int) (*command.Pool, error) {
-	var around func(string) command.Fence
+	var wrap func(*exec.Cmd, string) error
 	if h.node.Maps != "" {
-		around = h.fence
+		wrap = h.fence
 	}
 	return command.NewPool(command.Config{
 		Args:  []string{h.node.Path},
 		Grant: func(tmp string) ([]string, error) { return h.arguments(tmp, memoryMB) },
-		Fence: around, TempMB: h.cfg.TempMB,
+		Wrap:  wrap, TempMB: h.cfg.TempMB,
 		Env: environment(), Spares: spares, Runs: reuse, CancelGrace: -1, Died: died, Logger: h.cfg.Logger,
 	})
 }
@@ -149,16 +150,20 @@ func (h *host) arguments(tmp string, memoryMB float64) ([]string, error) {
 	return append(append(arguments, "--allow-fs-write="+filepath.Join(tmp, "*"), filepath.Join(tmp, "host", "host.mjs")), h.entries...), nil
 }
 
-// fence is what the kernel leaves to a process with this temporary folder: what Node's
-// permissions do, and Node itself.
-func (h *host) fence(tmp string) command.Fence {
-	return command.Fence{
+// fence has the kernel leave to a process with this temporary folder what Node's permissions
+// do, and Node itself.
+func (h *host) fence(process *exec.Cmd, tmp string) error {
+	policy := fence.Policy{
 		Read:    []string{h.repo.Dir(), h.cfg.MonorepoDir, os.Getenv(extraCertificates)},
 		Write:   []string{tmp},
 		Execute: append(fence.MappedIn(h.node.Maps), h.node.Path),
 		MaxFile: uint64(h.cfg.TempMB) << 20, //nolint:gosec // not negative,
 		Require: h.cfg.RequireFences,
 	}
+	if err := policy.Wrap(process); err != nil {
+		return fmt.Errorf("no fences can be put around it: %w", err)
+	}
+	return nil
 }
 
 // check returns why no process can be started, and mends what can be mended.

@@ -37,5 +37,5 @@ var extensions = []family{
 	},
 	groupCounter("phxworker_claims_exhausted_total", "Claims that brought nothing but runs which come back again and again.", func(g *phxworker.GroupStats) uint64 { return g.Claims.Exhausted }),
 	groupCounter("phxworker_runs_prefetched_total", "Runs that were claimed ahead of a slot.", func(g *phxworker.GroupStats) uint64 { return g.Claims.Prefetched }),
-	groupCounter("phxworker_runs_prefetch_returned_total", "Runs that were claimed ahead, waited too long and were given back.", func(g *phxworker.GroupStats) uint64 { return g.Claims.Returned }),
+	groupCounter("phxworker_runs_prefetch_returned_total", "Runs that were claimed ahead, waited too long and were returned.", func(g *phxworker.GroupStats) uint64 { return g.Claims.Returned }),
 }

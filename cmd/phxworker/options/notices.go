@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/internal/owned"
 )
 
 // Notice tells of an option that was set and does not do what it did once, or
@@ -30,7 +31,7 @@ const (
 // Whose effect depends on other options: why they have none.
 const (
 	notBatched   = "it has no effect without --batch-logs"
-	notGiven     = "it has no effect without --extensions release: no run is given back"
+	notGiven     = "it has no effect without --extensions release: no run is returned"
 	notCounted   = "it has no effect without --extensions attempt: the server does not tell how often a run was tried"
 	notServed    = "nothing is served, for --port is off"
 	notProcesses = "the engine js has no processes; its jobs are executed within the worker"
@@ -142,7 +143,7 @@ func (r *reader) sharedFolders(s *Settings) []Notice {
 		if !ok {
 			continue
 		}
-		if by := exposedBy(dir.text); by != "" {
+		if by := owned.ChangedBy(dir.text); by != "" {
 			notices = append(notices, Notice{
 				Message: shared, Option: dir.from,
 				Reason: fmt.Sprintf("others may write into %s, and what lies there is executed with the credentials of runs: take one that only the worker's user may change", by),

@@ -129,7 +129,7 @@ func TestNotices(t *testing.T) {
 			{doubtful, "WORKER_GRACE_SECONDS", "a run may take 5m0s, and 1m0s after a signal those under way are cancelled"},
 		}},
 		{"enough grace", nil, []string{"--grace", "60", "-t", "60"}, nil},
-		{"nothing is given back", nil, []string{"--prefetch", "1", "--accept-adaptors", "@openfn/language-http", "--max-attempts", "2", "--extensions", "lease"}, []Notice{
+		{"nothing is returned", nil, []string{"--prefetch", "1", "--accept-adaptors", "@openfn/language-http", "--max-attempts", "2", "--extensions", "lease"}, []Notice{
 			{noEffect, "--prefetch", notGiven}, {noEffect, "--accept-adaptors", notGiven}, {noEffect, "--max-attempts", notCounted},
 		}},
 		{"something is", nil, []string{"--prefetch", "1", "--accept-adaptors", "@openfn/language-http", "--max-attempts", "2", "--extensions", "all"}, nil},

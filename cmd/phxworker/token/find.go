@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/phxworker/phxworker/internal/owned"
 )
 
 // Found is a token, and the file that it was in.
@@ -74,7 +76,7 @@ func findIn(folder, name string) (token string, written time.Time, err error) {
 		return "", time.Time{}, err
 	}
 	path := filepath.Join(folder, name)
-	if !info.Mode().IsRegular() || ownerOf(info) != owner || info.Size() > 100 {
+	if !info.Mode().IsRegular() || owned.By(info) != owner || info.Size() > 100 {
 		return "", time.Time{}, fmt.Errorf("%s is not what a worker has written", path)
 	}
 	text, err := root.ReadFile(name)

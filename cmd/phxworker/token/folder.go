@@ -7,7 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
+
+	"github.com/phxworker/phxworker/internal/owned"
 )
 
 // UnitFolder is where the systemd unit in deploy keeps the token of its worker. An
@@ -27,20 +28,21 @@ func Folders(getenv func(string) string) []string {
 	return append(folders, filepath.Join(os.TempDir(), "phxworker-"+strconv.Itoa(os.Geteuid())))
 }
 
-// openFolder opens a folder that nobody but its owner can put files into. The owner
-// is this user; root may be anybody's guest, too, where mine is not asked for.
-func openFolder(path string, mine bool) (*os.Root, uint32, error) {
+// openFolder opens a folder that nobody but its owner can put files into, and returns the
+// owner. That must be this user. Root may open any user's, since root has to find the tokens
+// of all workers; but not to write into it, for which mine is set.
+func openFolder(path string, mine bool) (*os.Root, int, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return nil, 0, err
 	}
-	owner, me := ownerOf(info), os.Geteuid()
+	owner, me := owned.By(info), os.Geteuid()
 	switch {
 	case !info.IsDir():
 		return nil, 0, fmt.Errorf("%s is no folder", path)
-	case int(owner) != me && (mine || me != 0):
+	case owner != me && (mine || me != 0):
 		return nil, 0, fmt.Errorf("%s belongs to another user", path)
-	case info.Mode()&0o022 != 0:
+	case owned.WrittenByOthers(path, info):
 		return nil, 0, fmt.Errorf("%s can be written to by others: chmod go= %s", path, path)
 	}
 	root, err := os.OpenRoot(path)
@@ -52,11 +54,4 @@ func openFolder(path string, mine bool) (*os.Root, uint32, error) {
 		return nil, 0, errors.Join(fmt.Errorf("%s was replaced meanwhile", path), root.Close())
 	}
 	return root, owner, nil
-}
-
-func ownerOf(info os.FileInfo) uint32 {
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		return stat.Uid
-	}
-	return ^uint32(0) // nobody
 }

@@ -22,11 +22,12 @@ const suffix = ".token"
 type File struct {
 	root *os.Root
 	lock *os.File
+	file *os.File // locked as long as its worker lives
 	name string
 }
 
 // Keep writes the token of a worker that listens at the address, to the first of the
-// folders that takes it. What a worker that was killed has left there is overwritten. A
+// folders that takes it. What workers that were killed have left there is removed. A
 // folder below one of the shown ones takes nothing: jobs can read what is there. The
 // error says of each folder what is wrong with it.
 func Keep(folders, shown []string, address net.Addr, token string) (*File, error) {
@@ -54,10 +55,12 @@ func keepIn(folder string, shown []string, name, token string) (*File, error) {
 			return nil, errors.Join(fmt.Errorf("jobs can read %s, which is below %s", folder, dir), root.Close())
 		}
 	}
-	if err := write(root, name, token); err != nil {
+	sweep(root)
+	file, err := write(root, name, token)
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", folder, err), root.Close())
 	}
-	f := &File{root: root, name: name}
+	f := &File{root: root, file: file, name: name}
 	// systemd removes from /tmp what is old, but nothing from a folder that is locked.
 	if f.lock, err = root.Open("."); err == nil {
 		_ = syscall.Flock(int(f.lock.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
@@ -81,30 +84,66 @@ func realPath(path string) string {
 	return path
 }
 
-// write makes the file, which has its name only once it is whole.
-func write(root *os.Root, name, token string) error {
+// sweep removes the files of workers that are no more. A worker whose port is another each
+// time would not come upon its own again.
+func sweep(root *os.Root) {
+	names, _ := fs.Glob(root.FS(), "*"+suffix) // without the names, all stay
+	for _, name := range names {
+		if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		file, err := root.Open(name)
+		if err != nil {
+			continue
+		}
+		// The kernel takes the lock away with the process, in other containers, too.
+		if syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			removeFile(root, name, file)
+		}
+		_ = file.Close()
+	}
+}
+
+// removeFile removes the file of that name if it is this one.
+func removeFile(root *os.Root, name string, file *os.File) {
+	named, err := root.Lstat(name)
+	if err != nil {
+		return // who has taken it away already, has done it
+	}
+	if this, err := file.Stat(); err == nil && os.SameFile(named, this) {
+		_ = root.Remove(name)
+	}
+}
+
+// write makes the file and locks it. It has its name only once it is whole.
+func write(root *os.Root, name, token string) (*os.File, error) {
 	unfinished := name + ".new"
 	if err := root.Remove(unfinished); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return nil, err
 	}
 	file, err := root.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = file.WriteString(token + "\n")
-	if err = errors.Join(err, file.Close()); err == nil {
+	// Where files cannot be locked, no sweep can lock this one either, so it stays.
+	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	if _, err = file.WriteString(token + "\n"); err == nil {
 		err = root.Rename(unfinished, name)
 	}
-	return err
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
 }
 
 // Path returns where the token is.
 func (f *File) Path() string { return filepath.Join(f.root.Name(), f.name) }
 
-// Remove removes it. Call it once, while the address is still listened at: later, it
-// could be the file of the next worker.
+// Remove removes it, unless a worker in another container, with an address like it, has
+// written another one there. Call it once.
 func (f *File) Remove() {
-	_ = f.root.Remove(f.name) // who has taken it away already, has done it
-	_ = f.lock.Close()        // nil does no harm
+	removeFile(f.root, f.name, f.file)
+	_ = f.file.Close()
+	_ = f.lock.Close() // nil does no harm
 	_ = f.root.Close()
 }

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -100,6 +101,50 @@ func TestWhatAKilledWorkerHasLeftGivesWay(t *testing.T) {
 	require.Equal(t, token, found.Token)
 }
 
+// Guards against a container that takes away the file of another one: the two share a folder
+// for temporary files, and each has all addresses for itself.
+func TestAFileIsRemovedByWhoWroteItLast(t *testing.T) {
+	folder := t.TempDir()
+	first, err := Keep([]string{folder}, nil, address("0.0.0.0:2222"), New())
+	require.NoError(t, err)
+	token := New()
+	second, err := Keep([]string{folder}, nil, address("0.0.0.0:2222"), token)
+	require.NoError(t, err)
+	first.Remove()
+	found, err := find(t, folder, "127.0.0.1:2222")
+	require.NoError(t, err)
+	require.Equal(t, token, found.Token)
+	second.Remove()
+	_, err = find(t, folder, "127.0.0.1:2222")
+	require.ErrorIs(t, err, ErrNone)
+}
+
+// A worker whose port is another each time does not find the file again that it has left, so
+// whoever comes next removes it.
+func TestWhatKilledWorkersHaveLeftIsRemovedByTheNext(t *testing.T) {
+	folder, elsewhere := t.TempDir(), t.TempDir()
+	_, alive := keep(t, folder, "127.0.0.1:40001")
+	killed, err := Keep([]string{folder}, nil, address("127.0.0.1:40002"), New())
+	require.NoError(t, err)
+	require.NoError(t, killed.file.Close()) // as its process ends
+	defer killed.Remove()
+	others := []string{filepath.Join(folder, "notes.txt"), filepath.Join(folder, "link"+suffix), filepath.Join(folder, "folder"+suffix), filepath.Join(folder, "pipe"+suffix)}
+	target := filepath.Join(elsewhere, "precious")
+	for _, path := range []string{target, others[0]} {
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+	}
+	require.NoError(t, os.Symlink(target, others[1]))
+	require.NoError(t, os.Mkdir(others[2], 0o700))
+	require.NoError(t, syscall.Mkfifo(others[3], 0o600))
+
+	_, next := keep(t, folder, "127.0.0.1:40003")
+	require.NoFileExists(t, killed.Path())
+	for _, path := range append(others, alive, next, target) {
+		_, err := os.Lstat(path)
+		require.NoError(t, err)
+	}
+}
+
 // Guards against other users of the machine, who may make any folder among the
 // temporary files before the worker does.
 func TestAFolderThatAnotherUserMayChangeIsNotUsed(t *testing.T) {
@@ -112,7 +157,18 @@ func TestAFolderThatAnotherUserMayChangeIsNotUsed(t *testing.T) {
 		{"a link to a folder", func(_ *testing.T, path string) error { return os.Symlink(mine, path) }, " is no folder"},
 		{"a file", func(_ *testing.T, path string) error { return os.WriteFile(path, nil, 0o600) }, " is no folder"},
 		{"a folder of its own", func(_ *testing.T, path string) error { return os.Mkdir(path, 0o700) }, ""},
-		{"a folder that its group can write to", func(_ *testing.T, path string) error { return makeWith(path, 0o770) }, " can be written to by others: chmod go= "},
+		{"a folder that a group can write to", func(t *testing.T, path string) error {
+			if os.Geteuid() != 0 {
+				t.Skip("only root can give a folder to a group of others")
+			}
+			return errors.Join(makeWith(path, 0o770), os.Chown(path, 0, 12345))
+		}, " can be written to by others: chmod go= "},
+		{"a folder that the owner's own group can write to", func(t *testing.T, path string) error {
+			if os.Getegid() != os.Geteuid() {
+				t.Skip("this user has no group of its own")
+			}
+			return makeWith(path, 0o770)
+		}, ""},
 		{"a folder that all can write to", func(_ *testing.T, path string) error { return makeWith(path, 0o777|os.ModeSticky) }, " can be written to by others: chmod go= "},
 		{"another user's folder", func(t *testing.T, path string) error {
 			if os.Geteuid() != 0 {

@@ -35,8 +35,8 @@ func (s *Server) open(handle http.HandlerFunc) http.HandlerFunc {
 		switch {
 		case s.hasToken(r):
 			handle(w, r)
-		case !s.named(r.Host):
-			writeError(w, http.StatusForbidden, "this worker does not know itself by that name: ask it by its IP address or by a name without a dot, or send its token")
+		case fromBrowser(r) && !s.named(r.Host):
+			writeError(w, http.StatusForbidden, "a web page could have that name lead here: in a browser, ask this worker by its IP address or by a name without a dot, or send its token")
 		case s.origins.Check(r) != nil:
 			writeError(w, http.StatusForbidden, "no page of another origin may do this")
 		default:
@@ -88,10 +88,23 @@ func (s *Server) hasToken(r *http.Request) bool {
 	return s.cfg.Token != "" && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }
 
-// named reports whether a Host header names the worker in a way that no web page
-// can bring about. A page anywhere can have its own name lead to this machine (DNS
-// rebinding), and is of the worker's own origin then; but it can send no other name,
-// and has none that only a network of one's own gives.
+// fromBrowser reports whether a browser may have sent the request. A page of the worker's
+// own origin can choose some headers, the User-Agent in some browsers, but it cannot keep
+// Accept-Language from being sent, nor Origin with a POST. Node's fetch sends the first,
+// too, but is told by one of the Sec- headers without the others, which no page can set.
+func fromBrowser(r *http.Request) bool {
+	has := func(name string) bool { return len(r.Header.Values(name)) > 0 }
+	if has("Origin") || has("Sec-Fetch-Site") || strings.HasPrefix(r.UserAgent(), "Mozilla/") {
+		return true
+	}
+	return has("Accept-Language") && !has("Sec-Fetch-Mode")
+}
+
+// named reports whether a browser may ask for the worker by this host. A page from
+// anywhere can have its own name lead to this machine (DNS rebinding): then it is of the
+// worker's own origin, and may read what the worker answers. But the browser sends that
+// name as the host. So what is let through is what such a page cannot be called: an
+// address, a name without a dot, one of the worker's own, one that is in no public DNS.
 func (s *Server) named(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -99,10 +112,11 @@ func (s *Server) named(host string) bool {
 	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		return true
 	}
-	host = strings.ToLower(host)
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	return !strings.Contains(host, ".") || host == strings.ToLower(s.hostname) || host == strings.ToLower(s.cfg.Host) ||
 		slices.ContainsFunc(ownNetworks, func(end string) bool { return strings.HasSuffix(host, end) })
 }
 
-// ownNetworks are how names end that the public DNS never has, a cluster's among them.
-var ownNetworks = []string{".local", ".internal", ".localhost"}
+// ownNetworks are how names end that the public DNS does not have: those of a cluster, and of
+// a network at home.
+var ownNetworks = []string{".local", ".internal", ".localhost", ".svc", ".lan", ".home.arpa"}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,6 +69,21 @@ func header(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set(name, value) }
 }
 
+// by is a request by a host's name, with headers and their values.
+func by(name string, headers ...string) func(*http.Request) {
+	return func(r *http.Request) {
+		r.Host = name
+		for pair := range slices.Chunk(headers, 2) {
+			r.Header.Set(pair[0], pair[1])
+		}
+	}
+}
+
+// browser is a page's request to its own origin: over plain HTTP, a browser tells little.
+func browser(name string) func(*http.Request) {
+	return by(name, "User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Accept", "*/*", "Accept-Language", "en-US,en;q=0.5")
+}
+
 func host(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
 
 // Guards against a page in a browser beside the worker, or beside somebody who may
@@ -88,12 +104,28 @@ func TestWhatAWebPageGets(t *testing.T) {
 		{"a program, by what the worker was told to listen at", host("Worker-1.example.org:2222"), 200, 204},
 		{"a program with the token, by any name", func(r *http.Request) { host("other.example.org")(r); withToken("t")(r) }, 200, 204},
 		{"the worker's own page", header("Sec-Fetch-Site", "same-origin"), 200, 204},
-		{"a page that has its name lead here", host("rebound.example:2222"), 403, 403},
-		{"the same without port", host("rebound.example"), 403, 403},
-		{"the same, with a name that begins well", host("localhost.rebound.example:2222"), 403, 403},
-		{"the same, with a name that ends nearly well", host("phxworker.xlocal"), 403, 403},
-		{"the same, with a name that looks like an address", host("127.0.0.1.example:2222"), 403, 403},
-		{"the same, with a wrong token", func(r *http.Request) { host("rebound.example")(r); withToken("")(r) }, 403, 403},
+		{"a program, by a service and its namespace", host("phxworker.openfn:2222"), 200, 204},
+		{"a program, by a load balancer's name", by("workers.example.org", "User-Agent", "Go-http-client/1.1", "Accept-Encoding", "gzip"), 200, 204},
+		{"curl", by("workers.example.org", "User-Agent", "curl/8.9.1", "Accept", "*/*"), 200, 204},
+		{"Python", by("phxworker.openfn", "User-Agent", "python-requests/2.32", "Accept", "*/*", "Accept-Encoding", "gzip, deflate", "Connection", "keep-alive"), 200, 204},
+		{"Node's fetch", by("phxworker.openfn", "User-Agent", "node", "Accept", "*/*", "Accept-Language", "*", "Sec-Fetch-Mode", "cors"), 200, 204},
+		{"a browser, by an address", browser("10.0.0.1:2222"), 200, 204},
+		{"a browser, by a service's name in its cluster", browser("phxworker.openfn.svc:2222"), 200, 204},
+		{"a browser at home", browser("worker.lan"), 200, 204},
+		{"a browser at home, by another name", browser("worker.home.arpa"), 200, 204},
+		{"a browser, by a name that ends with a dot", browser("worker.lan.:2222"), 200, 204},
+		{"a page that has its name lead here", browser("rebound.example:2222"), 403, 403},
+		{"the same, and posts to its own origin", by("rebound.example", "Origin", "http://rebound.example"), 403, 403},
+		{"the same, that posts from nowhere", by("rebound.example", "Origin", "null"), 403, 403},
+		{"the same, in a browser that lets it choose its name", by("rebound.example", "User-Agent", "curl/8.9.1", "Accept-Language", "*"), 403, 403},
+		{"the same, which wants to read no language", by("rebound.example", "User-Agent", "node", "Accept-Language", ""), 403, 403},
+		{"the same, in a browser that reads none", by("rebound.example", "User-Agent", "Mozilla/5.0 (X11)"), 403, 403},
+		{"the same, of an origin that can be trusted", by("rebound.example", "Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "cors"), 403, 403},
+		{"the same without port", browser("rebound.example"), 403, 403},
+		{"the same, with a name that begins well", browser("localhost.rebound.example:2222"), 403, 403},
+		{"the same, with a name that ends nearly well", browser("phxworker.xlocal"), 403, 403},
+		{"the same, with a name that looks like an address", browser("127.0.0.1.example:2222"), 403, 403},
+		{"the same, with a wrong token", func(r *http.Request) { browser("rebound.example")(r); withToken("")(r) }, 403, 403},
 		{"a page that posts", header("Origin", "https://a.example"), 200, 403},
 		{"a page that posts, as browsers tell it", header("Sec-Fetch-Site", "cross-site"), 200, 403},
 		{"a page that posts from another port of this machine", header("Origin", "http://127.0.0.1:3000"), 200, 403},

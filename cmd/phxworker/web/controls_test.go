@@ -124,7 +124,7 @@ func TestAControlThatWouldHaveNoEffectIsRefused(t *testing.T) {
 		settle(time.Second)
 		a := h.ask("POST", "/runs/r/cancel", "")
 		require.Equal(t, http.StatusConflict, a.status)
-		require.JSONEq(t, `{"error":"the run has ended, and is being reported or given back"}`, a.body)
+		require.JSONEq(t, `{"error":"the run has ended, and is being reported or returned to the queue"}`, a.body)
 	})
 }
 

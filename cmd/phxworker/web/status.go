@@ -9,9 +9,9 @@ import (
 	"github.com/phxworker/phxworker/internal/fence"
 )
 
-// Status is a worker at one moment, as GET /status shows it. Fields may be added;
-// those that are there keep their names and meanings. Texts for people (summary,
-// not_ready, error) may change.
+// Status is a worker at one moment, as GET /status shows it. Fields and values may be
+// added; those that are there keep their names and meanings from the first release on. Texts
+// for people (summary, not_ready, error) may change.
 type Status struct {
 	// Summary is one sentence: whether it claims, or why not.
 	Summary string `json:"summary"`

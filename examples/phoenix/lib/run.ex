@@ -3,7 +3,7 @@ defmodule WorkerServer.Run do
   One run, as the queue keeps it. Nothing here has an effect.
 
   A run is `:available`; `:claimed` by a worker, which was handed a token; `:joined`, when
-  that worker is on the run's topic; `:delayed`, when it was given back for later; and at
+  that worker is on the run's topic; `:delayed`, when it was returned for later; and at
   last `{:over, reason}`.
   """
 

@@ -1,6 +1,6 @@
 defmodule WorkerServer.WorkerChannel do
   @moduledoc """
-  `worker:queue`: where a worker claims runs and gives them back.
+  `worker:queue`: where a worker claims runs and returns them.
 
   Over an event of an extension that was not agreed on with this join, the channel
   crashes, as over any unknown one. The worker sends none.

@@ -250,7 +250,7 @@ defmodule WorkerServer.RunQueueTest do
   end
 
   describe "a run comes back" do
-    test "from a worker that gives it back, as another attempt only after a failure" do
+    test "from a worker that returns it, as another attempt only after a failure" do
       start()
       enqueue("a")
 

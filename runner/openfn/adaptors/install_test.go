@@ -195,6 +195,28 @@ func TestWhatNPMSeesOfTheWorker(t *testing.T) {
 	require.NotContains(t, string(raw), "hush")
 }
 
+// Guards against an npm behind a shim, or with settings of Node's, that fails and does not say
+// what it misses.
+func TestAFailureNamesTheVariablesThatNPMDidNotGet(t *testing.T) {
+	fakes(t)
+	plain(t)
+	for _, name := range []string{"VOLTA_HOME", "NODE_TLS_REJECT_UNAUTHORIZED", "NVM_DIR", "NODE_OPTIONS", "NPM_TOKEN", "AWS_SECRET_ACCESS_KEY", "npm_config_x"} {
+		t.Setenv(name, "hush")
+	}
+	t.Setenv("FAKE_STDERR", "Volta error: Could not find executable")
+	_, err := open(t, Config{Env: []string{"NVM_*"}}).Resolve(t.Context(), one, nil)
+	require.EqualError(t, err, "Error installing "+one+": npm failed: exit status 1\nVolta error: Could not find executable\n"+
+		"npm did not get NODE_OPTIONS, NODE_TLS_REJECT_UNAUTHORIZED, NPM_TOKEN, VOLTA_HOME of the worker's environment: name with --npm-env what it needs")
+}
+
+// plain takes away what of the tests' own environment would be named.
+func plain(t *testing.T) {
+	t.Helper()
+	for _, name := range new(Repo).keptBack() {
+		t.Setenv(name, "")
+	}
+}
+
 func TestWhyAPackageIsNotInstalled(t *testing.T) {
 	tests := []struct {
 		name string
@@ -241,6 +263,7 @@ func TestWhyAPackageIsNotInstalled(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			fakes(t)
+			plain(t)
 			for name, value := range tt.env {
 				t.Setenv(name, value)
 			}

@@ -46,6 +46,9 @@ func (r *Repo) npm(ctx context.Context, dir string, of specifier, command string
 			reason += "\n" + last
 		}
 	}
+	if names := r.keptBack(); names != nil {
+		reason += "\nnpm did not get " + strings.Join(names, ", ") + " of the worker's environment: name with --npm-env what it needs"
+	}
 	return "", failure, &InstallError{Specifier: of.String(), Reason: reason, Unable: failure.unable()}
 }
 

@@ -90,7 +90,7 @@ func (r *Run) StartStep(jobID string, from *Step) *Step {
 	if r.steps == MaxSteps {
 		r.mu.Unlock()
 		step.unknown = true
-		r.abandon(stepsFailure())
+		r.abandon(r.Plan.stepsFailure("The run came to more than %d steps", MaxSteps))
 		return step
 	}
 	r.open = append(r.open, step)

@@ -90,7 +90,7 @@ func (r *Run) StartStep(jobID string, from *Step) *Step {
 	if r.steps == MaxSteps {
 		r.mu.Unlock()
 		step.unknown = true
-		r.cancelWork(StepLimit(MaxSteps, "steps"))
+		r.cancelWork(r.Plan.StepLimit(MaxSteps, "steps"))
 		return step
 	}
 	r.open = append(r.open, step)

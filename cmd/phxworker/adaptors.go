@@ -68,7 +68,11 @@ func (p *program) repo(cmd *cli.Command) (*adaptors.Repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	return adaptors.Open(adaptors.Config{Dir: dir, Env: names, Again: cmd.Bool("force")})
+	repo, err := adaptors.Open(adaptors.Config{Dir: dir, Env: names, Again: cmd.Bool("force")})
+	if err != nil {
+		return nil, &usageError{err.Error()}
+	}
+	return repo, nil
 }
 
 // installAdaptors installs the packages of the arguments, and the runtime, so

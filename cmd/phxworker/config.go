@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/phxworker/phxworker/cmd/phxworker/logs"
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
+	"github.com/phxworker/phxworker/internal/fence"
 )
 
 func (p *program) configCommand() *cli.Command {
@@ -36,6 +38,9 @@ func (p *program) config(ctx context.Context, cmd *cli.Command) error {
 	}
 	settings, err := values.Settings()
 	if err != nil {
+		if name := settings.Engine.Name; name == "auto" || name == "openfn" {
+			err = errors.Join(p.printFences(fence.Probe(ctx)), err)
+		}
 		return err
 	}
 	log := slog.New(logs.Limit(options.Log{Level: slog.LevelWarn, Format: "text"}.Handler(p.stderr, false)))
@@ -47,7 +52,11 @@ func (p *program) config(ctx context.Context, cmd *cli.Command) error {
 	if executor.fences == nil {
 		return nil
 	}
-	for _, f := range executor.fences() {
+	return p.printFences(executor.fences())
+}
+
+func (p *program) printFences(states []fence.State) error {
+	for _, f := range states {
 		state := "up"
 		if !f.Up {
 			state = "missing, " + f.Why

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 
@@ -75,7 +76,7 @@ func (p *program) remote(ctx context.Context, cmd *cli.Command) (*remote, error)
 	}
 	worker := newRemote(address, key)
 	if key == "" {
-		worker.findToken(ctx, append(token.Folders(p.getenv), token.UnitFolder))
+		worker.findToken(ctx, token.Places(p.getenv))
 	}
 	return worker, nil
 }
@@ -92,10 +93,13 @@ func (p *program) workerURL(told string) (*url.URL, error) {
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			return nil, &usageError{from + " is not the address of a worker: write it like http://127.0.0.1:2222"}
 		}
+		if anywhere(u.Hostname()) { // as a worker is told where to listen
+			u.Host = strings.TrimSuffix(net.JoinHostPort("127.0.0.1", u.Port()), ":")
+		}
 		return u, nil
 	}
 	host, port := p.getenv("WORKER_HOST"), p.getenv("WORKER_PORT")
-	if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.IsUnspecified() {
+	if host == "" || anywhere(host) {
 		host = "127.0.0.1"
 	}
 	switch port {
@@ -107,6 +111,12 @@ func (p *program) workerURL(told string) (*url.URL, error) {
 		}
 	}
 	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}, nil
+}
+
+// anywhere reports whether a host stands for all addresses of a machine.
+func anywhere(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsUnspecified()
 }
 
 func (p *program) pause(ctx context.Context, cmd *cli.Command) error {

@@ -57,7 +57,8 @@ const controlHelp = `  --url URL [WORKER_HTTP_URL]
   --http-token TOKEN [WORKER_HTTP_TOKEN]
       what the worker was given as one of these; not needed for one on this
       machine that was given none: it has made a token of its own, which its
-      user's commands, and root's, find by themselves
+      user's commands find by themselves, as root's do that of the systemd
+      unit; for another user's worker, begin the line with sudo -u USER
 
 Exit codes: 0 when it is done, 1 when the worker does not answer or refuses, 2
 for a command line that says nothing clear.

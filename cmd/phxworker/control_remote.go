@@ -99,7 +99,7 @@ func (r *remote) unauthorized() error {
 	const give = "give it with --http-token-file or WORKER_HTTP_TOKEN"
 	switch {
 	case r.noToken != "":
-		return fmt.Errorf("%s: this worker asks for a token, and %s: run this as the user of the worker, or %s", r.shown, r.noToken, give)
+		return fmt.Errorf("%s: this worker asks for a token, and %s: run this as the user of the worker (sudo -u USER), with its TMPDIR and XDG_RUNTIME_DIR (its log names the file where it says serving), or %s", r.shown, r.noToken, give)
 	case r.token == "":
 		return fmt.Errorf("%s: this worker asks for a token: %s", r.shown, give)
 	case r.tokenFile != "":

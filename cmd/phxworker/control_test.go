@@ -26,13 +26,15 @@ type served struct {
 	stderr   *log
 	stop     func() int
 	address  string
+	serving  string // the line that tells it
 }
 
 func serveWorker(t *testing.T, args ...string) *served {
 	t.Helper()
 	s := &served{t: t, upstream: startServer(t, "")}
 	s.stderr, s.stop = start(t, nil, append([]string{"-l", s.upstream.URL(), "-s", secret, "--host", "127.0.0.1", "--log-format", "text"}, args...)...)
-	s.address = regexp.MustCompile(`http://[\d.:]+`).FindString(s.stderr.await(t, "msg=serving"))
+	s.serving = s.stderr.await(t, "msg=serving")
+	s.address = regexp.MustCompile(`http://[\d.:]+`).FindString(s.serving)
 	s.stderr.await(t, "joined the queue")
 	require.Eventually(t, func() bool { // the engine is asked beside the join
 		response, err := http.Get(s.address + "/readyz")
@@ -112,6 +114,7 @@ func TestTheTokenThatAWorkerMakesIsForItsUser(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 
 	file := filepath.Join(ofTests, "phxworker", strings.TrimPrefix(s.address, "http://")+".token")
+	require.Contains(t, s.serving, "token_file="+file)
 	info, err := os.Lstat(file)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode())
@@ -124,7 +127,7 @@ func TestTheTokenThatAWorkerMakesIsForItsUser(t *testing.T) {
 	code, _, stderr := execute(t.Context(), map[string]string{"WORKER_HTTP_URL": s.address, "XDG_RUNTIME_DIR": "", "TMPDIR": t.TempDir()}, "pause")
 	require.Equal(t, exitFailure, code)
 	require.Contains(t, stderr, "phxworker: "+s.address+": this worker asks for a token, and none is kept for it in ")
-	require.Contains(t, stderr, ": run this as the user of the worker, or give it with --http-token-file or WORKER_HTTP_TOKEN\n")
+	require.Contains(t, stderr, ": run this as the user of the worker (sudo -u USER), with its TMPDIR and XDG_RUNTIME_DIR (its log names the file where it says serving), or give it with --http-token-file or WORKER_HTTP_TOKEN\n")
 
 	require.NoError(t, os.Chmod(filepath.Dir(file), 0o777))
 	code, _, stderr = s.execute("pause")
@@ -333,6 +336,8 @@ func TestWhereTheWorkerIs(t *testing.T) {
 		{"in the environment", map[string]string{"WORKER_HTTP_URL": "http://a:1", "WORKER_PORT": "3"}, "", "http://a:1"},
 		{"the port of the worker", map[string]string{"WORKER_PORT": "3000"}, "", "http://127.0.0.1:3000"},
 		{"the host of the worker", map[string]string{"WORKER_HOST": "::1"}, "", "http://[::1]:2222"},
+		{"every address of the machine, as told", nil, "http://0.0.0.0:2314", "http://127.0.0.1:2314"},
+		{"every address of the machine, without a port", nil, "http://[::]", "http://127.0.0.1"},
 		{"every address of the machine", map[string]string{"WORKER_HOST": "0.0.0.0"}, "", "http://127.0.0.1:2222"},
 	}
 	for _, tt := range tests {

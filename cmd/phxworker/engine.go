@@ -73,8 +73,8 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 		CollectionsURL:     o.CollectionsURL, CollectionsVersion: o.CollectionsVersion,
 		Logger: log,
 	})
-	if err != nil {
-		return engine{}, err
+	if err != nil { // it has looked at folders alone
+		return engine{}, &usageError{err.Error()}
 	}
 	if o.Name == "openfn" {
 		if err := openfn.CheckNode(ctx); err != nil {

@@ -114,6 +114,15 @@ func TestAnEngineThatIsNotThereIsToldAtTheStart(t *testing.T) {
 	require.Equal(t, exitUsage, code)
 	require.Equal(t, "--repo-dir \"engine_test.go\" is not a folder: name one that is there or can be made", ended(t, stderr))
 
+	loop := filepath.Join(t.TempDir(), "loop") // as little to be used as what the user has no rights to
+	require.NoError(t, os.Symlink(loop, loop))
+	for _, args := range [][]string{{"-l", "mock", "--repo-dir", loop}, {"adaptors", "list", "--repo-dir", loop}} {
+		code, _, stderr = execute(t.Context(), nil, args...)
+		require.Equal(t, exitUsage, code, stderr)
+		require.Contains(t, stderr, "the folder for adaptors (--repo-dir) cannot be used: ")
+		require.Contains(t, stderr, "; name one of this user's with --repo-dir, or set HOME to a folder of this user's")
+	}
+
 	code, _, stderr = execute(t.Context(), nil, "-l", "mock", "--engine", "false")
 	require.Equal(t, exitFailure, code, "it may answer the next time")
 	require.Contains(t, ended(t, stderr), `--engine "false": The engine could not be started`)

@@ -76,6 +76,10 @@ func TestConfigTellsWhichFencesAreUp(t *testing.T) {
 	for _, name := range fence.Names() {
 		require.Regexp(t, "(?m)^# fence "+name+": (up|missing, .+)$", stdout)
 	}
+	code, stdout, stderr = execute(t.Context(), nil, "config", "-l", "ws://localhost:1/worker")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "no secret")
+	require.Contains(t, stdout, "# fence files: ", "to look at them takes no secret")
 	code, stdout, stderr = execute(t.Context(), nil, "config", "-l", "mock", "--engine", "js", "--require-fences")
 	require.Equal(t, exitOK, code)
 	require.NotContains(t, stdout, "# fence ")

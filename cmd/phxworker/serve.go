@@ -26,7 +26,7 @@ func listen(ctx context.Context, http options.HTTP) (net.Listener, error) {
 
 // serve answers HTTP requests about the worker until stop is called, which waits
 // for the end of those under way. Without a listener it does nothing.
-func serve(listener net.Listener, worker *phxworker.Worker, executor engine, settings *options.Settings, log *slog.Logger) (stop func()) {
+func serve(listener net.Listener, worker *phxworker.Worker, executor engine, settings *options.Settings, kept *token.File, log *slog.Logger) (stop func()) {
 	if listener == nil {
 		return func() {}
 	}
@@ -36,7 +36,11 @@ func serve(listener net.Listener, worker *phxworker.Worker, executor engine, set
 		Worker: worker, Metrics: metrics.Handler(numbers, log), Token: settings.HTTP.Token, Host: settings.HTTP.Host, Manual: settings.Worker.Manual, Fences: executor.knownFences,
 		Upstream: loggable(settings.Worker.URL), Version: info.Version, Commit: info.Commit, Logger: log,
 	})
-	log.Info("serving", "address", "http://"+listener.Addr().String(), "controls", settings.HTTP.Token != "")
+	told := log
+	if kept != nil {
+		told = log.With("token_file", kept.Path())
+	}
+	told.Info("serving", "address", "http://"+listener.Addr().String(), "controls", settings.HTTP.Token != "")
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan struct{})
 	go func() {
@@ -52,16 +56,15 @@ func serve(listener net.Listener, worker *phxworker.Worker, executor engine, set
 }
 
 // keepToken keeps the token that was made for a worker, where its user's commands look
-// for it, until forget is called. Where it cannot be kept the worker has none, and nobody can
-// control it: that is better than no worker.
-func (p *program) keepToken(listener net.Listener, settings *options.Settings, log *slog.Logger) (forget func()) {
+// for it. Where it cannot be kept the worker has none, and nobody can control it: that is
+// better than no worker.
+func (p *program) keepToken(listener net.Listener, settings *options.Settings, log *slog.Logger) *token.File {
 	shown := []string{settings.Engine.RepoDir, settings.Engine.MonorepoDir}
 	file, err := token.Keep(token.Folders(p.getenv), shown, listener.Addr(), settings.HTTP.Token)
 	if err != nil {
 		settings.HTTP.Token = ""
 		log.Warn("controls are off: their token cannot be kept; set XDG_RUNTIME_DIR to a folder of the worker's user, or give a token with --http-token-file or WORKER_HTTP_TOKEN", "error", err)
-		return func() {}
+		return nil
 	}
-	log.Debug("the token of the controls is kept", "file", file.Path())
-	return file.Remove
+	return file
 }

@@ -65,12 +65,12 @@ func (p *program) start(ctx context.Context, cmd *cli.Command) (err error) {
 		executor.listening(listener.Addr())
 	}
 	log.Info("starting", "version", build.Read().Version, "server", loggable(settings.Worker.URL), "groups", worker.Groups(), "engine", settings.Engine.String())
-	forget := func() {}
+	var kept *token.File
 	if made && listener != nil {
-		forget = p.keepToken(listener, &settings, log)
+		kept = p.keepToken(listener, &settings, log)
 	}
-	defer serve(listener, worker, executor, &settings, log)()
-	defer forget() // before the address is free for another worker
+	defer serve(listener, worker, executor, &settings, kept, log)()
+	defer kept.Remove() // before the address is free for another worker
 	defer context.AfterFunc(ctx, func() {
 		if running, _ := activity(worker.Stats()); running == 0 {
 			return

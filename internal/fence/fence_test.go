@@ -249,7 +249,7 @@ func TestAProcessWithinTheFencesReachesNothing(t *testing.T) {
 		if os.Getuid() != 0 {
 			t.Skip("only root can be another user")
 		}
-		if !othersReach(filepath.Join(os.TempDir(), "any")) {
+		if !othersReach(filepath.Join(os.TempDir(), "any")) { //nolint:usetesting // where go test puts its folders
 			t.Skip("another user cannot reach the folder of temporary files")
 		}
 		require.Equal(t, fenced, attempt(t, true, &syscall.Credential{Uid: 65534, Gid: 65534}))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -78,31 +79,33 @@ const (
 type lacks map[string]string
 
 func (l lacks) Error() string {
-	var all []error
+	var all []string
 	for _, means := range []string{limits, closing, capabilities, noNewPrivs, landlock, seccomp} {
 		if why := l[means]; why != "" {
-			all = append(all, errors.New(why))
+			all = append(all, why)
 		}
 	}
-	return errors.Join(all...).Error()
+	return strings.Join(all, "; ")
+}
+
+// note keeps, in one line, why a means was not to be had, if it was not.
+func (l lacks) note(means string, err error) {
+	if err != nil {
+		l[means] = means + ": " + strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
 }
 
 // putUp puts up all fences that there are to be had, the one that forbids the most of the
 // others last.
 func (p Policy) putUp() lacks {
 	missing := lacks{}
-	try := func(means string, err error) {
-		if err != nil {
-			missing[means] = means + ": " + err.Error()
-		}
-	}
 	unix.Umask(0o077) // no other user of the machine reads what it writes
-	try(limits, errors.Join(noCores(), maxFile(p.MaxFile)))
-	try(closing, CloseOnExec())
-	try(capabilities, dropCapabilities())
-	try(noNewPrivs, unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-	try(landlock, p.restrictFiles())
-	try(seccomp, filterCalls(uint32(os.Getpid()))) //nolint:gosec // not negative
+	missing.note(limits, errors.Join(noCores(), maxFile(p.MaxFile)))
+	missing.note(closing, CloseOnExec())
+	missing.note(capabilities, dropCapabilities())
+	missing.note(noNewPrivs, unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+	missing.note(landlock, p.restrictFiles())
+	missing.note(seccomp, filterCalls(uint32(os.Getpid()))) //nolint:gosec // not negative
 	return missing
 }
 

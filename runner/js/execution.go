@@ -136,7 +136,7 @@ func (x *execution) visit(ctx context.Context, v visit) error {
 
 func (x *execution) enqueue(nodes []*node, from *runner.Step, state json.RawMessage) error {
 	if x.visits += len(nodes); x.visits > x.engine.maxVisits {
-		return runner.StepLimit(x.engine.maxVisits, "nodes")
+		return x.run.Plan.StepLimit(x.engine.maxVisits, "nodes")
 	}
 	for i, n := range nodes {
 		x.queue = append(x.queue, visit{node: n, from: from, state: state, last: i == len(nodes)-1})

@@ -48,6 +48,7 @@ func TestReadRefuses(t *testing.T) {
 		{"number is too large", nil, []string{"--max-runs", "99999999999999999999"}, `--max-runs "99999999999999999999" is too large: write 1000000000 at most`},
 		{"adaptors by other names", environment{"WORKER_ACCEPT_ADAPTORS": "@openfn/language-http,foo"}, nil, `WORKER_ACCEPT_ADAPTORS: "foo" is no adaptor: their names begin with @openfn/, as in @openfn/language-http`},
 		{"memory is not a number", nil, []string{"--run-memory", "NaN"}, `--run-memory "NaN" is not a number of MB: write one greater than 0`},
+		{"read limit beyond any memory", nil, []string{"--read-limit", "99999999"}, `--read-limit "99999999" is more than the worker can hold: write 65536 MB at most`},
 		{"read limit for nothing", nil, []string{"--read-limit", "0.5"}, `--read-limit "0.5" is too small for any plan: write 1 MB at least`},
 		{"URL without scheme", nil, []string{"-l", "localhost:4000/worker"}, "--lightning is not a websocket URL: write it like wss://lightning.example.org/worker"},
 		{"level", environment{"WORKER_LOG_LEVEL": "loud"}, nil, `WORKER_LOG_LEVEL "loud" is not a level: write debug, info, warn, error or none`},

@@ -152,11 +152,17 @@ func (r *reader) settings() Settings {
 	return s
 }
 
+// maxReadLimit, in megabytes, is beyond the memory of a worker, which holds a message several times.
+const maxReadLimit = 64 << 10
+
 // readLimit returns a number of bytes. With less than a megabyte, no plan would get through.
 func (r *reader) readLimit(key string) int64 {
 	mb := r.megabytes(key)
-	if v := r.byKey[key]; mb < 1 {
+	switch v := r.byKey[key]; {
+	case mb < 1:
 		r.failf("%s %q is too small for any plan: write 1 MB at least", v.from, v.text)
+	case mb > maxReadLimit:
+		r.failf("%s %q is more than the worker can hold: write %d MB at most", v.from, v.text, maxReadLimit)
 	}
 	return int64(mb * (1 << 20))
 }

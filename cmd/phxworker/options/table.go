@@ -191,7 +191,7 @@ func Table() []Option {
 		},
 		{
 			Flag: "spool", Env: []string{"WORKER_SPOOL"}, Ours: true, Group: Runs, Placeholder: "DIR",
-			Usage: `folder for what could not be reported of a run; "phxworker spool" sends it later`,
+			Usage: `folder, which must be there, for what could not be reported of a run; "phxworker spool" sends it later`,
 		},
 		{
 			Flag: "batch-logs", Env: []string{"WORKER_BATCH_LOGS"}, Kind: Toggle, Group: Runs,

@@ -2,7 +2,8 @@
 // find it by themselves: in a file of that user's alone, which is named after the
 // address that the worker listens at.
 //
-// The file is for programs of the same user, and of root. Another user of the machine
+// The file is for programs of the same user; root's find that of the systemd unit alone.
+// Another user of the machine
 // can neither read it nor put one in its place: the folder must be a real one, of the
 // worker's user, which nobody else can write to. A process that runs as the worker's
 // user gets it, unless something else keeps files from it.

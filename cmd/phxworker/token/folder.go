@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,12 +26,27 @@ func Folders(getenv func(string) string) []string {
 	if dir, _, _ := strings.Cut(getenv("RUNTIME_DIRECTORY"), ":"); filepath.IsAbs(dir) {
 		folders = append(folders, dir)
 	}
-	return append(folders, filepath.Join(os.TempDir(), "phxworker-"+strconv.Itoa(os.Geteuid())))
+	return append(folders, among(os.TempDir()))
+}
+
+// Places returns where the token of a worker of this user may be kept, or of the unit: in
+// [Folders], and where those are that have another environment. A command of cron, sudo
+// or ssh has no XDG_RUNTIME_DIR, and a worker may have a TMPDIR of its own.
+func Places(getenv func(string) string) []string {
+	session := "/run/user/" + strconv.Itoa(os.Geteuid()) + "/phxworker"
+	places := append(Folders(getenv), session, among("/tmp"), among("/var/tmp"), UnitFolder)
+	slices.Sort(places)
+	return slices.Compact(places)
+}
+
+// among returns this user's folder among temporary files.
+func among(dir string) string {
+	return filepath.Join(dir, "phxworker-"+strconv.Itoa(os.Geteuid()))
 }
 
 // openFolder opens a folder that nobody but its owner can put files into, and returns the
-// owner. That must be this user. Root may open any user's, since root has to find the tokens
-// of all workers; but not to write into it, for which mine is set.
+// owner. That must be this user. Root may open any user's, since [UnitFolder] is that of the
+// unit's user; but not to write into it, for which mine is set.
 func openFolder(path string, mine bool) (*os.Root, int, error) {
 	info, err := os.Lstat(path)
 	if err != nil {

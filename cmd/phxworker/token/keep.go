@@ -140,8 +140,11 @@ func write(root *os.Root, name, token string) (*os.File, error) {
 func (f *File) Path() string { return filepath.Join(f.root.Name(), f.name) }
 
 // Remove removes it, unless a worker in another container, with an address like it, has
-// written another one there. Call it once.
+// written another one there. Call it once. None, which is nil, is removed already.
 func (f *File) Remove() {
+	if f == nil {
+		return
+	}
 	removeFile(f.root, f.name, f.file)
 	_ = f.file.Close()
 	_ = f.lock.Close() // nil does no harm

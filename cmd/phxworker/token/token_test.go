@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -276,6 +277,15 @@ func TestWhereATokenMayBe(t *testing.T) {
 	require.Equal(t, []string{"/run/user/7/phxworker", "/run/one"}, folders[:2])
 	require.Regexp(t, `^/tmp/phxworker-\d+$`, folders[2])
 	require.Equal(t, folders[2:], Folders(func(string) string { return "relative" }))
+}
+
+// Guards against a command of cron or sudo, which has no session, and one of a session that
+// looks for a worker without.
+func TestCommandsLookInPlacesOfOtherEnvironments(t *testing.T) {
+	t.Setenv("TMPDIR", "/somewhere")
+	id := strconv.Itoa(os.Geteuid())
+	places := Places(func(name string) string { return map[string]string{"XDG_RUNTIME_DIR": "/run/user/" + id}[name] })
+	require.ElementsMatch(t, []string{"/run/user/" + id + "/phxworker", "/somewhere/phxworker-" + id, "/tmp/phxworker-" + id, "/var/tmp/phxworker-" + id, UnitFolder}, places)
 }
 
 // What jobs may read is no place for what steers the worker, and it may be named by

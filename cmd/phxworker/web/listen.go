@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"syscall"
 	"time"
 )
@@ -29,7 +30,7 @@ const (
 // Listen opens the listener for a server: host empty for every address of this
 // machine, port "0" for one that the system chooses. The error tells what to do.
 func Listen(ctx context.Context, host, port string) (net.Listener, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, port))
+	listener, err := new(net.ListenConfig).Listen(ctx, network(host), net.JoinHostPort(host, port))
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fmt.Errorf("--port %s is taken on this machine: give another, 0 for any free one, or off", port)
@@ -39,6 +40,15 @@ func Listen(ctx context.Context, host, port string) (net.Listener, error) {
 		return nil, fmt.Errorf("--host %s cannot be listened at: %w; give an address of this machine, or leave it out for all", host, err)
 	}
 	return listener, nil
+}
+
+// network returns that of a host: 0.0.0.0 is all addresses of IPv4, but those of IPv6 as well
+// in the network tcp.
+func network(host string) string {
+	if addr, err := netip.ParseAddr(host); err == nil && addr.Is4() {
+		return "tcp4"
+	}
+	return "tcp"
 }
 
 // Serve answers requests until ctx ends, then lets those under way finish for a

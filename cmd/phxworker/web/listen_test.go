@@ -59,6 +59,13 @@ func endOf(t *testing.T, conn net.Conn) (text string, after time.Duration) {
 	return string(data), time.Since(begin)
 }
 
+// No test listens at all addresses of the machine that it runs on.
+func TestAllAddressesOfIPv4AreNoneOfIPv6(t *testing.T) {
+	for host, want := range map[string]string{"0.0.0.0": "tcp4", "127.0.0.1": "tcp4", "::": "tcp", "::1": "tcp", "": "tcp", "localhost": "tcp"} {
+		require.Equal(t, want, network(host), host)
+	}
+}
+
 func TestSlowClientsAreNotWaitedFor(t *testing.T) {
 	tests := []struct {
 		name, sent string

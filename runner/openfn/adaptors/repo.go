@@ -84,7 +84,7 @@ func Open(cfg Config) (*Repo, error) {
 	}
 	dir, err := realPath(cfg.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("the folder for adaptors (--repo-dir) cannot be used: %w", err)
+		return nil, fmt.Errorf("the folder for adaptors (--repo-dir) cannot be used: %w; name one of this user's with --repo-dir, or set HOME to a folder of this user's", err)
 	}
 	r := &Repo{dir: dir, bundleFolder: bundleFolder(), log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), env: cfg.Env, again: cfg.Again, turns: make(chan struct{}, atATime)}
 	r.tags.goodFor = cmp.Or(cfg.LatestFor, defaultLatestFor)

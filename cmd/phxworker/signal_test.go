@@ -55,6 +55,9 @@ func launch(t *testing.T, args ...string) *shipped {
 // buildWorker makes the binary, once for all tests, and returns where it is.
 func buildWorker(t testing.TB) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("the binary has no race detector in it, for which -short is")
+	}
 	compiling.Do(func() {
 		output, err := exec.Command("go", "build", "-o", shippedBinary(), ".").CombinedOutput()
 		if err != nil {

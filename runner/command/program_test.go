@@ -47,7 +47,7 @@ func beWorker(start string) {
 		os.Exit(2)
 	}
 	fmt.Println(pool.idle[0].cmd.Process.Pid)
-	select {}
+	time.Sleep(time.Hour)
 }
 
 type testEngine struct {
@@ -63,7 +63,7 @@ func beEngine(start string) {
 	case "ready":
 		say(`{"type":"ready","versions":{"engine":"test 1.2","adaptor":["1.0","2.0"],"odd":{"n":1}}}`)
 	case "mute": // hangs before it is ready, and does not care about its input
-		select {}
+		time.Sleep(time.Hour)
 	case "sleeper": // a child of a run, which minds no signal
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 		time.Sleep(time.Hour)
@@ -87,7 +87,7 @@ func beEngine(start string) {
 	case "stubborn": // does not end with its input
 		say(`{"type":"ready"}`)
 		_, _ = io.Copy(io.Discard, os.Stdin)
-		select {}
+		time.Sleep(time.Hour)
 	case "eater": // a child of a run
 		eat(rest)
 		time.Sleep(time.Hour)
@@ -173,7 +173,7 @@ func (e *testEngine) do(command string, run []byte) {
 	case "stderr":
 		_, _ = fmt.Fprintln(os.Stderr, rest)
 	case "hang":
-		select {}
+		time.Sleep(time.Hour)
 	case "deaf": // waits, and minds no message
 		time.Sleep(time.Hour)
 	case "await": // a message, and logs it

@@ -94,14 +94,10 @@ func (q *queue) CanRelease(ctx context.Context) bool {
 
 // canRelease reports whether the server takes runs back, as far as is known just
 // now.
-func (q *queue) canRelease() bool { return q.CanRelease(noWait) }
-
-// noWait is a context for those who do not wait.
-var noWait = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()
+func (q *queue) canRelease() bool {
+	join, _ := q.now()
+	return join != nil && q.payload.set.Agreed(join, extRelease, nil)
+}
 
 var _ runner.Releaser = (*queue)(nil)
 
@@ -167,3 +163,21 @@ func (q *queue) returnRun(ctx context.Context, run claim.Run, reason string, del
 // returnTimeout bounds the return of a run that is not begun, reconnects
 // included.
 const returnTimeout = 30 * time.Second
+
+// returnUnbegun returns a run to the queue that was claimed and not begun, as the worker
+// stops. When the worker is aborted meanwhile, that leaves time to report the run.
+func (s *starter) returnUnbegun(ctx context.Context, run claim.Run) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	soon, stop := lingering(s.work, returnAborted)
+	defer stop()
+	defer context.AfterFunc(soon, cancel)()
+	returned := s.queue.returnRun(ctx, run, runner.ReleaseDrain, 0)
+	if returned {
+		s.log.Info("a run that was not begun was returned to the queue, as the worker stops", "run_id", run.ID)
+	}
+	return returned
+}
+
+// returnAborted is how long a run may still be returned when work has ended.
+const returnAborted = 5 * time.Second

@@ -96,7 +96,9 @@ func TestAReleaseEndsWithItsContext(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		worker, _ := h.hire(all(Config{}))
 		settle(time.Second)
-		require.ErrorIs(t, worker.current().queue.Release(noWait, runner.Release{ID: "a"}), context.Canceled)
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, worker.current().queue.Release(over, runner.Release{ID: "a"}), context.Canceled)
 	})
 }
 

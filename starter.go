@@ -319,24 +319,6 @@ func (s *starter) pause() {
 	}
 }
 
-// returnUnbegun returns a run to the queue that was claimed and not begun, as the worker
-// stops. When the worker is aborted meanwhile, that leaves time to report the run.
-func (s *starter) returnUnbegun(ctx context.Context, run claim.Run) bool {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	soon, stop := lingering(s.work, returnAborted)
-	defer stop()
-	defer context.AfterFunc(soon, cancel)()
-	returned := s.queue.returnRun(ctx, run, runner.ReleaseDrain, 0)
-	if returned {
-		s.log.Info("a run that was not begun was returned to the queue, as the worker stops", "run_id", run.ID)
-	}
-	return returned
-}
-
-// returnAborted is how long a run may still be returned when work has ended.
-const returnAborted = 5 * time.Second
-
 // refused takes note of a run whose token is no good, and returns it, if the server takes
 // it: another worker may find nothing wrong with it.
 func (s *starter) refused(run claim.Run, err error) {
@@ -375,16 +357,6 @@ func (s *starter) end(this *underway) (started time.Time) {
 		s.turnstile.trialOver()
 	}
 	return started
-}
-
-// idle returns for how long there was no run.
-func (s *starter) idle() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.active) > 0 {
-		return 0
-	}
-	return time.Since(s.lastRun)
 }
 
 // cancel stops a run, and returns its group.

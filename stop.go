@@ -72,6 +72,16 @@ func (w *Worker) watchIdle(ctx context.Context, runs *starter) {
 	}
 }
 
+// idle returns for how long there was no run.
+func (s *starter) idle() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.active) > 0 {
+		return 0
+	}
+	return time.Since(s.lastRun)
+}
+
 // limitGrace ends work a while after the intake ended, or when the worker is
 // aborted.
 func (w *Worker) limitGrace(work context.Context, stopWork context.CancelCauseFunc) {

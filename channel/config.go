@@ -34,8 +34,8 @@ type Config struct {
 	// Defaults to net.Dialer.
 	NetDial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// HeartbeatInterval is the time between two heartbeats; one that is written and for
-	// as long neither answered nor followed by anything else ends the connection. Phoenix drops a client that was
+	// HeartbeatInterval is the time between two heartbeats; one that is written and not
+	// answered for as long ends the connection, unless a message is coming in that the answer may be behind. Phoenix drops a client that was
 	// silent for 60 s. Defaults to 30 s.
 	HeartbeatInterval time.Duration
 	// HandshakeTimeout bounds a dial up to the end of the upgrade. Defaults to 15 s.

@@ -55,15 +55,15 @@ func (p *Plan) CheckPaths() *Failure {
 			return onward
 		},
 	)
-	if n := steps.count(p.start()); n > MaxSteps {
+	if n := steps.count(p.Start()); n > MaxSteps {
 		return p.stepsFailure("The run would come to %.15g steps if all goes well, over the limit of %d", n, MaxSteps)
 	}
 	return nil
 }
 
-// start returns the id of the node to start with, empty if there is none: the one that the plan names, or else the first
+// Start returns the id of the node to start with, empty if there is none: the one that the plan names, or else the first
 // trigger, or else the first job.
-func (p *Plan) start() string {
+func (p *Plan) Start() string {
 	switch {
 	case p.StartingNodeID != "":
 		return p.StartingNodeID

@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/phxworker/phxworker/internal/owned"
@@ -29,23 +30,23 @@ const maxSpoolFile = 1 << 30
 type spoolFolder struct {
 	*os.Root
 
-	// safe is whether only root and this user can put anything into it.
-	safe bool
+	// doubt is who else can put something into it, empty if nobody can; see folderDoubt.
+	doubt string
 }
 
-func openSpoolFolder(dir string) (*spoolFolder, fs.FileInfo, error) {
+func openSpoolFolder(dir string) (*spoolFolder, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	info, err := root.Stat(".")
 	if err != nil {
 		_ = root.Close()
-		return nil, nil, err
+		return nil, err
 	}
-	folder := &spoolFolder{Root: root, safe: folderDoubt(os.Geteuid(), owned.By(info), owned.WrittenByOthers(dir, info)) == ""}
+	folder := &spoolFolder{Root: root, doubt: folderDoubt(os.Geteuid(), owned.By(info), owned.WrittenByOthers(dir, info))}
 	folder.sweep()
-	return folder, info, nil
+	return folder, nil
 }
 
 // folderDoubt says who else can put something into a user's folder, and take out what is in it; empty if nobody
@@ -66,13 +67,13 @@ func mayReadFile(me, file int, safe bool) bool { return me == 0 || file == me ||
 
 // CheckSpool says what is doubtful about a folder as [Config.Spool], empty if nothing is.
 func CheckSpool(dir string) (warning string) {
-	folder, info, err := openSpoolFolder(dir)
+	folder, err := openSpoolFolder(dir)
 	if err != nil {
 		return fmt.Sprintf("the spool folder cannot be opened, and until it can what cannot be reported is lost: %v", err)
 	}
 	defer folder.Close()
-	if doubt := folderDoubt(os.Geteuid(), owned.By(info), owned.WrittenByOthers(dir, info)); doubt != "" {
-		return fmt.Sprintf("the spool folder %s is not the worker's alone, so that what is in it can be removed: %s; chown it, or chmod go-w %s", dir, doubt, dir)
+	if folder.doubt != "" {
+		return fmt.Sprintf("the spool folder %s is not the worker's alone, so that what is in it can be removed: %s; chown it, or chmod go-w %s", dir, folder.doubt, dir)
 	}
 	return ""
 }
@@ -117,7 +118,7 @@ func spoolName(runID string) string {
 
 // create writes the file under a name that is free, into the folder.
 func (s *Spooled) create(dir string) error {
-	folder, _, err := openSpoolFolder(dir)
+	folder, err := openSpoolFolder(dir)
 	if err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func (s *Spooled) create(dir string) error {
 
 // replace writes the file again where it was.
 func (s *Spooled) replace() error {
-	folder, _, err := openSpoolFolder(filepath.Dir(s.Path))
+	folder, err := openSpoolFolder(filepath.Dir(s.Path))
 	if err != nil {
 		return err
 	}
@@ -192,7 +193,7 @@ func (f *spoolFolder) name(part, name string) (string, error) {
 // as an error, and so does a folder that cannot be read.
 func EachSpooled(dir string) iter.Seq2[*Spooled, error] {
 	return func(yield func(*Spooled, error) bool) {
-		folder, _, err := openSpoolFolder(dir)
+		folder, err := openSpoolFolder(dir)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -245,7 +246,7 @@ func (f *spoolFolder) readFile(name string) ([]byte, error) {
 	case !found.Mode().IsRegular():
 		return nil, errors.New("it is no file")
 	}
-	file, err := f.OpenFile(name, os.O_RDONLY|atOnce, 0)
+	file, err := f.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe in its place must not keep it waiting
 	if err != nil {
 		return nil, err
 	}
@@ -256,7 +257,7 @@ func (f *spoolFolder) readFile(name string) ([]byte, error) {
 		return nil, err
 	case !os.SameFile(found, info):
 		return nil, errors.New("it was replaced while it was opened")
-	case !mayReadFile(os.Geteuid(), owned.By(info), f.safe):
+	case !mayReadFile(os.Geteuid(), owned.By(info), f.doubt == ""):
 		return nil, fmt.Errorf("it belongs to the user %d, and this is %d, who is not alone with its folder; chown the file, or resend it as root", owned.By(info), os.Geteuid())
 	case info.Mode().Perm()&0o002 != 0:
 		return nil, errors.New("everybody may write to it")

@@ -117,21 +117,13 @@ func conditionsOf(plan *runner.Plan) []string {
 	return conditions
 }
 
-// findStart picks the node to start with: the one that the plan names, or else
-// the first trigger, or else the first job.
+// findStart finds the node to start with.
 func (g *graph) findStart(plan *runner.Plan) error {
-	switch {
-	case plan.StartingNodeID != "":
-		g.start = g.nodes[plan.StartingNodeID]
-		if g.start == nil {
-			return invalidPlan("Could not find start job: %s", plan.StartingNodeID)
-		}
-	case len(plan.Triggers) > 0:
-		g.start = g.nodes[plan.Triggers[0].ID]
-	case len(plan.Jobs) > 0:
-		g.start = g.nodes[plan.Jobs[0].ID]
-	default:
+	if plan.StartingNodeID == "" && len(plan.Triggers)+len(plan.Jobs) == 0 {
 		return &runner.Failure{Reason: runner.Crash, Type: "TypeError", Message: "The plan has no job to start with"}
+	}
+	if g.start = g.nodes[plan.Start()]; g.start == nil {
+		return invalidPlan("Could not find start job: %s", plan.Start())
 	}
 	return nil
 }

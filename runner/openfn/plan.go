@@ -104,7 +104,7 @@ func compilePlan(ctx context.Context, batch *compile.Batch, run *runner.Run, sou
 	plan.Workflow.Steps = []runtimeStep{} // none is for the runtime to refuse
 	plan.Workflow.Name = run.Plan.Name
 	_ = json.Unmarshal(run.Plan.Globals, &plan.Workflow.Globals) // what is no text is none
-	plan.Options.Start = run.Plan.StartingNodeID
+	plan.Options.Start = run.Plan.Start()
 	for i := range run.Plan.Triggers {
 		plan.Workflow.Steps = append(plan.Workflow.Steps, runtimeStep{ID: run.Plan.Triggers[i].ID})
 	}
@@ -119,9 +119,6 @@ func compilePlan(ctx context.Context, batch *compile.Batch, run *runner.Run, sou
 		}
 		step.Configuration = run.Credential(job.ID)
 		plan.Workflow.Steps = append(plan.Workflow.Steps, step)
-	}
-	if plan.Options.Start == "" && len(plan.Workflow.Steps) > 0 {
-		plan.Options.Start = plan.Workflow.Steps[0].ID
 	}
 	connect(plan.Workflow.Steps, run.Plan.Edges)
 	if failure := run.Plan.CheckPaths(); failure != nil {

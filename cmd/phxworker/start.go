@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/url"
+	"os"
 	"sync"
 
 	"github.com/urfave/cli/v3"
+	"golang.org/x/term"
 
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/cmd/phxworker/build"
@@ -161,4 +164,9 @@ func loggable(address string) string {
 	}
 	u.RawQuery = ""
 	return u.Redacted()
+}
+
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
 }

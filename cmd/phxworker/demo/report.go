@@ -80,7 +80,7 @@ func printTable(out io.Writer, rows [][]string) {
 		fmt.Fprintln(table, strings.Join(row, "\t"))
 	}
 	fmt.Fprintln(table)
-	table.Flush() //nolint:errcheck // what is printed for a person has nobody else to tell
+	_ = table.Flush() // nobody is there to tell when a person cannot be told
 }
 
 func longestName(final snapshot) int {

@@ -128,7 +128,7 @@ func (p *program) executeFile(ctx context.Context, cmd *cli.Command, session *on
 		}
 	}
 	if record.Reason != string(runner.Success) {
-		return flow.Files, &reasonError{record.Reason}
+		return flow.Files, &logged{&reasonError{record.Reason}}
 	}
 	return flow.Files, nil
 }
@@ -211,19 +211,21 @@ const look = 30 * time.Millisecond
 func (p *program) watchFile(ctx context.Context, file string, once func(n int) ([]string, error)) error {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
+	known := []string{file}
 	for n := 1; ; n++ {
+		before := stamps(known) // what is saved while it is executed counts
 		files, err := once(n)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil {
+		if err != nil && !errors.As(err, new(*logged)) {
 			fmt.Fprintln(p.stderr, "phxworker:", problem(err))
 		}
-		if len(files) == 0 {
-			files = []string{file}
-		}
+		known = append(files, file)
+		now := stamps(known)
+		maps.Copy(now, before)
 		fmt.Fprintf(p.stderr, "— again when %s changes; Ctrl+C ends it\n", filepath.Base(file))
-		for before := stamps(files); before == stamps(files); {
+		for maps.Equal(now, stamps(slices.Collect(maps.Keys(now)))) {
 			select {
 			case <-ticker.C:
 			case <-ctx.Done():
@@ -233,15 +235,16 @@ func (p *program) watchFile(ctx context.Context, file string, once func(n int) (
 	}
 }
 
-// stamps returns what changes when one of the files does.
-func stamps(files []string) string {
-	var b strings.Builder
+// stamps returns what changes when a file does, by file.
+func stamps(files []string) map[string]string {
+	all := make(map[string]string, len(files))
 	for _, file := range files {
+		all[file] = "" // it is not there
 		if info, err := os.Stat(file); err == nil {
-			fmt.Fprintf(&b, "%s %d %s\n", file, info.Size(), info.ModTime())
+			all[file] = fmt.Sprint(info.Size(), info.ModTime())
 		}
 	}
-	return b.String()
+	return all
 }
 
 const runHelp = `phxworker run executes a workflow from a file, with no server and no secret, by the

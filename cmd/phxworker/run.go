@@ -154,7 +154,7 @@ func (p *program) input(cmd *cli.Command, ofFile json.RawMessage) (json.RawMessa
 	if name == "" {
 		return ofFile, nil
 	}
-	read := func() ([]byte, error) { return os.ReadFile(name) }
+	read := func() ([]byte, error) { return os.ReadFile(name) } //nolint:gosec // the file that a person names
 	if name == "-" {
 		read = func() ([]byte, error) { return io.ReadAll(os.Stdin) }
 	}
@@ -177,7 +177,7 @@ func credentials(given []string, flow *workflow.Workflow) (map[string]json.RawMe
 		if !ok {
 			return nil, &usageError{"--credential has no file: write --credential NAME=FILE"}
 		}
-		body, err := os.ReadFile(file)
+		body, err := os.ReadFile(file) //nolint:gosec // the file that a person names
 		if err != nil {
 			return nil, &usageError{fmt.Sprintf("--credential %s cannot be read: %v", name, err)}
 		}
@@ -221,7 +221,7 @@ func (p *program) watchFile(ctx context.Context, file string, once func(n int) (
 		if err != nil && !errors.As(err, new(*logged)) {
 			fmt.Fprintln(p.stderr, "phxworker:", problem(err))
 		}
-		known = append(files, file)
+		known = slices.Concat(files, []string{file})
 		now := stamps(known)
 		maps.Copy(now, before)
 		fmt.Fprintf(p.stderr, "— again when %s changes; Ctrl+C ends it\n", filepath.Base(file))

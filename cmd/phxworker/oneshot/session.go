@@ -5,6 +5,7 @@ package oneshot
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -44,8 +45,7 @@ func Open(engine phxworker.Engine, limits phxworker.Limits, log *slog.Logger) (*
 		Engine: engine, Groups: "*:1", Limits: limits, Logger: log,
 	})
 	if err != nil {
-		server.Close()
-		return nil, err
+		return nil, errors.Join(err, server.Close())
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
 	s := &Session{server: server, worker: worker, stop: stop, ended: make(chan struct{})}
@@ -60,7 +60,7 @@ func Open(engine phxworker.Engine, limits phxworker.Limits, log *slog.Logger) (*
 func (s *Session) Close() {
 	s.stop(nil)
 	<-s.ended
-	s.server.Close()
+	_ = s.server.Close() // nobody else is there
 }
 
 // poll is how often the queue is asked what is new. The eye sees nothing faster.

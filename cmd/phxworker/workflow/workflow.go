@@ -148,7 +148,7 @@ type reader struct {
 // load returns the contents of a file.
 func (r *reader) load(path string) ([]byte, error) {
 	r.files = append(r.files, path)
-	data, err := os.ReadFile(path)
+	data, err := os.ReadFile(path) //nolint:gosec // what a person names, or the workflow of theirs
 	if err != nil {
 		return nil, &Error{path, reason(err)}
 	}

@@ -77,6 +77,13 @@ func (v *Values) Spool() (string, error) {
 	return r.folder("spool"), r.err
 }
 
+// Execution returns what the options say of executing runs, wherever these come from. It asks for
+// nothing else: to execute one takes no server and no secret. The error is an [*Error].
+func (v *Values) Execution() (Engine, phxworker.Limits, Log, error) {
+	r := newReader(v)
+	return r.engine(), r.limits(), r.log(), r.err
+}
+
 // HTTPToken returns the token that the options give for the controls of a worker,
 // empty if they give none. It asks for nothing else, and reads no config file. The
 // error is an [*Error].
@@ -119,18 +126,13 @@ func (r *reader) settings() Settings {
 			Spool:            r.folder("spool"),
 			TLS:              r.authorities("ca-file"),
 			Name:             r.text("name"),
-			Limits: phxworker.Limits{
-				RunTimeout:   r.seconds("max-run-duration-seconds"),
-				MemoryMB:     r.megabytes("run-memory"),
-				PayloadMB:    r.megabytes("payload-memory"),
-				LogPayloadMB: r.megabytes("log-payload-memory"),
-			},
+			Limits:           r.limits(),
 		},
 		AcceptAdaptors: r.adaptors("accept-adaptors"),
 
 		Engine: r.engine(),
 		HTTP:   HTTP{Host: r.host("host"), Port: r.port("port"), Token: r.secret("http-token", "http-token-file")},
-		Log:    Log{Level: r.level("log"), Format: r.oneOf("log-format", "auto", "text", "json")},
+		Log:    r.log(),
 		Sentry: Sentry{DSN: r.dsn("sentry-dsn"), Environment: r.text("sentry-env")},
 	}
 	r.take(configKey) // Collect has read it
@@ -150,6 +152,19 @@ func (r *reader) settings() Settings {
 	}
 	s.Notices = r.notices(&s)
 	return s
+}
+
+func (r *reader) limits() phxworker.Limits {
+	return phxworker.Limits{
+		RunTimeout:   r.seconds("max-run-duration-seconds"),
+		MemoryMB:     r.megabytes("run-memory"),
+		PayloadMB:    r.megabytes("payload-memory"),
+		LogPayloadMB: r.megabytes("log-payload-memory"),
+	}
+}
+
+func (r *reader) log() Log {
+	return Log{Level: r.level("log"), Format: r.oneOf("log-format", "auto", "text", "json")}
 }
 
 // maxReadLimit, in megabytes, is beyond the memory of a worker, which holds a message several times.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/slots"
 )
 
 func TestARunThatWasTriedTooOftenIsPoisonous(t *testing.T) {
@@ -22,7 +23,7 @@ func TestARunThatWasTriedTooOftenIsPoisonous(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		h.enqueue("manual", "a")
 		var times atomic.Int32
-		h.hire(all(Config{Groups: "manual:1", Engine: Func(func(_ context.Context, run *Run) (any, error) {
+		h.hire(all(Config{Groups: slots.MustParse("manual:1"), Engine: Func(func(_ context.Context, run *Run) (any, error) {
 			require.EqualValues(t, times.Add(1), run.Attempt)
 			return nil, ErrRequeue
 		})}))
@@ -45,7 +46,7 @@ func TestARunIsAcceptedByWhoHasItsAdaptor(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		common := runner.AcceptAdaptors("@openfn/language-common")
 		h.withAdaptor("http", "@openfn/language-http@7.2.10")
-		one, _ := h.hire(all(Config{Groups: "manual:1", Name: "one", Accept: common}))
+		one, _ := h.hire(all(Config{Groups: slots.MustParse("manual:1"), Name: "one", Hooks: Hooks{Accept: common}}))
 		settle(time.Second)
 		h.withAdaptor("common", "@openfn/language-common@3.3.4")
 		settle(10 * time.Second)
@@ -56,7 +57,7 @@ func TestARunIsAcceptedByWhoHasItsAdaptor(t *testing.T) {
 		require.Zero(t, h.taken("http", "fetch:dataclip")+h.taken("http", "run:start"), "nothing was begun")
 		require.Equal(t, "available", string(record.State))
 
-		h.hire(all(Config{Groups: "manual:1", Name: "two", Accept: runner.AcceptAdaptors("@openfn/language-http")}))
+		h.hire(all(Config{Groups: slots.MustParse("manual:1"), Name: "two", Hooks: Hooks{Accept: runner.AcceptAdaptors("@openfn/language-http")}}))
 		settle(10 * time.Second)
 		require.Equal(t, "started", h.state("http"))
 		require.Equal(t, "two", h.record("http").WorkerName)
@@ -70,7 +71,7 @@ func TestARunThatWasNeverTriedIsNotPoisonous(t *testing.T) {
 		h.withAdaptor("http", "@openfn/language-http")
 		var log bytes.Buffer
 		worker, stop := h.hire(all(Config{
-			Groups: "manual:1", Accept: runner.AcceptAdaptors("@openfn/language-common"), Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Groups: slots.MustParse("manual:1"), Hooks: Hooks{Accept: runner.AcceptAdaptors("@openfn/language-common")}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		}))
 		settle(time.Hour)
 		require.NoError(t, stop())
@@ -89,7 +90,7 @@ func TestARunThatNobodyWantsMakesTheGroupRest(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		h.withAdaptor("http", "@openfn/language-http")
 		worker, _ := h.hire(Config{
-			Groups: "manual:1", Extensions: []string{extRelease}, Accept: func(context.Context, *Run) error { return Postpone(time.Millisecond, "") },
+			Groups: slots.MustParse("manual:1"), Extensions: []string{extRelease}, Hooks: Hooks{Accept: func(context.Context, *Run) error { return Postpone(time.Millisecond, "") }},
 		})
 		settle(time.Minute)
 		require.Positive(t, worker.Stats().Groups[0].Claims.Exhausted)
@@ -102,7 +103,7 @@ func TestAServerThatTakesNothingBackGetsItsRunsExecuted(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := plain(t)
 			h.withAdaptor("http", "@openfn/language-http")
-			h.hire(all(Config{Groups: "manual:1", Accept: runner.AcceptAdaptors("@openfn/language-common"), RefuseUnsuitable: refuse}))
+			h.hire(all(Config{Groups: slots.MustParse("manual:1"), Hooks: Hooks{Accept: runner.AcceptAdaptors("@openfn/language-common"), RefuseUnsuitable: refuse}}))
 			settle(time.Second)
 			if !refuse {
 				require.Equal(t, "started", h.state("http"))
@@ -132,7 +133,7 @@ func TestAcceptCanEndARun(t *testing.T) {
 				h := openHouse(t, quiet)
 				time.Sleep(time.Second)
 				require.NoError(t, h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(`{"id":"a","jobs":[{"id":"j"}]` + tt.options + `}`)}))
-				h.hire(Config{Accept: tt.accept, Engine: Func(func(context.Context, *Run) (any, error) { return nil, nil })})
+				h.hire(Config{Hooks: Hooks{Accept: tt.accept}, Engine: Func(func(context.Context, *Run) (any, error) { return nil, nil })})
 				settle(time.Minute)
 				record := h.record("a")
 				require.Equal(t, tt.kind, record.Reason+" "+record.ErrorType+" "+record.ErrorMessage)

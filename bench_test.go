@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // benchServer is a mock Lightning on loopback TCP that keeps and signs nothing.
@@ -26,7 +27,7 @@ func benchServer(b *testing.B) *mockserver.Server {
 
 func benchWorker(b *testing.B, server *mockserver.Server, groups string, engine Engine) {
 	b.Helper()
-	worker, err := New(Config{URL: server.URL(), Secret: server.Secret(), Groups: groups, Engine: engine})
+	worker, err := New(Config{URL: server.URL(), Secret: server.Secret(), Groups: slots.MustParse(groups), Engine: engine})
 	require.NoError(b, err)
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // frail is an engine that is not able to execute runs until it is mended.
@@ -98,14 +99,14 @@ func TestAWorkerThatCannotExecuteStopsClaiming(t *testing.T) {
 						ids := crowd(61)
 						h.enqueue("manual", ids...)
 						var log bytes.Buffer
-						worker, stop := h.hire(Config{Groups: groups, Engine: f, DemandAll: all, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+						worker, stop := h.hire(Config{Groups: slots.MustParse(groups), Engine: f, Claim: Claim{DemandAll: all}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 						settle(4*time.Second + f.after)
 						lost := ended(h, ids)["exception"]
 						require.Positive(t, lost)
 						require.LessOrEqual(t, lost, 3)
-						broken := worker.Stats().Breakers[0]
+						broken := worker.Stats().Unable[0]
 						require.Equal(t, BreakerEngine, broken.Name)
-						require.EqualError(t, broken.Cause, "no space left in /repo")
+						require.Equal(t, "no space left in /repo", broken.Error)
 
 						settle(10 * time.Minute) // 5, 10, 20, 40, 80, 160 s
 						more := ended(h, ids)["exception"] - lost
@@ -116,7 +117,7 @@ func TestAWorkerThatCannotExecuteStopsClaiming(t *testing.T) {
 						f.mended.Store(true)
 						settle(20 * time.Minute)
 						require.Equal(t, map[string]int{"exception": lost, "success": 61 - lost}, ended(h, ids))
-						require.NoError(t, worker.Stats().Breakers[0].Cause)
+						require.Empty(t, unable(worker))
 						require.NoError(t, stop())
 						require.Equal(t, 1, strings.Count(log.String(), "no more claims: the engine cannot execute runs"))
 						require.Equal(t, 1, strings.Count(log.String(), "claims are made again"))
@@ -134,10 +135,10 @@ func TestNoRunIsLostToAnEngineWhereTheServerTakesRunsBack(t *testing.T) {
 		ids := crowd(61)
 		h.enqueue("manual", ids...)
 		f := checked{&frail{}}
-		worker, _ := h.hire(all(Config{Groups: "manual:50", Engine: f, MaxAttempts: -1}))
+		worker, _ := h.hire(all(Config{Groups: slots.MustParse("manual:50"), Engine: f, MaxAttempts: -1}))
 		settle(10 * time.Minute)
 		require.Equal(t, map[string]int{"available": 61}, ended(h, ids))
-		require.Error(t, worker.Stats().Breakers[0].Cause)
+		require.NotEmpty(t, unable(worker))
 		f.mended.Store(true)
 		settle(20 * time.Minute)
 		require.Equal(t, map[string]int{"success": 61}, ended(h, ids))
@@ -150,7 +151,7 @@ func TestAnEngineThatCanBeAskedIsTriedWhenItSaysThatItIsWell(t *testing.T) {
 		h := openHouse(t, quiet)
 		ids := crowd(61)
 		f := checked{&frail{}}
-		worker, _ := h.hire(Config{Groups: "manual:50", Engine: f})
+		worker, _ := h.hire(Config{Groups: slots.MustParse("manual:50"), Engine: f})
 		feed := worker.Subscribe(100)
 		settle(time.Second)
 		require.EqualValues(t, 1, f.checks.Load(), "before the first claim")
@@ -160,7 +161,7 @@ func TestAnEngineThatCanBeAskedIsTriedWhenItSaysThatItIsWell(t *testing.T) {
 		lost := ended(h, ids)["exception"]
 		require.LessOrEqual(t, lost, 3)
 		require.Greater(t, f.checks.Load(), int32(10))
-		require.EqualError(t, worker.Stats().Breakers[0].Cause, "npm does not answer")
+		require.Equal(t, "npm does not answer", unable(worker))
 		_, err := worker.Claim(t.Context())
 		require.ErrorIs(t, err, ErrUnable)
 		f.mended.Store(true)
@@ -187,7 +188,7 @@ func TestTheFirstCheckComesBeforeTheFirstClaim(t *testing.T) {
 			settle(time.Hour)
 			require.Empty(t, h.sent("claim"))
 			require.NotEmpty(t, joinsOf(h), "the join does not wait for it")
-			require.EqualError(t, worker.Stats().Breakers[0].Cause, "npm does not answer")
+			require.Equal(t, "npm does not answer", unable(worker))
 			f.mended.Store(true)
 			settle(6 * time.Minute)
 			require.Equal(t, "success", h.state("a"))
@@ -230,7 +231,7 @@ func TestAnOldRunThatEndsWellProvesNothing(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("manual", "old")
 		var full atomic.Bool
-		worker, _ := h.hire(Config{Groups: "manual:5", Engine: Func(func(ctx context.Context, run *Run) (any, error) {
+		worker, _ := h.hire(Config{Groups: slots.MustParse("manual:5"), Engine: Func(func(ctx context.Context, run *Run) (any, error) {
 			if full.Load() {
 				return nil, runner.Unable(errFullDisk)
 			}
@@ -240,11 +241,11 @@ func TestAnOldRunThatEndsWellProvesNothing(t *testing.T) {
 		full.Store(true)
 		h.enqueue("manual", "new")
 		settle(11 * time.Second)
-		require.Error(t, worker.Stats().Breakers[0].Cause)
+		require.NotEmpty(t, unable(worker))
 		h.gate.release("old")
 		settle(time.Second)
 		require.Equal(t, "success", h.state("old"))
-		require.Error(t, worker.Stats().Breakers[0].Cause)
+		require.NotEmpty(t, unable(worker))
 	})
 }
 
@@ -262,7 +263,7 @@ func TestRunsThatCouldNotBePreparedWait(t *testing.T) {
 					engine := f()
 					ill := engine.(interface{ set(mended bool) })
 					ids := crowd(61)
-					worker, stop := h.hire(Config{Groups: "manual:50", Engine: engine})
+					worker, stop := h.hire(Config{Groups: slots.MustParse("manual:50"), Engine: engine})
 					if proven {
 						ill.set(true)
 						h.enqueue("manual", "before")
@@ -277,11 +278,11 @@ func TestRunsThatCouldNotBePreparedWait(t *testing.T) {
 					if !proven {
 						require.LessOrEqual(t, states["claimed"], 3)
 					}
-					require.Error(t, worker.Stats().Breakers[0].Cause)
+					require.NotEmpty(t, unable(worker))
 					ill.set(true)
 					settle(4 * time.Minute)
 					require.Equal(t, 61, ended(h, ids)["success"], "%v", ended(h, ids))
-					require.NoError(t, worker.Stats().Breakers[0].Cause)
+					require.Empty(t, unable(worker))
 					require.NoError(t, stop())
 				})
 			})
@@ -297,7 +298,7 @@ func TestATrialThatIsCancelledIsNoEndOfTrials(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("manual", "a", "b")
 		f := &hanging{trials: make(chan string, 1)}
-		worker, _ := h.hire(Config{Groups: "manual:2", Engine: f})
+		worker, _ := h.hire(Config{Groups: slots.MustParse("manual:2"), Engine: f})
 		settle(4 * time.Second)
 		require.Equal(t, 2, ended(h, []string{"a", "b"})["claimed"])
 		f.hangs.Store(true)
@@ -337,7 +338,7 @@ func TestRunsThatFailProveThatTheEngineWorks(t *testing.T) {
 		ids := crowd(300)
 		h.enqueue("manual", ids...)
 		var now, most atomic.Int32
-		h.hire(Config{Groups: "manual:50", Engine: Func(func(context.Context, *Run) (any, error) {
+		h.hire(Config{Groups: slots.MustParse("manual:50"), Engine: Func(func(context.Context, *Run) (any, error) {
 			most.Store(max(most.Load(), now.Add(1)))
 			defer now.Add(-1)
 			time.Sleep(90 * time.Millisecond)
@@ -356,7 +357,7 @@ func TestASlowPreparationHoldsNoOtherGroupBack(t *testing.T) {
 		slow := &slowly{}
 		slow.takes.Store(int64(4 * time.Minute))
 		h.enqueue("manual", "a", "b", "c")
-		h.hire(Config{Groups: "fast_lane:1 manual>*:20", Engine: slow})
+		h.hire(Config{Groups: slots.MustParse("fast_lane:1 manual>*:20"), Engine: slow})
 		settle(20 * time.Second)
 		slow.takes.Store(0)
 		h.enqueue("fast_lane", "quick")
@@ -377,7 +378,7 @@ func TestACheckThatPanicsOrHangs(t *testing.T) {
 				h.enqueue("manual", "a")
 				worker, stop := h.hire(Config{Engine: odd{Func: func(context.Context, *Run) (any, error) { return nil, nil }, check: check}})
 				settle(10 * time.Minute)
-				require.ErrorContains(t, worker.Stats().Breakers[0].Cause, "the engine")
+				require.Contains(t, unable(worker), "the engine")
 				require.Equal(t, "available", h.state("a"))
 				require.NoError(t, stop())
 			})
@@ -407,7 +408,7 @@ func (*slowly) Execute(context.Context, *Run) (Result, error) { return Result{},
 func TestNoGroupWaitsForTheClaimsOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := extended(t, mockserver.Config{})
-		h.hire(all(Config{Groups: "a:9 b:9 c:9 d:9 e:9", DemandAll: true}))
+		h.hire(all(Config{Groups: slots.MustParse("a:9 b:9 c:9 d:9 e:9"), Claim: Claim{DemandAll: true}}))
 		settle(time.Second)
 		for _, queue := range []string{"a", "b", "c", "d", "e"} {
 			require.Len(t, h.claimsOf(queue), 1, queue)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // A crowd is many workers of one Lightning, each with a connection of its own over
@@ -30,7 +31,7 @@ func crowd(tb testing.TB, server *mockserver.Server, n int, engine func(worker i
 	})
 	for i := range n {
 		worker, err := phxworker.New(phxworker.Config{
-			URL: server.URL(), Secret: server.Secret(), Groups: "manual>*:5",
+			URL: server.URL(), Secret: server.Secret(), Groups: slots.MustParse("manual>*:5"),
 			Name: fmt.Sprintf("worker-%d", i), Engine: engine(i),
 		})
 		require.NoError(tb, err)

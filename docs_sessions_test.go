@@ -14,6 +14,7 @@ import (
 	"github.com/phxworker/phxworker/channel/frame"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // sessions are what the pages of docs/extensions show: a worker that offers some of
@@ -147,7 +148,7 @@ func play(t *testing.T, extensions []string, prefetch bool, happens func(*house,
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, mockserver.Config{Mode: mockserver.Extended, OpaqueTokens: true})
-		worker, stop := h.hire(Config{Groups: "manual>*:1", Extensions: extensions, Prefetch: prefetch})
+		worker, stop := h.hire(Config{Groups: slots.MustParse("manual>*:1"), Extensions: extensions, Claim: Claim{Prefetch: prefetch}})
 		settle(time.Second)
 		happens(h, worker)
 		settle(time.Second)

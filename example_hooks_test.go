@@ -61,7 +61,7 @@ func ExampleWorker_Subscribe() {
 // it, to refuse it.
 func ExampleConfig_middleware() {
 	server, cfg := withOneRun()
-	cfg.Middleware = []phxworker.Middleware{func(next phxworker.ExecuteFunc) phxworker.ExecuteFunc {
+	cfg.Hooks.Middleware = []phxworker.Middleware{func(next phxworker.ExecuteFunc) phxworker.ExecuteFunc {
 		return func(ctx context.Context, run *phxworker.Run) (phxworker.Result, error) {
 			fmt.Println("before", run.ID)
 			result, err := next(ctx, run)
@@ -90,8 +90,8 @@ func ExampleConfig_middleware() {
 func ExampleConfig_gate() {
 	server, cfg := withOneRun()
 	asked := 0
-	cfg.MinBackoff = time.Millisecond
-	cfg.Gate = func(_ context.Context, group string) error {
+	cfg.Claim.MinBackoff = time.Millisecond
+	cfg.Hooks.Gate = func(_ context.Context, group string) error {
 		if asked++; asked < 3 {
 			fmt.Println("not now,", group)
 			return errors.New("the disk is full")
@@ -107,7 +107,7 @@ func ExampleConfig_gate() {
 		worker.Drain()
 	}()
 	fmt.Println(worker.Run(context.Background()))
-	fmt.Println(worker.Stats().Groups[0].Claims.HeldBack, "claims were held back")
+	fmt.Println(worker.Stats().Groups[0].HeldBack, "claims were held back")
 	_ = server.Close()
 	// Output:
 	// not now, manual>*
@@ -121,7 +121,7 @@ func ExampleConfig_gate() {
 func ExampleConfig_afterRun() {
 	server, cfg := withOneRun()
 	over := make(chan phxworker.RunResult)
-	cfg.AfterRun = func(result phxworker.RunResult) { over <- result }
+	cfg.Hooks.AfterRun = func(result phxworker.RunResult) { over <- result }
 	worker, err := phxworker.New(cfg)
 	if err != nil {
 		log.Fatal(err)

@@ -105,7 +105,7 @@ func (h *house) hire(cfg Config) (worker *Worker, stop func() error) {
 // hireWith is hire, with something to be done before the worker runs.
 func (h *house) hireWith(cfg Config, before func(*Worker)) (worker *Worker, stop func() error) {
 	h.t.Helper()
-	cfg.URL, cfg.NetDial = "ws://lightning.test/worker", h.dial
+	cfg.URL, cfg.Transport.NetDial = "ws://lightning.test/worker", h.dial
 	if cfg.Secret == "" {
 		cfg.Secret = h.server.Secret()
 	}
@@ -127,6 +127,14 @@ func (h *house) hireWith(cfg Config, before func(*Worker)) (worker *Worker, stop
 	})
 	h.t.Cleanup(func() { _ = stop() })
 	return worker, stop
+}
+
+// unable returns why a worker claims nothing, empty if all is well.
+func unable(w *Worker) string {
+	if broken := w.Stats().Unable; len(broken) > 0 {
+		return broken[0].Error
+	}
+	return ""
 }
 
 // enqueue makes n runs of the queue, named queue-1 and so on.

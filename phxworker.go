@@ -28,11 +28,13 @@
 // # Watching and steering
 //
 // [Worker.Stats] is the worker at one moment, [Worker.Subscribe] what happens to
-// it. [Config.Gate] holds claims back, [Config.Accept] decides on each run,
-// [Config.Middleware] is around its execution, [Config.AfterRun] comes behind it.
+// it. [Hooks.Gate] holds claims back, [Hooks.Accept] decides on each run,
+// [Hooks.Middleware] is around its execution, [Hooks.AfterRun] comes behind it.
 // [Worker.Pause], [Worker.Resume], [Worker.Resize], [Worker.Cancel] and
 // [Worker.Drain] are for whoever operates it. The file example_hooks_test.go has
-// programs that do these things.
+// programs that do these things. The packages cmd/phxworker/web and
+// cmd/phxworker/metrics serve the same as a page, with probes and controls, and to
+// Prometheus.
 //
 // # Runs that go back
 //
@@ -44,7 +46,7 @@ package phxworker
 import (
 	"time"
 
-	"github.com/phxworker/phxworker/internal/histogram"
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/runner"
 )
 
@@ -77,8 +79,8 @@ type (
 	Notifiable = runner.Notifiable
 	// Result is what an execution came to; see [runner.Result].
 	Result = runner.Result
-	// Histogram counts durations, in seconds.
-	Histogram = histogram.Snapshot
+	// Histogram is how long things took; see [claim.Histogram].
+	Histogram = claim.Histogram
 )
 
 // ErrRequeue says that a run failed and should be tried again; see

@@ -112,25 +112,26 @@ func New(cfg Config) *Runner {
 
 // Outcome is how a run went.
 type Outcome struct {
-	RunID string
+	RunID string `json:"id"`
 	// Reason is what run:complete said, or would have said; empty when the run was
 	// returned.
-	Reason Reason
+	Reason Reason `json:"reason"`
 	// Type and Message are empty after a success. Of a run that was returned, the
-	// message says why.
-	Type, Message string
+	// message says why. It is in no JSON, for it may quote data of the run.
+	Type    string `json:"error_type,omitempty"`
+	Message string `json:"-"`
 	// Err is set when the server was not told: why it could not be.
-	Err error
+	Err error `json:"-"`
 	// Settled is what became of the run in the server's queue.
-	Settled Settlement
+	Settled Settlement `json:"settled"`
 	// Joined is set when the server let the worker onto the run's topic.
-	Joined bool
+	Joined bool `json:"-"`
 	// Stopped is set when the run was ended, or returned, because work had ended.
-	Stopped bool
+	Stopped bool `json:"-"`
 	// Unable is set when it was this worker that could not execute the run; see [Unable].
-	Unable bool
+	Unable bool `json:"-"`
 	// Took is the time from the join of the topic to the end.
-	Took time.Duration
+	Took time.Duration `json:"-"`
 }
 
 // Joiner joins topics; a [*channel.Socket] does.

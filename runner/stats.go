@@ -8,34 +8,35 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/phxworker/phxworker/internal/histogram"
+	"github.com/phxworker/phxworker/claim"
 )
 
 // Stats is what a [Runner] has done since it was made.
 type Stats struct {
 	// Resent counts events that were sent once more, after a lost join.
-	Resent uint64
+	Resent uint64 `json:"events_resent"`
 	// LogsShortened counts the lines that a note stands for now: they were over
 	// the limit, or not what the server takes.
-	LogsShortened uint64
+	LogsShortened uint64 `json:"log_lines_shortened"`
 	// Undelivered counts, by their names, the events that the server does not have, or is
 	// not known to have: refused in every form, given up with their run, sent at most once
 	// and lost, or never taken because the run ended while its outbox was full.
-	Undelivered map[string]uint64
+	Undelivered map[string]uint64 `json:"events_undelivered"`
 	// Panics counts the engine's, and the worker's own while it takes a run to its end.
-	Panics uint64
+	Panics uint64 `json:"engine_panics"`
 	// Stuck counts the calls of the engine that did not end when their run did;
 	// StuckNow are those of them that still have not.
-	Stuck    uint64
-	StuckNow int64
+	Stuck    uint64 `json:"engines_stuck"`
+	StuckNow int64  `json:"engines_stuck_now"`
 	// Renewed counts leases that were renewed, and LeasesLost those that were lost.
-	Renewed, LeasesLost uint64
+	Renewed    uint64 `json:"leases_renewed"`
+	LeasesLost uint64 `json:"leases_lost"`
 	// Unknown counts pushes of the server that mean nothing here.
-	Unknown uint64
+	Unknown uint64 `json:"unknown_pushes"`
 	// Settled counts the runs that are over, by what became of them.
-	Settled map[Settlement]uint64
+	Settled map[Settlement]uint64 `json:"settled"`
 	// Acknowledged is how long events took from their push to the server's answer.
-	Acknowledged histogram.Snapshot
+	Acknowledged claim.Histogram `json:"acknowledgement_seconds"`
 }
 
 // tally is Stats in the making.
@@ -43,7 +44,7 @@ type tally struct {
 	resent, shortened, panics, stuck atomic.Uint64
 	renewed, leasesLost, unknown     atomic.Uint64
 	stuckNow                         atomic.Int64
-	acknowledged                     histogram.Histogram
+	acknowledged                     claim.Durations
 
 	mu          sync.Mutex
 	settled     map[Settlement]uint64
@@ -82,7 +83,7 @@ func (r *Runner) Stats() Stats {
 		Resent: t.resent.Load(), LogsShortened: t.shortened.Load(), Undelivered: undelivered,
 		Panics: t.panics.Load(), Stuck: t.stuck.Load(), StuckNow: t.stuckNow.Load(),
 		Renewed: t.renewed.Load(), LeasesLost: t.leasesLost.Load(), Unknown: t.unknown.Load(),
-		Settled: settled, Acknowledged: t.acknowledged.Snapshot(),
+		Settled: settled, Acknowledged: t.acknowledged.Histogram(),
 	}
 }
 
@@ -100,14 +101,14 @@ const (
 
 // Progress is one run under way.
 type Progress struct {
-	RunID string
-	Phase Phase
-	Since time.Time // when the phase began
+	RunID string    `json:"id"`
+	Phase Phase     `json:"phase"`
+	Since time.Time `json:"phase_since"` // when the phase began
 	// Job is the id of the job that is executed, of several the one that
 	// began last; empty between steps.
-	Job string
+	Job string `json:"job,omitempty"`
 	// Unacknowledged is how many events the server has not answered yet.
-	Unacknowledged int
+	Unacknowledged int `json:"unacknowledged"`
 }
 
 // enter takes the run to its next phase.

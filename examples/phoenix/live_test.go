@@ -16,6 +16,7 @@ import (
 
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/slots"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -73,7 +74,7 @@ func (d *desk) Notify(_ context.Context, _ *phxworker.Run, notice json.RawMessag
 func TestAWorkerUsesEveryExtensionOfThePhoenixServer(t *testing.T) {
 	server := servePhoenix(t, "lease_ms=900", "interval_ms=200")
 	desk := newDesk()
-	_, results, ended := server.hire(phxworker.Config{Engine: desk, Groups: "manual>*:3"})
+	_, results, ended := server.hire(phxworker.Config{Engine: desk, Groups: slots.MustParse("manual>*:3")})
 
 	server.enqueue("hears")
 	require.Equal(t, "hears", receive(t, desk.started))
@@ -143,13 +144,13 @@ func (d *door) set(shut bool) {
 func TestARunOfAWorkerThatIsCutOffIsDoneOnceByAnother(t *testing.T) {
 	server := servePhoenix(t, "lease_ms=900", "interval_ms=200", "silence_ms=700")
 	first, second, way := newDesk(), newDesk(), new(door)
-	_, results, _ := server.hire(phxworker.Config{Engine: first, Groups: "manual>*:1", NetDial: way.dial})
+	_, results, _ := server.hire(phxworker.Config{Engine: first, Groups: slots.MustParse("manual>*:1"), Transport: phxworker.Transport{NetDial: way.dial}})
 	server.enqueue("waits")
 	require.Equal(t, "waits", receive(t, first.started))
 	waitFor(t, func() bool { return server.eval(`length(RunQueue.info("waits").events)`) == "1" })
 	way.set(true)
 
-	worker, _, _ := server.hire(phxworker.Config{Engine: second, Groups: "manual>*:1"})
+	worker, _, _ := server.hire(phxworker.Config{Engine: second, Groups: slots.MustParse("manual>*:1")})
 	require.Equal(t, "waits", receive(t, second.started))
 	require.Equal(t, "2", server.eval(`RunQueue.info("waits").attempt`))
 	way.set(false)

@@ -82,8 +82,8 @@ func live(t *testing.T, s *schedule) *world {
 		<-served
 	})
 	w.cfg = s.worker
-	w.cfg.URL, w.cfg.Secret, w.cfg.NetDial = "ws://lightning.test/worker", w.server.Secret(), w.listener.DialContext
-	w.cfg.Logger, w.cfg.Spool = slog.New(w.journal), t.TempDir()
+	w.cfg.URL, w.cfg.Secret, w.cfg.Transport.NetDial = "ws://lightning.test/worker", w.server.Secret(), w.listener.DialContext
+	w.cfg.Logger, w.cfg.Delivery.Spool = slog.New(w.journal), t.TempDir()
 	for i := range 3 {
 		w.server.AddCredential(fmt.Sprint("credential-", i), []byte(fmt.Sprintf(`{"secret":"hidden-%d"}`, i)))
 	}

@@ -68,7 +68,7 @@ func openHouse(b *testing.B, cfg Config, slots int) *house {
 	require.NoError(b, err)
 	server, err := mockserver.Start(mockserver.Config{OpaqueTokens: true, WakeDebounce: -1})
 	require.NoError(b, err)
-	worker, err := phxworker.New(phxworker.Config{URL: server.URL(), Secret: server.Secret(), Groups: fmt.Sprintf("manual>*:%d", slots), Engine: engine})
+	worker, err := phxworker.New(phxworker.Config{URL: server.URL(), Secret: server.Secret(), Groups: slots.MustParse(fmt.Sprintf("manual>*:%d", slots)), Engine: engine})
 	require.NoError(b, err)
 	ctx, stop := context.WithCancel(b.Context())
 	done := make(chan error, 1)

@@ -16,6 +16,7 @@ import (
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/examples"
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // Config is what to show, and where.
@@ -62,7 +63,7 @@ func Run(ctx context.Context, cfg Config) error {
 	defer server.Close()
 	worker, err := phxworker.New(phxworker.Config{
 		URL: server.URL(), Secret: server.Secret(), PublicKey: server.PublicKey(),
-		Engine: cfg.Engine, Groups: groups, Name: "demo", Grace: grace, Logger: cfg.Logger,
+		Engine: cfg.Engine, Groups: slots.MustParse(groups), Name: "demo", Grace: grace, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -22,7 +21,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/phxworker/phxworker"
-	"github.com/phxworker/phxworker/cmd/phxworker/build"
 	"github.com/phxworker/phxworker/internal/wstest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
@@ -59,16 +57,14 @@ func open(t *testing.T, server mockserver.Config, cfg phxworker.Config) *house {
 	h.lightning = wstest.Serve(t, h.server)
 	t.Cleanup(func() { require.NoError(t, h.server.Close()) })
 
-	cfg.URL, cfg.NetDial, cfg.Secret = "ws://lightning.test/worker", h.lightning.DialContext, h.server.Secret()
+	cfg.URL, cfg.Transport.NetDial, cfg.Secret = "ws://lightning.test/worker", h.lightning.DialContext, h.server.Secret()
 	cfg.Engine = phxworker.Func(h.execute)
 	h.worker, err = phxworker.New(cfg)
 	require.NoError(t, err)
 
-	registry := New(Config{
-		Stats: h.worker.Stats, Processes: func() int { return int(h.processes.Load()) },
-		Build: build.Info{Version: "v1.2.3", Commit: "abcdef0", Go: "go1.26.0"},
-	})
-	listener := wstest.Serve(t, Handler(registry, slog.New(slog.DiscardHandler)))
+	listener := wstest.Serve(t, Handler(h.worker, Config{
+		Processes: func() int { return int(h.processes.Load()) }, Version: "v1.2.3", Commit: "abcdef0",
+	}))
 	h.prometheus = &http.Client{Transport: &http.Transport{DialContext: listener.DialContext, DisableKeepAlives: true}}
 	return h
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // Run is what to execute.
@@ -42,7 +43,7 @@ func Open(engine phxworker.Engine, limits phxworker.Limits, log *slog.Logger) (*
 	}
 	worker, err := phxworker.New(phxworker.Config{
 		URL: server.URL(), Secret: server.Secret(), PublicKey: server.PublicKey(),
-		Engine: engine, Groups: "*:1", Limits: limits, Logger: log,
+		Engine: engine, Groups: slots.MustParse("*:1"), Limits: limits, Logger: log,
 	})
 	if err != nil {
 		return nil, errors.Join(err, server.Close())

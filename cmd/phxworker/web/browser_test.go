@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"image/color"
 	"image/png"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // patient is for what should take moments, and a browser some seconds.
@@ -52,16 +54,16 @@ func liveWorker(t *testing.T) string {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = upstream.Close() })
 	worker, err := phxworker.New(phxworker.Config{
-		URL: upstream.URL(), Secret: upstream.Secret(), Engine: holding{}, Groups: "fast_lane:1 manual>*:6", Name: "browser-test",
+		URL: upstream.URL(), Secret: upstream.Secret(), Engine: holding{}, Groups: slots.MustParse("fast_lane:1 manual>*:6"), Name: "browser-test",
 	})
 	require.NoError(t, err)
 	events := worker.Subscribe(1000)
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
 	ended := make(chan error, 1)
 	go func() { ended <- worker.Run(ctx) }()
-	listener, err := Listen(ctx, "127.0.0.1", "0")
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	server := New(Config{Worker: worker, Upstream: upstream.URL(), Version: "v1.2.3", Commit: "abcdef0"})
+	server := New(worker, Config{Version: "v1.2.3", Commit: "abcdef0"})
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx, listener) }()
 	t.Cleanup(func() {

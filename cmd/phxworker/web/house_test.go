@@ -52,7 +52,7 @@ func build(t *testing.T, worker phxworker.Config, cfg Config) *house {
 	t.Cleanup(func() { require.NoError(t, upstream.Close()) })
 	logger := slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 
-	worker.URL, worker.Secret, worker.NetDial = "ws://lightning.test/worker", upstream.Secret(), h.dial
+	worker.URL, worker.Secret, worker.Transport.NetDial = "ws://lightning.test/worker", upstream.Secret(), h.dial
 	if worker.Engine == nil {
 		worker.Engine = phxworker.Func(h.hold)
 	}
@@ -61,8 +61,8 @@ func build(t *testing.T, worker phxworker.Config, cfg Config) *house {
 	require.NoError(t, err)
 
 	h.token = cfg.Token
-	cfg.Worker, cfg.Logger, cfg.Manual = h.worker, logger, worker.Manual
-	h.serve(New(cfg))
+	cfg.Logger, cfg.OpenClaim = logger, worker.Claim.Manual
+	h.serve(New(h.worker, cfg))
 	return h
 }
 

@@ -18,20 +18,6 @@ import (
 	"github.com/phxworker/phxworker/mockserver/fault"
 )
 
-func TestAPortThatCannotBeHad(t *testing.T) {
-	taken, err := Listen(t.Context(), "127.0.0.1", "0")
-	require.NoError(t, err)
-	defer taken.Close()
-	_, port, err := net.SplitHostPort(taken.Addr().String())
-	require.NoError(t, err)
-	_, err = Listen(t.Context(), "127.0.0.1", port)
-	require.EqualError(t, err, "--port "+port+" is taken on this machine: give another, 0 for any free one, or off")
-
-	_, err = Listen(t.Context(), "192.0.2.1", "0") // an address for documentation
-	require.ErrorContains(t, err, "--host 192.0.2.1 cannot be listened at: ")
-	require.ErrorContains(t, err, "give an address of this machine, or leave it out for all")
-}
-
 // raw serves a worker that has not begun, and returns a connection to it.
 func raw(t *testing.T) (conn net.Conn, stop func() error) {
 	t.Helper()
@@ -39,7 +25,7 @@ func raw(t *testing.T) (conn net.Conn, stop func() error) {
 	listener := wstest.NewListener()
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- New(Config{Worker: h.worker}).Serve(ctx, listener) }()
+	go func() { served <- New(h.worker, Config{}).Serve(ctx, listener) }()
 	conn, err := listener.DialContext(ctx, "tcp", "")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(); cancel() })
@@ -57,13 +43,6 @@ func endOf(t *testing.T, conn net.Conn) (text string, after time.Duration) {
 	data, err := io.ReadAll(conn)
 	require.NotErrorIs(t, err, context.DeadlineExceeded, "the connection was never ended")
 	return string(data), time.Since(begin)
-}
-
-// No test listens at all addresses of the machine that it runs on.
-func TestAllAddressesOfIPv4AreNoneOfIPv6(t *testing.T) {
-	for host, want := range map[string]string{"0.0.0.0": "tcp4", "127.0.0.1": "tcp4", "::": "tcp", "::1": "tcp", "": "tcp", "localhost": "tcp"} {
-		require.Equal(t, want, network(host), host)
-	}
 }
 
 func TestSlowClientsAreNotWaitedFor(t *testing.T) {
@@ -106,13 +85,13 @@ func TestHeadsAreBounded(t *testing.T) {
 
 func TestTheEndOfTheServerIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := start(t, phxworker.Config{Manual: true}, Config{})
+		h := start(t, phxworker.Config{Claim: phxworker.Claim{Manual: true}}, Config{})
 		_, err := h.upstream.AddFault(fault.Rule{Event: "claim", Action: fault.Delay, Delay: time.Hour})
 		require.NoError(t, err)
 		listener := wstest.NewListener()
 		ctx, cancel := context.WithCancel(t.Context())
 		served := make(chan error, 1)
-		go func() { served <- New(Config{Worker: h.worker, Manual: true}).Serve(ctx, listener) }()
+		go func() { served <- New(h.worker, Config{OpenClaim: true}).Serve(ctx, listener) }()
 		transport := &http.Transport{DialContext: listener.DialContext}
 		defer transport.CloseIdleConnections()
 		asked := make(chan error, 1)
@@ -144,6 +123,6 @@ func (broken) Addr() net.Addr            { return &net.TCPAddr{} }
 func TestAListenerThatFailsIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t, phxworker.Config{}, Config{})
-		require.ErrorIs(t, New(Config{Worker: h.worker}).Serve(t.Context(), broken{}), errBroken)
+		require.ErrorIs(t, New(h.worker, Config{}).Serve(t.Context(), broken{}), errBroken)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"os"
 	"time"
 
 	"github.com/phxworker/phxworker"
@@ -114,6 +115,52 @@ func ExampleConfig_gate() {
 	// not now, manual>*
 	// <nil>
 	// 2 claims were held back
+}
+
+// folders is an engine whose runs have a folder each.
+type folders struct{}
+
+// inFolder is a run with its folder.
+type inFolder struct {
+	run *phxworker.Run
+	dir string
+}
+
+func (folders) Prepare(_ context.Context, run *phxworker.Run) (phxworker.Execution, error) {
+	dir, err := os.MkdirTemp("", "run")
+	return &inFolder{run, dir}, err
+}
+
+func (f *inFolder) Versions() phxworker.Versions { return phxworker.Versions{"engine": "folders 1.0"} }
+
+func (f *inFolder) Execute(context.Context) (phxworker.Result, error) {
+	entries, err := os.ReadDir(f.dir)
+	f.run.Print("the folder has", len(entries), "files")
+	return phxworker.Result{State: json.RawMessage(`{"files":0}`)}, err
+}
+
+func (f *inFolder) Close() { _ = os.Remove(f.dir) }
+
+// An engine that has something to prepare returns an execution of its own. It is closed in
+// the end, executed or not.
+func ExampleExecution() {
+	server, cfg := withOneRun()
+	cfg.Engine = folders{}
+	worker, err := phxworker.New(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	stopped := make(chan error)
+	go func() { stopped <- worker.Run(context.Background()) }()
+
+	result, err := server.Wait(context.Background(), "run-1")
+	fmt.Println(result.Reason, string(result.FinalState), err)
+	worker.Drain()
+	fmt.Println(<-stopped)
+	_ = server.Close()
+	// Output:
+	// success {"files":0} <nil>
+	// <nil>
 }
 
 // AfterRun is for what must be done when a run is over and before another takes

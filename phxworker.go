@@ -16,6 +16,9 @@
 //		err = worker.Run(ctx)
 //	}
 //
+// One that prepares something before a run starts, such as a folder, returns an [Execution]
+// of its own from Prepare; see the example there.
+//
 // Workers share nothing: there may be any number of them in one process.
 //
 // # Stopping
@@ -42,6 +45,7 @@
 package phxworker
 
 import (
+	"context"
 	"time"
 
 	"github.com/phxworker/phxworker/internal/histogram"
@@ -73,13 +77,22 @@ type (
 	// Settlement is what became of a run in the server's queue; see
 	// [runner.Settlement].
 	Settlement = runner.Settlement
-	// Notifiable is an engine that takes notices; see [runner.Notifiable].
+	// Execution is a run that an engine has prepared; see [runner.Execution].
+	Execution = runner.Execution
+	// Versions name what executes a run; see [runner.Versions].
+	Versions = runner.Versions
+	// Notifiable is an execution that takes notices; see [runner.Notifiable].
 	Notifiable = runner.Notifiable
 	// Result is what an execution came to; see [runner.Result].
 	Result = runner.Result
 	// Histogram counts durations, in seconds.
 	Histogram = histogram.Snapshot
 )
+
+// Prepared returns an execution that is a function; see [runner.Prepared].
+func Prepared(versions Versions, execute func(ctx context.Context) (Result, error)) Execution {
+	return runner.Prepared(versions, execute)
+}
 
 // ErrRequeue says that a run failed and should be tried again; see
 // [runner.ErrRequeue].

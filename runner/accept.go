@@ -60,11 +60,7 @@ func (r *Runner) accept(ctx, report context.Context, run *Run) error {
 // ask calls the hook, as an engine is called: a panic is one in the run, and a hook
 // that never returns is left behind.
 func (r *Runner) ask(ctx context.Context, run *Run) error {
-	var answer error
-	_, failure := r.guard(ctx, run, func() (Result, error) {
-		answer = r.cfg.Accept(ctx, run)
-		return Result{}, nil
-	})
+	answer, failure := guard(ctx, r, run, func() (error, error) { return r.cfg.Accept(ctx, run), nil }, func(error) {})
 	if failure != nil {
 		return failure
 	}

@@ -31,9 +31,6 @@ type Run struct {
 	// Versions are what run:start tells the server; they are set once the
 	// engine has prepared the run.
 	Versions Versions
-	// Prepared is the engine's own: what its Prepare keeps for its Execute. It goes with
-	// the run, also when that is never executed.
-	Prepared any
 
 	credentials map[string]json.RawMessage // by job id
 	scrub       *scrubber
@@ -62,6 +59,8 @@ type Run struct {
 	worst *Step           // of the leafs
 	phase Phase
 	since time.Time // when the phase began
+	// notices takes those of the server while the phase is Executing; nil for nobody.
+	notices Notifiable
 }
 
 // Credential returns the JSON of the job's credential, nil when it has none.

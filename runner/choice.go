@@ -5,9 +5,10 @@ import "context"
 // PartialEngine is an [Engine] for some plans only.
 type PartialEngine interface {
 	Engine
-	// CanRun reports whether the engine can execute the plan. It is called once for each
-	// time that the run is prepared.
-	CanRun(plan *Plan) bool
+	// CanRun returns why the engine cannot execute the plan, in a sentence without a full
+	// stop, nil if it can. It is called each time that a run is to be prepared. When
+	// ctx has ended, what it returns does not matter.
+	CanRun(ctx context.Context, plan *Plan) error
 }
 
 // Either returns an engine that leaves to second what first cannot run. It is a
@@ -25,7 +26,7 @@ var _ Checker = (*either)(nil)
 
 // Prepare has one of the engines prepare the run, which then executes it.
 func (e *either) Prepare(ctx context.Context, run *Run) (Execution, error) {
-	if e.first.CanRun(run.Plan) {
+	if e.first.CanRun(ctx, run.Plan) == nil {
 		return e.first.Prepare(ctx, run)
 	}
 	return e.second.Prepare(ctx, run)

@@ -1,6 +1,8 @@
 package js
 
 import (
+	"context"
+	"errors"
 	"regexp"
 	"strings"
 
@@ -22,19 +24,21 @@ var module = regexp.MustCompile("[\"'`](" + allowedModules + "[^\"'`]*)")
 // CanRun implements [runner.PartialEngine]: a plan whose jobs need no adaptor but
 // the basic operations of today's language-common. What fails at once, and in the
 // same words as elsewhere, is accepted too.
-func (e *Engine) CanRun(plan *runner.Plan) bool {
+func (e *Engine) CanRun(_ context.Context, plan *runner.Plan) error {
 	for i := range plan.Jobs {
 		if job := &plan.Jobs[i]; job.Body != "" && !accepts(job) {
-			return false
+			return errBeyond
 		}
 	}
 	for i := range plan.Edges {
 		if local.MatchString(plan.Edges[i].Condition) {
-			return false
+			return errBeyond
 		}
 	}
-	return true
+	return nil
 }
+
+var errBeyond = errors.New("the plan needs more than the js engine has")
 
 func accepts(job *runner.Job) bool {
 	name, version, err := checkAdaptor(job.Adaptor)

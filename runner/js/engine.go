@@ -34,6 +34,7 @@ type Engine struct {
 	// maxVisits bounds the nodes that a run visits, those without code among them.
 	maxVisits int
 
+	compile   func() (*prelude, error)
 	compiling sync.Mutex
 	compiled  *prelude // nil until it is first needed; guarded by compiling
 }
@@ -54,7 +55,7 @@ func New(cfg Config) *Engine {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{cfg: cfg, maxVisits: runner.MaxVisits}
+	return &Engine{cfg: cfg, maxVisits: runner.MaxVisits, compile: compilePrelude}
 }
 
 // prelude compiles the prelude when it is first needed: it takes some milliseconds that
@@ -63,7 +64,7 @@ func (e *Engine) prelude() (*prelude, error) {
 	e.compiling.Lock()
 	defer e.compiling.Unlock()
 	if e.compiled == nil {
-		compiled, err := compilePrelude()
+		compiled, err := e.compile()
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +109,7 @@ func (e *Engine) Prepare(_ context.Context, run *runner.Run) (runner.Execution, 
 	}
 	prelude, err := e.prelude()
 	if err != nil {
-		return nil, runner.Unable(&runner.Failure{Reason: runner.Exception, Type: "EngineError", Message: err.Error()})
+		return nil, runner.Unable(&runner.Failure{Reason: runner.Exception, Type: "EngineError", Message: "the js engine cannot start: " + err.Error()})
 	}
 	run.AnnounceLimits()
 	x := &execution{engine: e, prelude: prelude, run: run}

@@ -9,6 +9,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
+
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/mockserver"
 )
@@ -160,6 +162,42 @@ func ExampleExecution() {
 	_ = server.Close()
 	// Output:
 	// success {"files":0} <nil>
+	// <nil>
+}
+
+// A handler whose service fails at times tries again, for as long as there is sense in it
+// and time. Then it returns the run to the queue, for longer with each attempt; a server that takes
+// none back is told that it failed.
+func ExampleRetry() {
+	server, cfg := withOneRun()
+	calls := 0
+	order := func(context.Context) error { // stands for a call over the network
+		if calls++; calls < 3 {
+			return errors.New("503 Service Unavailable")
+		}
+		return nil
+	}
+	cfg.Engine = phxworker.Func(func(ctx context.Context, run *phxworker.Run) (any, error) {
+		policy := backoff.WithMaxRetries(backoff.NewConstantBackOff(time.Millisecond), 5)
+		if err := phxworker.Retry(ctx, policy, order); err != nil {
+			return nil, phxworker.Requeue(time.Minute<<run.Attempt, err.Error())
+		}
+		return calls, nil
+	})
+	worker, err := phxworker.New(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	stopped := make(chan error)
+	go func() { stopped <- worker.Run(context.Background()) }()
+
+	result, err := server.Wait(context.Background(), "run-1")
+	fmt.Println(result.Reason, string(result.FinalState), err)
+	worker.Drain()
+	fmt.Println(<-stopped)
+	_ = server.Close()
+	// Output:
+	// success {"value":3} <nil>
 	// <nil>
 }
 

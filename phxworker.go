@@ -39,14 +39,16 @@
 //
 // # Runs that go back
 //
-// An engine, or Accept, may return [ErrRequeue], [Postpone], [Discard] or [Poison]
-// instead of an ordinary error. The first two need a server that takes runs back: see
-// [Config.Extensions].
+// An engine, or Accept, may return [ErrRequeue], [Requeue], [Postpone], [Discard] or [Poison]
+// instead of an ordinary error. The first three need a server that takes runs back: see
+// [Config.Extensions]. What may succeed when it is tried again at once, [Retry] tries.
 package phxworker
 
 import (
 	"context"
 	"time"
+
+	"github.com/cenkalti/backoff/v4"
 
 	"github.com/phxworker/phxworker/internal/histogram"
 	"github.com/phxworker/phxworker/runner"
@@ -97,6 +99,15 @@ func Prepared(versions Versions, execute func(ctx context.Context) (Result, erro
 // ErrRequeue says that a run failed and should be tried again; see
 // [runner.ErrRequeue].
 var ErrRequeue = runner.ErrRequeue
+
+// Requeue says that a run failed and should be tried again after a delay; see
+// [runner.Requeue].
+func Requeue(delay time.Duration, reason string) error { return runner.Requeue(delay, reason) }
+
+// Retry calls what fails at times until it succeeds; see [runner.Retry].
+func Retry(ctx context.Context, policy backoff.BackOff, do func(ctx context.Context) error) error {
+	return runner.Retry(ctx, policy, do)
+}
 
 // Postpone says that a run is for later; see [runner.Postpone].
 func Postpone(delay time.Duration, reason string) error { return runner.Postpone(delay, reason) }

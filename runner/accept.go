@@ -45,7 +45,7 @@ func (r *Runner) accept(ctx, report context.Context, run *Run) error {
 	}
 	back := *d
 	if d.settled == Requeued { // it was not tried, so it must not count as an attempt that failed
-		back.settled, back.release, back.delay = Returned, ReleasePostpone, requeueDelay
+		back.settled, back.release = Returned, ReleasePostpone
 	}
 	switch {
 	case r.release(ctx, report, run, &Failure{wants: &back}):

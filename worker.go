@@ -170,7 +170,6 @@ func (w *Worker) run(ctx context.Context, socket *channel.Socket) error {
 		w.limitGrace(work, stopWork)
 	})
 	stages.Go(func() { w.follow(work, socket) })
-	stages.Go(func() { w.watch(intake, turnstile, loops) })
 	stages.Go(func() {
 		if err := turnstile.checkFirst(intake); err != nil {
 			stopIntake(fmt.Errorf("%w: %w", ErrUnable, err))

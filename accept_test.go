@@ -34,6 +34,44 @@ func TestARunThatWasTriedTooOftenIsPoisonous(t *testing.T) {
 	})
 }
 
+// Guards against a delay that does not grow, for a number that does not count what it is
+// said to.
+func TestWhichAttemptARunIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{})
+		h.enqueue("manual", "a")
+		var attempts []int
+		refused := false
+		accept := func(context.Context, *Run) error {
+			if refused {
+				return nil
+			}
+			refused = true
+			return Requeue(10*time.Minute, "not here")
+		}
+		h.hire(all(Config{Groups: slots.MustParse("manual:1"), Hooks: Hooks{Accept: accept}, Engine: Func(func(_ context.Context, run *Run) (any, error) {
+			switch attempts = append(attempts, run.Attempt); len(attempts) {
+			case 1, 3:
+				return nil, Postpone(time.Hour, "it is night")
+			case 2, 4:
+				return nil, Requeue(time.Minute<<run.Attempt, "the register is down")
+			}
+			return nil, nil
+		})}))
+		settle(3 * time.Hour)
+		require.Equal(t, "success", h.state("a"))
+		require.Equal(t, []int{1, 1, 2, 2, 3}, attempts)
+		var delays []time.Duration
+		for _, release := range h.sent("run:release") {
+			var told runner.Release
+			require.NoError(t, json.Unmarshal([]byte(release.payload), &told))
+			delays = append(delays, time.Duration(told.DelayMS)*time.Millisecond)
+		}
+		require.Equal(t, []time.Duration{10 * time.Minute, time.Hour, 2 * time.Minute, time.Hour, 4 * time.Minute}, delays)
+		require.Equal(t, 3, h.record("a").Attempt)
+	})
+}
+
 // withAdaptor makes a run whose one job needs the adaptor.
 func (h *house) withAdaptor(id, adaptor string) {
 	h.t.Helper()

@@ -16,6 +16,9 @@
 //		err = worker.Run(ctx)
 //	}
 //
+// One that prepares something before a run starts, such as a folder, returns an [Execution]
+// of its own from Prepare; see the example there.
+//
 // Workers share nothing: there may be any number of them in one process.
 //
 // # Stopping
@@ -38,13 +41,16 @@
 //
 // # Runs that go back
 //
-// An engine, or Accept, may return [ErrRequeue], [Postpone], [Discard] or [Poison]
-// instead of an ordinary error. The first two need a server that takes runs back: see
-// [Config.Extensions].
+// An engine, or Accept, may return [ErrRequeue], [Requeue], [Postpone], [Discard] or [Poison]
+// instead of an ordinary error. The first three need a server that takes runs back: see
+// [Config.Extensions]. What may succeed when it is tried again at once, [Retry] tries.
 package phxworker
 
 import (
+	"context"
 	"time"
+
+	"github.com/cenkalti/backoff/v4"
 
 	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/runner"
@@ -75,7 +81,11 @@ type (
 	// Settlement is what became of a run in the server's queue; see
 	// [runner.Settlement].
 	Settlement = runner.Settlement
-	// Notifiable is an engine that takes notices; see [runner.Notifiable].
+	// Execution is a run that an engine has prepared; see [runner.Execution].
+	Execution = runner.Execution
+	// Versions name what executes a run; see [runner.Versions].
+	Versions = runner.Versions
+	// Notifiable is an execution that takes notices; see [runner.Notifiable].
 	Notifiable = runner.Notifiable
 	// Result is what an execution came to; see [runner.Result].
 	Result = runner.Result
@@ -83,9 +93,23 @@ type (
 	Histogram = claim.Histogram
 )
 
+// Prepared returns an execution that is a function; see [runner.Prepared].
+func Prepared(versions Versions, execute func(ctx context.Context) (Result, error)) Execution {
+	return runner.Prepared(versions, execute)
+}
+
 // ErrRequeue says that a run failed and should be tried again; see
 // [runner.ErrRequeue].
 var ErrRequeue = runner.ErrRequeue
+
+// Requeue says that a run failed and should be tried again after a delay; see
+// [runner.Requeue].
+func Requeue(delay time.Duration, reason string) error { return runner.Requeue(delay, reason) }
+
+// Retry calls what fails at times until it succeeds; see [runner.Retry].
+func Retry(ctx context.Context, policy backoff.BackOff, do func(ctx context.Context) error) error {
+	return runner.Retry(ctx, policy, do)
+}
 
 // Postpone says that a run is for later; see [runner.Postpone].
 func Postpone(delay time.Duration, reason string) error { return runner.Postpone(delay, reason) }

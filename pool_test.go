@@ -96,14 +96,26 @@ type noticed struct {
 	notices chan string
 }
 
-func (n noticed) Notify(_ context.Context, run *Run, notice json.RawMessage) {
-	n.notices <- run.ID + " " + string(notice)
-	if string(notice) == `{"bad":true}` {
-		panic("over a notice")
-	}
+func (n noticed) Prepare(ctx context.Context, run *Run) (Execution, error) {
+	execution, err := n.Func.Prepare(ctx, run)
+	return listening{execution, func(_ context.Context, notice json.RawMessage) {
+		n.notices <- run.ID + " " + string(notice)
+		if string(notice) == `{"bad":true}` {
+			panic("over a notice")
+		}
+	}}, err
 }
 
-var _ Notifiable = noticed{}
+// listening is an execution that takes notices.
+type listening struct {
+	Execution
+
+	notify func(ctx context.Context, notice json.RawMessage)
+}
+
+var _ Notifiable = listening{}
+
+func (l listening) Notify(ctx context.Context, notice json.RawMessage) { l.notify(ctx, notice) }
 
 func TestAnOperatorNotifiesARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -156,7 +156,10 @@ func TestACrashOverARenewalTakesNoRunAway(t *testing.T) {
 // deaf takes no notice until its run is over.
 type deaf struct{ Func }
 
-func (deaf) Notify(ctx context.Context, _ *Run, _ json.RawMessage) { <-ctx.Done() }
+func (d deaf) Prepare(ctx context.Context, run *Run) (Execution, error) {
+	execution, err := d.Func.Prepare(ctx, run)
+	return listening{execution, func(ctx context.Context, _ json.RawMessage) { <-ctx.Done() }}, err
+}
 
 // Guards against an engine that is too busy for a notice and so cannot be cancelled.
 func TestACancellationIsHeardBehindANoticeThatNobodyTakes(t *testing.T) {

@@ -82,7 +82,8 @@ type Config struct {
 	// Gate is asked before each claim, with the name of the group. An error holds the claim
 	// back; the gate is asked again when the next claim is due, a back-off later. The context
 	// is the intake of [Loop.Run]. A gate runs on the loop's goroutine: while it
-	// ponders, its group claims nothing. Defaults to none, which is always open.
+	// ponders, its group claims nothing, which is logged after a minute. Defaults to none,
+	// which is always open.
 	Gate func(ctx context.Context, group string) error
 	// Return returns a run to the queue that was claimed and not begun when the loop is
 	// stopped, and reports whether the server took it. Defaults to none: the run is

@@ -155,6 +155,21 @@ func TestTheGateHoldsClaimsBack(t *testing.T) {
 	})
 }
 
+// Guards against a worker that looks idle because its gate does not return.
+func TestAGateThatDoesNotAnswerIsToldOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logger, book := logBook()
+		runLoop(t, "manual:1", newOutside(), claim.Config{Logger: logger, Gate: func(ctx context.Context, _ string) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}})
+		time.Sleep(59 * time.Second)
+		require.Empty(t, book())
+		time.Sleep(time.Hour)
+		require.Equal(t, 1, strings.Count(book(), "the gate has not answered"))
+	})
+}
+
 func TestARunKnowsTheWakeUpThatItsClaimAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutside()

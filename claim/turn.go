@@ -265,9 +265,17 @@ func (l *Loop) mayClaim(intake context.Context) bool {
 	return false
 }
 
+// gatePatience is how long a gate may ponder before that is told: a group that claims nothing
+// looks like a quiet day.
+const gatePatience = time.Minute
+
 // askGate takes a gate that panics for one that says no: it is not the loop's to
 // fall with.
 func (l *Loop) askGate(ctx context.Context) (err error) {
+	late := time.AfterFunc(gatePatience, func() {
+		l.log.Warn("the gate has not answered, and the group claims nothing until it does", "after", gatePatience)
+	})
+	defer late.Stop()
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("the gate panics: %v", v)

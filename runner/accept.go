@@ -45,7 +45,7 @@ func (r *Runner) accept(ctx, report context.Context, run *Run) error {
 	}
 	back := *d
 	if d.settled == Requeued { // it was not tried, so it must not count as an attempt that failed
-		back.settled, back.release, back.delay = Returned, ReleasePostpone, requeueDelay
+		back.settled, back.release = Returned, ReleasePostpone
 	}
 	switch {
 	case r.release(ctx, report, run, &Failure{wants: &back}):
@@ -60,11 +60,7 @@ func (r *Runner) accept(ctx, report context.Context, run *Run) error {
 // ask calls the hook, as an engine is called: a panic is one in the run, and a hook
 // that never returns is left behind.
 func (r *Runner) ask(ctx context.Context, run *Run) error {
-	var answer error
-	_, failure := r.guard(ctx, run, func() (Result, error) {
-		answer = r.cfg.Accept(ctx, run)
-		return Result{}, nil
-	})
+	answer, failure := guard(ctx, r, run, func() (error, error) { return r.cfg.Accept(ctx, run), nil }, func(error) {})
 	if failure != nil {
 		return failure
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -30,7 +31,7 @@ func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run 
 		}
 		sent <- err
 	})
-	listener := &listener{topic: topic, set: r.cfg.Extensions, engine: r.cfg.Engine, run: run, cancel: cancelWork}
+	listener := &listener{topic: topic, set: r.cfg.Extensions, run: run, cancel: cancelWork}
 	// Under reportCtx: what is reported after the work has ended is under the lease, too.
 	keeper := &keeper{lease: run.outbox.lease, topic: topic, set: r.cfg.Extensions, run: run}
 	for _, task := range []func() error{
@@ -190,20 +191,22 @@ func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	if r.cfg.Health != nil {
 		run.able = sync.OnceFunc(func() { r.cfg.Health.Able(run.ID, began) })
 	}
-	versions, failure := r.prepareOrWait(ctx, run, &began)
+	ready, failure := r.prepareOrWait(ctx, run, &began)
 	if failure != nil {
 		return Result{}, failure
 	}
-	run.Versions = versions
+	run.Versions = Versions{"worker": r.cfg.Version}
+	maps.Copy(run.Versions, ready.versions)
 
 	end, late := run.outbox.patience.deadline(run.Limits.RunTimeout)
 	ctx, cancel := context.WithDeadlineCause(ctx, end, late)
 	defer cancel()
 	run.setDone(ctx)
+	run.notices, _ = ready.Execution.(Notifiable)
 	run.enter(Executing)
-	run.report(&runStart{versions: versions, at: time.Now()}, 0)
+	run.report(&runStart{versions: run.Versions, at: time.Now()}, 0)
 	soon := time.AfterFunc(ableAfter, run.able)
-	result, failure := r.execute(ctx, run)
+	result, failure := r.execute(ctx, run, ready)
 	soon.Stop()
 	if !r.wasUnable(run, failure) && ctx.Err() == nil {
 		run.able()
@@ -225,7 +228,7 @@ const ableAfter = 500 * time.Millisecond
 // prepareOrWait prepares a run. One that the engine is not able to prepare waits, for as long
 // as the run might have taken, until there is sense in another try; but not where the
 // server takes it back.
-func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) (Versions, *Failure) {
+func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) (readied, *Failure) {
 	limit := run.Limits.RunTimeout
 	end, _ := run.outbox.patience.deadline(limit)
 	waiting, cancel := context.WithDeadline(ctx, end)
@@ -235,7 +238,7 @@ func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) 
 		run.setDone(preparing)
 		run.enter(Preparing)
 		*began = time.Now()
-		versions, failure := r.prepare(preparing, run)
+		ready, failure := r.prepare(preparing, run)
 		cutOff := preparing.Err() != nil
 		cancel()
 		if cutOff && ctx.Err() == nil && limit >= longPreparation && r.cfg.Health != nil {
@@ -245,10 +248,10 @@ func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) 
 			if failure != nil && !cutOff {
 				run.able() // it knows what is wrong with the run
 			}
-			return versions, failure
+			return ready, failure
 		}
 		if r.cfg.Health == nil || r.cfg.Releaser != nil && r.cfg.Releaser.CanRelease(noWait) || r.cfg.Health.Await(waiting, run.ID) != nil {
-			return nil, failure
+			return readied{}, failure
 		}
 	}
 }

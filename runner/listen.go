@@ -12,21 +12,20 @@ import (
 	"github.com/phxworker/phxworker/channel/extension"
 )
 
-// Notifiable is an [Engine] that takes notices: JSON objects that the server sends
+// Notifiable is an [Execution] that takes notices: JSON objects that the server sends
 // to a run under way, where it and the worker have agreed on the extension notify.
-// Notify is called from another goroutine than Execute, one notice of a run at a
+// Notify is called from another goroutine than Execute, one notice at a
 // time, and should return soon. It may come a moment before Execute is called, or
-// after it has returned.
+// after Close.
 type Notifiable interface {
-	Engine
-	Notify(ctx context.Context, run *Run, notice json.RawMessage)
+	Execution
+	Notify(ctx context.Context, notice json.RawMessage)
 }
 
 // listener hears what the server has to say to one run.
 type listener struct {
 	topic  *channel.Topic
 	set    *extension.Set
-	engine Engine
 	run    *Run
 	cancel func(cause error) // of the run
 	// notices are those that the engine has not taken yet: a cancellation must not
@@ -83,7 +82,7 @@ func (l *listener) handOn(ctx context.Context) {
 	for {
 		select {
 		case notice := <-l.notices:
-			if err := l.run.notify(ctx, l.engine, notice); err != nil {
+			if err := l.run.notify(ctx, notice); err != nil {
 				l.run.log.Debug("a notice came that nobody takes just now", "error", err)
 			}
 		case <-ctx.Done():
@@ -96,9 +95,9 @@ func (l *listener) handOn(ctx context.Context) {
 // being executed just now.
 var ErrNoNotices = errors.New("the run takes no notices: its engine does not, or it is not executed just now")
 
-func (r *Run) notify(ctx context.Context, engine Engine, notice []byte) error {
-	to, ok := engine.(Notifiable)
-	if !ok || r.progress().Phase != Executing {
+func (r *Run) notify(ctx context.Context, notice []byte) error {
+	to := r.notifiable()
+	if to == nil {
 		return ErrNoNotices
 	}
 	select {
@@ -120,14 +119,24 @@ func (r *Run) notify(ctx context.Context, engine Engine, notice []byte) error {
 	}
 }
 
-func (r *Run) handOver(ctx context.Context, engine Notifiable, notice []byte) {
+// notifiable returns who takes notices just now, nil for nobody.
+func (r *Run) notifiable() Notifiable {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.phase != Executing {
+		return nil
+	}
+	return r.notices
+}
+
+func (r *Run) handOver(ctx context.Context, to Notifiable, notice []byte) {
 	defer func() {
 		if v := recover(); v != nil {
 			r.tally.panics.Add(1)
 			r.log.Error("panic in the engine over a notice", "panic", r.scrub.plain(fmt.Sprint(v)), "stack", string(debug.Stack()))
 		}
 	}()
-	engine.Notify(ctx, r, notice)
+	to.Notify(ctx, notice)
 }
 
 // Notify hands a notice, any JSON, to a run under way, as if the server had sent it,
@@ -145,5 +154,5 @@ func (r *Runner) Notify(ctx context.Context, runID string, notice json.RawMessag
 	if to == nil {
 		return false, nil
 	}
-	return true, to.notify(ctx, r.cfg.Engine, notice)
+	return true, to.notify(ctx, notice)
 }

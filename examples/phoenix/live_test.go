@@ -51,9 +51,11 @@ func newDesk() *desk {
 	return &desk{started: make(chan string, 100), notices: make(chan string, 100)}
 }
 
-var _ phxworker.Notifiable = (*desk)(nil)
+func (d *desk) Prepare(_ context.Context, run *phxworker.Run) (phxworker.Execution, error) {
+	return listening{phxworker.Prepared(nil, func(ctx context.Context) (phxworker.Result, error) { return d.execute(ctx, run) }), d.notices}, nil
+}
 
-func (d *desk) Execute(ctx context.Context, run *phxworker.Run) (phxworker.Result, error) {
+func (d *desk) execute(ctx context.Context, run *phxworker.Run) (phxworker.Result, error) {
 	d.started <- run.ID
 	switch {
 	case run.ID == "fails" && run.Attempt == 1:
@@ -67,9 +69,16 @@ func (d *desk) Execute(ctx context.Context, run *phxworker.Run) (phxworker.Resul
 	return phxworker.Result{State: json.RawMessage(`{"done":true}`)}, nil
 }
 
-func (d *desk) Notify(_ context.Context, _ *phxworker.Run, notice json.RawMessage) {
-	d.notices <- string(notice)
+// listening is an execution that takes notices.
+type listening struct {
+	phxworker.Execution
+
+	notices chan string
 }
+
+var _ phxworker.Notifiable = listening{}
+
+func (l listening) Notify(_ context.Context, notice json.RawMessage) { l.notices <- string(notice) }
 
 func TestAWorkerUsesEveryExtensionOfThePhoenixServer(t *testing.T) {
 	server := servePhoenix(t, "lease_ms=900", "interval_ms=200")

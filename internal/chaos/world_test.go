@@ -200,7 +200,7 @@ func (w *world) idle() bool {
 func (w *world) hire() {
 	h := &hand{world: w, done: make(chan struct{}), running: make(map[string]int)}
 	cfg := w.cfg
-	cfg.Engine, cfg.Name = h, fmt.Sprint("worker-", len(w.hired)+len(w.ended))
+	cfg.Engine, cfg.Name = runner.Func(h.execute), fmt.Sprint("worker-", len(w.hired)+len(w.ended))
 	var err error
 	h.Worker, err = phxworker.New(cfg)
 	require.NoError(w.t, err)
@@ -241,9 +241,8 @@ func (w *world) resend() {
 	require.NoError(w.t, err)
 }
 
-// Execute implements [runner.Engine]: it watches over the slots and follows the
-// script.
-func (h *hand) Execute(ctx context.Context, run *runner.Run) (runner.Result, error) {
+// execute watches over the slots and follows the script.
+func (h *hand) execute(ctx context.Context, run *runner.Run) (any, error) {
 	w := h.world
 	s := w.scripts[run.ID]
 	h.mu.Lock()

@@ -107,8 +107,8 @@ type RunRecord struct {
 
 	// What follows is of the extended mode only.
 	Key string `json:"key,omitempty"`
-	// Attempt is how often the run was begun anew: 1 at first, one more after
-	// each attempt that failed.
+	// Attempt is which attempt at the run this is: 1 at first, one more after
+	// each that failed.
 	Attempt int `json:"attempt,omitempty"`
 	// NotBefore is when a run that was released becomes available.
 	NotBefore time.Time `json:"not_before,omitzero"`

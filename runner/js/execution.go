@@ -43,6 +43,7 @@ type leaf struct {
 }
 
 func (x *execution) execute(ctx context.Context) (runner.Result, error) {
+	x.run.AnnounceVersions()
 	defer func() {
 		if x.conditions != nil {
 			x.conditions.close()

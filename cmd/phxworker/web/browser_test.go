@@ -26,15 +26,13 @@ import (
 // patient is for what should take moments, and a browser some seconds.
 const patient = 60 * time.Second
 
-// holding is an engine that holds runs named busy… in their first job, and ends all
+// holding holds runs named busy… in their first job, and ends all
 // others at once, those with an error in their name with one.
-type holding struct{}
-
-func (holding) Execute(ctx context.Context, run *runner.Run) (runner.Result, error) {
+func holding(ctx context.Context, run *runner.Run) (any, error) {
 	step := run.StartStep(run.Plan.Jobs[0].ID, nil)
 	if strings.HasPrefix(run.ID, "busy") {
 		<-ctx.Done()
-		return runner.Result{}, context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	result := runner.StepResult{Reason: runner.Success, State: json.RawMessage(`{}`), Leaf: true}
 	for _, bad := range []runner.Reason{runner.Fail, runner.Crash, runner.Kill} {
@@ -43,7 +41,7 @@ func (holding) Execute(ctx context.Context, run *runner.Run) (runner.Result, err
 		}
 	}
 	step.Complete(result)
-	return runner.Result{State: json.RawMessage(`{}`)}, nil
+	return json.RawMessage(`{}`), nil
 }
 
 // liveWorker returns the address of the status page of a worker that has executed
@@ -54,7 +52,7 @@ func liveWorker(t *testing.T) string {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = upstream.Close() })
 	worker, err := phxworker.New(phxworker.Config{
-		URL: upstream.URL(), Secret: upstream.Secret(), Engine: holding{}, Groups: slots.MustParse("fast_lane:1 manual>*:6"), Name: "browser-test",
+		URL: upstream.URL(), Secret: upstream.Secret(), Engine: runner.Func(holding), Groups: slots.MustParse("fast_lane:1 manual>*:6"), Name: "browser-test",
 	})
 	require.NoError(t, err)
 	events := worker.Subscribe(1000)

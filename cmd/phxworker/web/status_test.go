@@ -72,20 +72,15 @@ func TestAWorkerThatHasNeverJoinedIsNotReady(t *testing.T) {
 	})
 }
 
-// ill is an engine that cannot execute runs until it is well.
-type ill struct{ well *atomic.Bool }
-
-func (e ill) Execute(context.Context, *phxworker.Run) (phxworker.Result, error) {
-	if e.well.Load() {
-		return phxworker.Result{}, nil
-	}
-	return phxworker.Result{}, runner.Unable(&phxworker.Failure{Reason: runner.Exception, Type: "EngineError", Message: "no space left in /repo"})
-}
-
 func TestAWorkerThatCannotExecuteIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := ill{new(atomic.Bool)}
-		h := start(t, phxworker.Config{Engine: e}, withControls)
+		var well atomic.Bool
+		h := start(t, phxworker.Config{Engine: phxworker.Func(func(context.Context, *phxworker.Run) (any, error) {
+			if well.Load() {
+				return nil, nil
+			}
+			return nil, runner.Unable(&phxworker.Failure{Reason: runner.Exception, Type: "EngineError", Message: "no space left in /repo"})
+		})}, withControls)
 		require.Equal(t, http.StatusOK, h.ask("GET", "/readyz", "").status)
 		h.enqueue("a")
 		settle(2 * time.Second)
@@ -99,7 +94,7 @@ func TestAWorkerThatCannotExecuteIsNotReady(t *testing.T) {
 		require.Contains(t, h.ask("GET", "/", "").body, "no space left in /repo")
 		require.Equal(t, http.StatusConflict, h.ask("POST", "/claim", "").status)
 
-		e.well.Store(true)
+		well.Store(true)
 		settle(time.Minute)
 		require.Equal(t, http.StatusServiceUnavailable, h.ask("GET", "/readyz", "").status, "nobody knows yet")
 		require.Contains(t, h.status().Summary, "the next run shows whether it still is so")

@@ -7,7 +7,8 @@
 //	server, err := mockserver.Start(mockserver.Config{})
 //	…
 //	defer server.Close()
-//	// a worker connects to server.URL() with a token made of server.Secret()
+//	// a worker connects to server.URL() with server.WorkerToken("my-worker"), or with a
+//	// token that it makes of server.Secret()
 //	err = server.Enqueue(mockserver.Run{Plan: plan})
 //	result, err := server.Wait(ctx, "run-1")
 //

@@ -135,6 +135,11 @@ func (s *Server) url(scheme, path string) string {
 // Secret is the WORKER_SECRET.
 func (s *Server) Secret() string { return s.cfg.Secret }
 
+// WorkerToken returns a token with which a client may connect, as the parameter token of
+// [Server.URL]. The worker_id in it is the name by which faults and records know the
+// worker.
+func (s *Server) WorkerToken(id string) string { return lightning.WorkerToken(s.cfg.Secret, id) }
+
 // PublicKey is the key that verifies run tokens, as WORKER_LIGHTNING_PUBLIC_KEY
 // takes it: PEM in base64. It is empty if run tokens are opaque, or if no key
 // could be made.

@@ -235,7 +235,7 @@ func (w *Worker) dial() (*channel.Socket, error) {
 		Params:    socketParams(w.cfg.Secret, w.id, w.cfg.Version),
 		ReadLimit: w.cfg.ReadLimit, ReadLimits: readLimits,
 		RetryRefused: true, // a run that was claimed must not be given up over a proxy's 403
-		TLS: w.cfg.TLS, Proxy: w.cfg.Proxy, NetDial: w.cfg.NetDial,
+		TLS:          w.cfg.TLS, Proxy: w.cfg.Proxy, NetDial: w.cfg.NetDial,
 		Logger: w.log,
 	})
 }

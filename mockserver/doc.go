@@ -4,13 +4,11 @@
 // validation. It is imported in tests the way net/http/httptest is, and runs on
 // its own as cmd/mockserver.
 //
-//	server, err := mockserver.Start(mockserver.Config{})
-//	…
-//	defer server.Close()
+//	server := mockserver.NewTest(t, mockserver.Config{}) // or Start, outside of tests
 //	// a worker connects to server.URL() with server.WorkerToken("my-worker"), or with a
 //	// token that it makes of server.Secret()
-//	err = server.Enqueue(mockserver.Run{Plan: plan})
-//	result, err := server.Wait(ctx, "run-1")
+//	id, err := server.Enqueue(mockserver.Run{Plan: plan})
+//	result, err := server.Wait(ctx, id)
 //
 // The same can be done over HTTP; errors are one line of JSON each:
 //

@@ -158,12 +158,12 @@ func (s *Server) PublicKey() string {
 func (s *Server) Mode() Mode { return s.cfg.Mode }
 
 // Enqueue makes a run available to the workers, and tells them after
-// Config.WakeDebounce. The errors are [*ConflictError], [*InvalidError] and
-// [*FullError].
-func (s *Server) Enqueue(r Run) error { return s.service.Enqueue(r) }
+// Config.WakeDebounce. It returns the run's id: that of the plan, or a new one if the plan
+// has none. The errors are [*ConflictError], [*InvalidError] and [*FullError].
+func (s *Server) Enqueue(r Run) (id string, err error) { return s.service.Enqueue(r) }
 
 // Dispatch is Enqueue and Wait for that run, of which the workers are told at once.
-// When the wait ends before the run does, the run stays.
+// When the wait ends before the run does, the run stays, and the result has its id.
 func (s *Server) Dispatch(ctx context.Context, r Run) (Result, error) {
 	return s.service.Dispatch(ctx, r)
 }

@@ -71,3 +71,6 @@ type Stats struct {
 	Faults  map[fault.Action]int64 `json:"faults"`  // that struck, by action
 	lightning.Stats
 }
+
+// ExtensionNames returns the names of the extensions that [Extended] knows.
+func ExtensionNames() []string { return lightning.ExtensionNames() }

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker"
@@ -213,11 +212,8 @@ func TestTheTermsAreThoseOfTheMockServer(t *testing.T) {
 		}
 	}
 
-	server, err := mockserver.Start(mockserver.Config{Mode: mockserver.Extended})
-	require.NoError(t, err)
-	defer server.Close()
-	worker, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"iss": "urn:openfn:worker", "iat": 1, "worker_id": "w"}).SignedString([]byte(server.Secret()))
-	require.NoError(t, err)
+	server := mockserver.NewTest(t, mockserver.Config{Mode: mockserver.Extended})
+	worker := server.WorkerToken("w")
 	socket, err := channel.Open(channel.Config{URL: server.URL(), Params: func(context.Context) (url.Values, error) {
 		return url.Values{"token": {worker}}, nil
 	}})

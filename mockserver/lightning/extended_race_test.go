@@ -28,14 +28,15 @@ func newService(t *testing.T) *Service {
 
 func TestAnEventOfWhoHasJustLostTheRunIsRefused(t *testing.T) {
 	s := newService(t)
-	require.NoError(t, s.Enqueue(Run{Plan: []byte(`{"id":"r1","jobs":[]}`)}))
+	_, err := s.Enqueue(Run{Plan: []byte(`{"id":"r1","jobs":[]}`)})
+	require.NoError(t, err)
 	c := &queueMember{x: s.ext, member: &member{id: "w", runs: make(map[*run]struct{})}, with: agreed{extLease: true}}
 	now := time.Now()
 	s.mu.Lock()
 	taken := s.ext.takeLocked(c, claimRequest{demand: 1, queues: []string{"*"}}, now)
 	s.mu.Unlock()
 	require.Len(t, taken, 1)
-	_, err := s.ext.hand(taken, now)
+	_, err = s.ext.hand(taken, now)
 	require.NoError(t, err)
 	mine := &runChannel{service: s, run: taken[0].run, owner: taken[0].owner, with: agreed{extLease: true}}
 	require.Equal(t, "ok", mine.Handle(phoenix.Push{Event: "run:start", Payload: []byte(`{}`)}).Status())

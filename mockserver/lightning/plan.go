@@ -32,7 +32,12 @@ func parsePlan(r Run, defaultTimeout time.Duration) (*run, error) {
 		state: Available, jobs: make(map[string]bool),
 		dataclip: r.Dataclip, credentials: r.Credentials, key: r.Key,
 	}
+	added := false // whether a field was
 	var err error
+	if _, found := fields["id"]; !found {
+		fields["id"], _ = json.Marshal(uuid.NewString())
+		added = true
+	}
 	if out.id, err = p.str("id", true); err != nil {
 		return nil, err
 	}
@@ -56,6 +61,9 @@ func parsePlan(r Run, defaultTimeout time.Duration) (*run, error) {
 	if r.Dataclip != nil && out.input == "" {
 		out.input = uuid.NewString()
 		fields["dataclip_id"], _ = json.Marshal(out.input)
+		added = true
+	}
+	if added {
 		if out.plan, err = json.Marshal(fields); err != nil {
 			return nil, err
 		}

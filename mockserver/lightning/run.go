@@ -57,7 +57,8 @@ var stateOf = map[string]State{
 // Run is a run to be queued.
 type Run struct {
 	// Plan is the JSON object that fetch:plan answers with, and holds the
-	// run's id. See the worker protocol for its fields; only jobs is required.
+	// run's id; one without an id is given one. See the worker protocol for its fields; only
+	// jobs is required.
 	Plan json.RawMessage
 	// Queue is manual, fast_lane, default, or any other name. Defaults to default.
 	Queue string
@@ -107,8 +108,8 @@ type RunRecord struct {
 
 	// What follows is of the extended mode only.
 	Key string `json:"key,omitempty"`
-	// Attempt is how often the run was begun anew: 1 at first, one more after
-	// each attempt that failed.
+	// Attempt is which attempt this is: 1 at first, and one more after each that failed. A
+	// run that was returned untried, such as a postponed one, keeps its number.
 	Attempt int `json:"attempt,omitempty"`
 	// NotBefore is when a run that was released becomes available.
 	NotBefore time.Time `json:"not_before,omitzero"`

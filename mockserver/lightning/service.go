@@ -89,25 +89,28 @@ func (s *Service) Join(t *phoenix.Topic, payload []byte) (phoenix.Channel, phoen
 	return nil, phoenix.Unmatched()
 }
 
-// Enqueue makes a run available. The errors are [*InvalidError],
-// [*ConflictError] and [*FullError].
-func (s *Service) Enqueue(r Run) error {
-	_, err := s.enqueue(r)
-	if err == nil {
-		s.waker.soon()
+// Enqueue makes a run available, and returns its id: that of the plan, or a new one if the
+// plan has none. The errors are [*InvalidError], [*ConflictError] and [*FullError].
+func (s *Service) Enqueue(r Run) (id string, err error) {
+	added, err := s.enqueue(r)
+	if err != nil {
+		return "", err
 	}
-	return err
+	s.waker.soon()
+	return added.id, nil
 }
 
 // Dispatch is Enqueue and Wait for that run, of which the workers are told at once.
-// When the wait ends before the run does, the run stays.
+// When the wait ends before the run does, the run stays, and the result has its id.
 func (s *Service) Dispatch(ctx context.Context, r Run) (Result, error) {
 	added, err := s.enqueue(r)
 	if err != nil {
 		return Result{}, err
 	}
 	s.waker.now()
-	return s.wait(ctx, added)
+	result, err := s.wait(ctx, added)
+	result.ID = added.id
+	return result, err
 }
 
 func (s *Service) enqueue(r Run) (*run, error) {

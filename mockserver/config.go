@@ -8,6 +8,7 @@ import (
 	mathrand "math/rand/v2"
 	"time"
 
+	"github.com/phxworker/phxworker/mockserver/extended"
 	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/mockserver/lightning"
 )
@@ -144,12 +145,19 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// extensions are the options that only count in extended mode; nil otherwise.
-func (c Config) extensions() *lightning.Extensions {
-	if c.Mode != Extended {
-		return nil
+// plain are the options of Lightning itself.
+func (c Config) plain() lightning.Config {
+	return lightning.Config{
+		Secret: c.Secret, Key: c.Key, OpaqueTokens: c.OpaqueTokens,
+		RunTimeout: c.RunTimeout, WakeDebounce: c.WakeDebounce, JanitorInterval: c.JanitorInterval,
+		KeepRuns: c.KeepRuns, WipeDataclips: c.WipeDataclips, Logger: c.Logger,
+		MaxQueued: max(c.MaxQueued, 0),
 	}
-	return &lightning.Extensions{
+}
+
+// extensions are the options that only count in extended mode.
+func (c Config) extensions() extended.Config {
+	return extended.Config{
 		Names: c.Extensions, Lease: c.Lease, ClaimAck: c.ClaimAck,
 		StatusInterval: c.StatusInterval, StatusTimeout: c.StatusTimeout,
 		MaxWait: c.MaxWait, AffinityWait: c.AffinityWait,

@@ -62,7 +62,8 @@
 //
 // What it shares with the client of this module is the frame codec alone,
 // and that is pinned by recordings of a real server. How the two halves work
-// is described by the packages [phoenix] and [lightning].
+// is described by the packages [phoenix] and [lightning]; what the extended mode adds, by
+// [extended].
 //
 // Concurrency: all methods may be called at once. Everything is kept in
 // memory, within bounds: ended runs up to Config.KeepRuns, frames up to

@@ -76,7 +76,7 @@ func TestWhichAttemptARunIs(t *testing.T) {
 func (h *house) withAdaptor(id, adaptor string) {
 	h.t.Helper()
 	plan := `{"id":"` + id + `","jobs":[{"id":"j","adaptor":"` + adaptor + `","body":""}]}`
-	require.NoError(h.t, h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan), Queue: "manual"}))
+	h.put(mockserver.Run{Plan: json.RawMessage(plan), Queue: "manual"})
 }
 
 func TestARunIsAcceptedByWhoHasItsAdaptor(t *testing.T) {
@@ -170,7 +170,7 @@ func TestAcceptCanEndARun(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := openHouse(t, quiet)
 				time.Sleep(time.Second)
-				require.NoError(t, h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(`{"id":"a","jobs":[{"id":"j"}]` + tt.options + `}`)}))
+				h.put(mockserver.Run{Plan: json.RawMessage(`{"id":"a","jobs":[{"id":"j"}]` + tt.options + `}`)})
 				h.hire(Config{Hooks: Hooks{Accept: tt.accept}, Engine: Func(func(context.Context, *Run) (any, error) { return nil, nil })})
 				settle(time.Minute)
 				record := h.record("a")

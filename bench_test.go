@@ -59,7 +59,8 @@ func BenchmarkRuns(b *testing.B) {
 	b.ResetTimer()
 	left.Add(b.N)
 	for i := range b.N {
-		require.NoError(b, server.Enqueue(mockserver.Run{Plan: benchPlan(i), Queue: "manual"}))
+		_, err := server.Enqueue(mockserver.Run{Plan: benchPlan(i), Queue: "manual"})
+		require.NoError(b, err)
 	}
 	left.Wait()
 	for server.Stats().Ended["success"] < int64(b.N) {
@@ -76,8 +77,9 @@ func BenchmarkWake(b *testing.B) {
 	var took []time.Duration
 	for i := 0; b.Loop(); i++ {
 		id := fmt.Sprintf("run-%d", i)
-		require.NoError(b, server.Enqueue(mockserver.Run{Plan: benchPlan(i), Queue: "manual"}))
-		_, err := server.Wait(b.Context(), id)
+		_, err := server.Enqueue(mockserver.Run{Plan: benchPlan(i), Queue: "manual"})
+		require.NoError(b, err)
+		_, err = server.Wait(b.Context(), id)
 		require.NoError(b, err)
 		record, _ := server.Inspect(id)
 		took = append(took, record.StartedAt.Sub(record.EnqueuedAt))

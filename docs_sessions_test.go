@@ -115,7 +115,7 @@ var sessions = []struct {
 func (h *house) enqueueLong(id string) {
 	h.t.Helper()
 	plan := fmt.Sprintf(`{"id":%q,"jobs":[],"options":{"run_timeout_ms":3600000}}`, id)
-	require.NoError(h.t, h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan), Queue: "manual"}))
+	h.put(mockserver.Run{Plan: json.RawMessage(plan), Queue: "manual"})
 }
 
 // returns has a worker that was away come back to a run, with the token that it once

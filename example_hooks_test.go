@@ -22,7 +22,7 @@ func withOneRun() (*mockserver.Server, phxworker.Config) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = server.Enqueue(mockserver.Run{Plan: json.RawMessage(`{"id":"run-1","jobs":[{"id":"a","body":""}]}`)})
+	_, err = server.Enqueue(mockserver.Run{Plan: json.RawMessage(`{"id":"run-1","jobs":[{"id":"a","body":""}]}`)})
 	if err != nil {
 		log.Fatal(err)
 	}

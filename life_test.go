@@ -212,10 +212,10 @@ func TestAPanicEndsItsRunOnly(t *testing.T) {
 func TestCredentialsAreFetchedSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
-		require.NoError(t, h.server.Enqueue(mockserver.Run{
+		h.put(mockserver.Run{
 			Plan:        json.RawMessage(`{"id":"r1","jobs":[{"id":"a","credential":"x"},{"id":"b","credential":"y"},{"id":"c","credential":"x"}]}`),
 			Credentials: map[string]json.RawMessage{"x": json.RawMessage(`{"k":"1"}`), "y": json.RawMessage(`{"k":"2"}`)},
-		}))
+		})
 		_, err := h.server.AddFault(fault.Rule{Action: fault.Delay, Event: "fetch:credential", Delay: time.Second, Count: -1})
 		require.NoError(t, err)
 		h.hire(Config{Engine: Func(func(_ context.Context, run *Run) (any, error) {

@@ -200,7 +200,8 @@ func (w *Worker) dial() (*channel.Socket, error) {
 		URL:       w.cfg.URL,
 		Params:    socketParams(w.cfg.Secret, w.id, w.cfg.Version),
 		ReadLimit: way.ReadLimit, ReadLimits: readLimits,
-		TLS: way.TLS, Proxy: way.Proxy, NetDial: way.NetDial,
+		RetryRefused: true, // a run that was claimed must not be given up over a proxy's 403
+		TLS:          way.TLS, Proxy: way.Proxy, NetDial: way.NetDial,
 		Logger: w.log,
 	})
 }

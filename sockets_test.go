@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/slots"
 )
 
@@ -118,5 +119,23 @@ func TestAStopClosesEverySocket(t *testing.T) {
 		require.NoError(t, stop())
 		settle(0)
 		require.Zero(t, h.server.Stats().Sockets)
+	})
+}
+
+// Guards against a run that is lost over a proxy which says 403 while the server restarts:
+// channel.Socket.Join ends then, unless it is told to wait.
+func TestARunWaitsWhileTheServerRefusesItsWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := quiet
+		cfg.Faults = []fault.Rule{
+			{Event: "join", Topic: "run:*", Action: fault.Drop, When: fault.Before},
+			{Event: fault.Connect, Skip: 1, Count: 3, Action: fault.Refuse, Code: 403},
+		}
+		h := openHouse(t, cfg)
+		h.enqueue("manual", "m0")
+		h.hire(Config{Groups: slots.MustParse("manual>*:1"), Engine: Func(func(context.Context, *Run) (any, error) { return nil, nil })}) //nolint:nilnil // a run without a final state
+		settle(time.Minute)
+		require.EqualValues(t, 1, h.server.Stats().Ended["success"])
+		require.Len(t, h.server.Faults(), 4)
 	})
 }

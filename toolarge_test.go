@@ -40,7 +40,7 @@ func TestWhatIsTooLargeToBeReadEndsItsRunOnly(t *testing.T) {
 				if tt.dataclip != "" {
 					run.Dataclip = json.RawMessage(tt.dataclip)
 				}
-				require.NoError(t, h.server.Enqueue(run))
+				h.put(run)
 				settle(30 * time.Second)
 				record, _ := h.server.Inspect("a")
 				require.Equal(t, "exception", record.Reason)
@@ -115,10 +115,10 @@ func TestOnlyAnInputIsReadUpToTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, mockserver.Config{})
 		long := strings.Repeat("x", 3<<20)
-		require.NoError(t, h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(`{"id":"a","dataclip_id":"d","jobs":[{"id":"j"}]}`), Queue: "manual", Dataclip: json.RawMessage(`"` + long + `"`)}))
-		require.NoError(t, h.server.Enqueue(mockserver.Run{
+		h.put(mockserver.Run{Plan: json.RawMessage(`{"id":"a","dataclip_id":"d","jobs":[{"id":"j"}]}`), Queue: "manual", Dataclip: json.RawMessage(`"` + long + `"`)})
+		h.put(mockserver.Run{
 			Plan: json.RawMessage(`{"id":"b","jobs":[{"id":"j","credential":"c"}]}`), Queue: "manual", Credentials: map[string]json.RawMessage{"c": json.RawMessage(`{"a":"` + long + `"}`)},
-		}))
+		})
 		h.hire(Config{Groups: slots.MustParse("manual:2"), Transport: Transport{ReadLimit: 4 << 20}})
 		settle(30 * time.Second)
 		require.Equal(t, "started", h.state("a"))

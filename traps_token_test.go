@@ -69,7 +69,7 @@ func TestTrapAReplyThatNeverComesFreesTheSlot(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := openHouse(t, mockserver.Config{WakeDebounce: quiet.WakeDebounce}) // whose tokens tell their end
 				plan := `{"id":"m1","dataclip_id":"d","jobs":[{"id":"j","body":"fn(s => s)"}]}`
-				require.NoError(t, h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan), Dataclip: json.RawMessage(`{}`), Queue: "manual"}))
+				h.put(mockserver.Run{Plan: json.RawMessage(plan), Dataclip: json.RawMessage(`{}`), Queue: "manual"})
 				h.enqueue("manual", "m2")
 				h.fail(fault.Rule{Event: tt.event, Run: "m1", Action: fault.Withhold, Count: -1})
 				h.gate.release("m1")

@@ -88,7 +88,7 @@ func (d *dialer) dial(ctx context.Context) (*websocket.Conn, error) {
 func handshake(ctx context.Context, ws *websocket.Dialer, target string, header http.Header) (conn *websocket.Conn, res *http.Response, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			err = fmt.Errorf("the answer of the proxy was no yes, and not understood (%v)", fault)
+			err = fmt.Errorf("the proxy refused and gave no readable reason (%v)", fault)
 		}
 	}()
 	return ws.DialContext(ctx, target, header)

@@ -59,6 +59,7 @@ func TestRefusedUpgrade(t *testing.T) {
 				s.refuse.Store(int64(tt.status))
 				cfg := s.config()
 				cfg.Params = params("token", "s3cret")
+				cfg.RetryRefused = true
 				socket := s.open(cfg)
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
@@ -87,6 +88,57 @@ func TestRefusedUpgrade(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A token that the server does not take is no reason to wait until the context ends; any
+// other answer may be that of a server which restarts.
+func TestARefusedTokenEndsAWaitingJoin(t *testing.T) {
+	for status, ends := range map[int]bool{401: true, 403: true, 404: false, 429: false, 502: false, 503: false} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t)
+				s.refuse.Store(int64(status))
+				socket := s.open(s.config())
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				began := time.Now()
+				_, err := socket.Join(ctx, "room:1", nil)
+				dial, ok := errors.AsType[*DialError](err)
+				require.True(t, ok, err)
+				require.Equal(t, status, dial.Status)
+				require.Equal(t, !ends, errors.Is(err, context.DeadlineExceeded))
+				if !ends {
+					return
+				}
+				require.Zero(t, time.Since(began))
+				_, err = socket.Join(ctx, "room:1", nil) // the name is free, and the last dial was refused
+				require.ErrorAs(t, err, new(*DialError))
+				require.Zero(t, time.Since(began))
+
+				s.refuse.Store(0) // the socket has gone on trying
+				require.NoError(t, socket.Connected(ctx))
+				joining := asyncJoin(socket, "room:1", nil)
+				s.accept().join("room:1")
+				require.NoError(t, (<-joining).err)
+			})
+		})
+	}
+}
+
+// A topic that was joined waits for its server, whatever that says meanwhile.
+func TestARefusedTokenEndsNoTopicThatWasJoined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		_, topic, p, _ := joined(t, s, s.config())
+		s.refuse.Store(http.StatusForbidden)
+		p.drop()
+		time.Sleep(time.Minute)
+		require.NoError(t, topic.Err())
+		s.refuse.Store(0)
+		s.accept().join("room:1")
+		_, err := topic.Ready(t.Context())
+		require.NoError(t, err)
+	})
 }
 
 // Guards against abandoned dials that leave their connection open: the

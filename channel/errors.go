@@ -150,6 +150,12 @@ func (e *DialError) Refused() bool {
 	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
 }
 
+// isRefusedDial reports whether a dial failed because the server refused the parameters.
+func isRefusedDial(err error) bool {
+	dial, ok := errors.AsType[*DialError](err)
+	return ok && dial.Refused()
+}
+
 func notSent(cause error) error { return fmt.Errorf("%w: %w", ErrNotSent, cause) }
 
 func outcomeUnknown(cause error) error { return fmt.Errorf("%w: %w", ErrOutcomeUnknown, cause) }

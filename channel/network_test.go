@@ -114,7 +114,7 @@ func TestProxyThatRefuses(t *testing.T) {
 		name, answer, says string
 	}{
 		{name: "with a phrase", answer: "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", says: "Proxy Authentication Required"},
-		{name: "without a phrase", answer: "HTTP/1.1 407\r\n\r\n", says: "proxy"},
+		{name: "without a phrase", answer: "HTTP/1.1 407\r\n\r\n", says: "the proxy refused and gave no readable reason"},
 		{name: "no HTTP", answer: "go away\r\n\r\n", says: "malformed HTTP"},
 	}
 	for _, tt := range tests {

@@ -124,6 +124,69 @@ func TestPushMeasuresTheEncodedMessage(t *testing.T) {
 }
 
 // The server lost the channel without a word. It did not handle the push.
+func TestAPushWaitsUntilTheTopicIsJoined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		_, topic, p, _ := joined(t, s, s.config())
+		p.drop()
+		pushing := async(func() (Reply, error) { return topic.PushWhenReady(t.Context(), "shout", "hi") })
+		p = s.accept()
+		p.join("room:1")
+		f := p.expect("room:1", "shout")
+		p.send(`[null,%s,"room:1","phx_reply",{"status":"error","response":{"reason":"unmatched topic"}}]`, f.Ref)
+		p.join("room:1") // the server did not hold it as joined: nothing was done
+		p.ok(p.expect("room:1", "shout"), `"hi"`)
+		got := <-pushing
+		require.NoError(t, got.err)
+		require.Equal(t, `"hi"`, string(got.value.Response))
+	})
+}
+
+// Whoever pushes when the topic is ready has the three bad endings of any push.
+func TestAPushThatWaitedTellsItsEndings(t *testing.T) {
+	tests := []struct {
+		name  string
+		do    func(p *peer, topic *Topic)
+		check func(t *testing.T, err error)
+	}{
+		{name: "never ready", do: func(p *peer, _ *Topic) { p.drop(); time.Sleep(time.Minute) }, check: func(t *testing.T, err error) {
+			require.ErrorIs(t, err, ErrNotSent)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}},
+		{name: "left meanwhile", do: func(p *peer, topic *Topic) { p.drop(); _ = topic.Leave(context.Background()) }, check: func(t *testing.T, err error) {
+			require.ErrorIs(t, err, ErrNotSent)
+			require.ErrorIs(t, err, ErrLeft)
+		}},
+		{name: "lost after it was written", do: func(p *peer, _ *Topic) { p.expect("room:1", "shout"); p.drop() }, check: func(t *testing.T, err error) {
+			require.ErrorIs(t, err, ErrOutcomeUnknown)
+		}},
+		{name: "refused", do: func(p *peer, _ *Topic) { p.refuse(p.expect("room:1", "shout"), `{"reason":"no"}`) }, check: func(t *testing.T, err error) {
+			require.ErrorAs(t, err, new(*RefusedError))
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t)
+				_, topic, p, _ := joined(t, s, s.config())
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				pushing := async(func() (Reply, error) { return topic.PushWhenReady(ctx, "shout", "hi") })
+				tt.do(p, topic)
+				tt.check(t, (<-pushing).err)
+			})
+		})
+	}
+	t.Run("what can never be sent", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t)
+			_, topic, _, _ := joined(t, s, s.config())
+			_, err := topic.PushWhenReady(t.Context(), "shout", rawJSON(`{`))
+			require.ErrorIs(t, err, ErrPayload)
+		})
+	})
+}
+
 func TestPushOnUnmatchedTopicJoinsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

@@ -24,9 +24,12 @@ func (t *Topic) keepJoined() error {
 	pace := newRetries(&t.socket.cfg)
 	log := t.socket.cfg.Logger.With("topic", t.name)
 	for {
-		c, err := t.socket.await(t.ctx)
+		// Whoever waits for the first join is told of a refusal. A topic that was joined has
+		// nobody who waits, and a token that was good once may be again.
+		first := t.current().epoch == 0
+		c, err := t.socket.await(t.ctx, first && !t.socket.cfg.RetryRefused)
 		if err != nil {
-			return context.Cause(t.ctx)
+			return err
 		}
 		j, err := c.join(t.ctx, t)
 		if err == nil {

@@ -81,24 +81,27 @@ func (s *Socket) Stats() Stats { return s.stats.read() }
 // the context's cause and, if there was one, the latest reason why there is no
 // connection, for example a [*DialError].
 func (s *Socket) Connected(ctx context.Context) error {
-	_, err := s.await(ctx)
+	_, err := s.await(ctx, false)
 	if err == nil {
 		return nil
 	}
-	return s.explain("channel: wait for a connection", err, nil)
+	return fmt.Errorf("channel: wait for a connection: %w", s.explain(err, nil))
 }
 
-// await returns the connection, once there is one.
-func (s *Socket) await(ctx context.Context) (*conn, error) {
+// await returns the connection, once there is one. The error is ErrClosed, the context's cause,
+// or, if endWhenRefused says so, the latest dial's when the server refused the parameters.
+func (s *Socket) await(ctx context.Context, endWhenRefused bool) (*conn, error) {
 	for {
 		s.mu.Lock()
-		c, state, changed := s.conn, s.status.State, s.changed
+		c, status, changed := s.conn, s.status, s.changed
 		s.mu.Unlock()
 		switch {
 		case c != nil:
 			return c, nil
-		case state == Closed:
+		case status.State == Closed:
 			return nil, ErrClosed
+		case endWhenRefused && isRefusedDial(status.Err):
+			return nil, status.Err
 		}
 		select {
 		case <-changed:
@@ -110,14 +113,14 @@ func (s *Socket) await(ctx context.Context) (*conn, error) {
 
 // explain adds to an error what the socket, or else the caller, knows of the
 // reason.
-func (s *Socket) explain(doing string, err, reason error) error {
+func (s *Socket) explain(err, reason error) error {
 	if known := s.Err(); known != nil {
 		reason = known
 	}
 	if reason == nil || errors.Is(err, reason) {
-		return fmt.Errorf("%s: %w", doing, err)
+		return err
 	}
-	return fmt.Errorf("%s: %w (%w)", doing, err, reason)
+	return fmt.Errorf("%w (%w)", err, reason)
 }
 
 // run makes connections, one after the other, and reads them.

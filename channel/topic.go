@@ -3,6 +3,7 @@ package channel
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -52,14 +53,18 @@ type membership struct {
 // The context bounds this first join only; the topic lives until it is left. Its
 // end gives the join up, and leaves the topic in case the server had let us in.
 // The error is then the context's cause, with the latest reason why the
-// join had not come about: a [*DialError] of the socket, for example. Otherwise
-// the error is a [*RefusedError] when the server refused, [ErrClosed], [ErrTaken],
-// or one about the payload.
+// join had not come about: a [*DialError] of the socket, for example.
+//
+// Join returns at once a [*DialError] when the server refused the parameters of the
+// latest dial, as for a bad token (401 or 403; see [Config.RetryRefused]): the socket goes
+// on trying, with fresh parameters, so that Join may be called again. Otherwise the error is a
+// [*RefusedError] when the server refused the join, [ErrClosed], [ErrTaken], or one about
+// the payload.
 func (s *Socket) Join(ctx context.Context, name string, payload any) (*Topic, error) {
 	doing := fmt.Sprintf("channel: join %q", name)
 	t, err := s.open(ctx, name, payload)
 	if err != nil {
-		return nil, s.explain(doing, err, nil)
+		return nil, fmt.Errorf("%s: %w", doing, s.explain(err, nil))
 	}
 	for {
 		now := t.current()
@@ -74,7 +79,7 @@ func (s *Socket) Join(ctx context.Context, name string, payload any) (*Topic, er
 		case <-now.changed:
 		case <-ctx.Done():
 			t.cancel(context.Cause(ctx))
-			return nil, s.explain(doing, context.Cause(ctx), now.trouble)
+			return nil, fmt.Errorf("%s: %w", doing, s.explain(context.Cause(ctx), now.trouble))
 		}
 	}
 }
@@ -139,6 +144,30 @@ func (t *Topic) Push(ctx context.Context, event string, payload any) (Reply, err
 	return t.pushUnder(ctx, now.join, event, payload)
 }
 
+// PushWhenReady is [Topic.Push] that waits for the topic to be joined, however often the
+// join is lost meanwhile. It sends the push once: it tries again only while nothing was sent, so
+// that of a push whose outcome is unknown the caller decides. Its error is of the
+// three kinds of Push; [ErrNotSent] when ctx ends or the topic does before it could be sent.
+func (t *Topic) PushWhenReady(ctx context.Context, event string, payload any) (Reply, error) {
+	for {
+		j, err := t.ready(ctx)
+		if err != nil {
+			return Reply{}, t.pushing(event, notSent(err))
+		}
+		reply, err := t.pushUnder(ctx, j, event, payload)
+		if err == nil || !errors.Is(err, ErrNotSent) || errors.Is(err, ErrPayload) || errors.As(err, new(*TooLargeError)) {
+			return reply, err
+		}
+		select { // it was not sent because one of these has happened, or is about to
+		case <-j.lost:
+		case <-j.conn.ctx.Done():
+		case <-t.ctx.Done():
+			return Reply{}, t.pushing(event, notSent(context.Cause(t.ctx)))
+		case <-ctx.Done():
+		}
+	}
+}
+
 // pushUnder pushes under a join, which may be nil.
 func (t *Topic) pushUnder(ctx context.Context, j *Join, event string, payload any) (Reply, error) {
 	reply, err := t.push(ctx, j, 0, event, payload)
@@ -178,19 +207,26 @@ func (t *Topic) push(ctx context.Context, j *Join, answer time.Duration, event s
 //
 // The error wraps the context's cause, or [Topic.Err] if the topic has ended.
 func (t *Topic) Ready(ctx context.Context) (*Join, error) {
-	doing := fmt.Sprintf("channel: wait for %q to be joined", t.name)
+	j, err := t.ready(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("channel: wait for %q to be joined: %w", t.name, err)
+	}
+	return j, nil
+}
+
+func (t *Topic) ready(ctx context.Context) (*Join, error) {
 	for {
 		now := t.current()
 		switch {
 		case now.err != nil:
-			return nil, fmt.Errorf("%s: %w", doing, now.err)
+			return nil, now.err
 		case now.join != nil && now.join.live():
 			return now.join, nil
 		}
 		select {
 		case <-now.changed:
 		case <-ctx.Done():
-			return nil, t.socket.explain(doing, context.Cause(ctx), now.trouble)
+			return nil, t.socket.explain(context.Cause(ctx), now.trouble)
 		}
 	}
 }

@@ -7,15 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/mockserver"
 )
 
 // Guards against a page that is open in a developer's browser: it queued runs, whose
 // code the worker beside the server executed, and had the server fail.
 func TestNoWebPageUsesTheServer(t *testing.T) {
-	server, err := mockserver.Start(mockserver.Config{})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, server.Close()) })
+	server := mockserver.NewTest(t, mocktest.Config(mockserver.Config{}))
 	_, port, _ := strings.Cut(strings.TrimPrefix(server.HTTPURL(), "http://"), ":")
 	tests := []struct {
 		name, host, header, value string

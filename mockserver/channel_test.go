@@ -30,7 +30,7 @@ func TestChannel(t *testing.T) {
 
 		queue, err := socket.Join(ctx, "worker:queue", map[string]any{"capacity": 1, "queues": map[string]int{"manual>*": 1}})
 		require.NoError(t, err)
-		require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("go-run"), Dataclip: []byte(`{"data":{}}`)}))
+		m.enqueue(mockserver.Run{Plan: plan("go-run"), Dataclip: []byte(`{"data":{}}`)})
 		require.Equal(t, "work-available", (<-queue.Messages()).Event)
 
 		reply, err := queue.Push(ctx, "claim", map[string]any{"demand": 1, "worker_name": nil, "queues": []string{"manual", "*"}})

@@ -3,20 +3,44 @@ package mockserver
 import (
 	"crypto/rand"
 	"crypto/rsa"
+	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"time"
 
+	"github.com/phxworker/phxworker/mockserver/extended"
 	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/mockserver/lightning"
 )
+
+// Mode is how much a server knows.
+type Mode string
+
+// The modes.
+const (
+	// Lightning knows no more than OpenFn Lightning does: a channel dies of any other
+	// event.
+	Lightning Mode = "lightning"
+	// Extended knows the extensions of docs/extensions as well, for the clients that offer them.
+	Extended Mode = "extended"
+)
+
+// ParseMode reads lightning or extended; nothing is [Lightning].
+func ParseMode(name string) (Mode, error) {
+	switch mode := Mode(name); mode {
+	case "":
+		return Lightning, nil
+	case Lightning, Extended:
+		return mode, nil
+	}
+	return "", fmt.Errorf("there is no mode %q: it is lightning or extended", name)
+}
 
 // Config are the options of a [Server]; the zero value is a server like a stock
 // Lightning.
 type Config struct {
 	// Mode is Lightning, or Extended: then clients that ask for extensions of
-	// the protocol get them, and others notice nothing. Defaults to what the environment
-	// variable PHXWORKER_MOCK_MODE says, and to Lightning if it says nothing.
+	// the protocol get them, and others notice nothing. Defaults to Lightning.
 	Mode Mode
 	// Extensions are the names of those that are announced. Defaults to all. This and
 	// the next six count in extended mode only.
@@ -97,7 +121,7 @@ type Config struct {
 
 func (c Config) withDefaults() (Config, error) {
 	var err error
-	if c.Mode, err = c.Mode.known(); err != nil {
+	if c.Mode, err = ParseMode(string(c.Mode)); err != nil {
 		return c, err
 	}
 	if c.MaxQueued == 0 && c.Mode == Extended {
@@ -121,12 +145,19 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// extensions are the options that only count in extended mode; nil otherwise.
-func (c Config) extensions() *lightning.Extensions {
-	if c.Mode != Extended {
-		return nil
+// plain are the options of Lightning itself.
+func (c Config) plain() lightning.Config {
+	return lightning.Config{
+		Secret: c.Secret, Key: c.Key, OpaqueTokens: c.OpaqueTokens,
+		RunTimeout: c.RunTimeout, WakeDebounce: c.WakeDebounce, JanitorInterval: c.JanitorInterval,
+		KeepRuns: c.KeepRuns, WipeDataclips: c.WipeDataclips, Logger: c.Logger,
+		MaxQueued: max(c.MaxQueued, 0),
 	}
-	return &lightning.Extensions{
+}
+
+// extensions are the options that only count in extended mode.
+func (c Config) extensions() extended.Config {
+	return extended.Config{
 		Names: c.Extensions, Lease: c.Lease, ClaimAck: c.ClaimAck,
 		StatusInterval: c.StatusInterval, StatusTimeout: c.StatusTimeout,
 		MaxWait: c.MaxWait, AffinityWait: c.AffinityWait,

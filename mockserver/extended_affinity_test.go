@@ -15,7 +15,7 @@ import (
 // keyed queues a run with a key.
 func (m *inMemory) keyed(id, key string) {
 	m.t.Helper()
-	require.NoError(m.t, m.Enqueue(mockserver.Run{Plan: plan(id), Key: key}))
+	m.enqueue(mockserver.Run{Plan: plan(id), Key: key})
 }
 
 // Runs with one key go to one worker, among several that wait for any.
@@ -73,7 +73,7 @@ func TestARunWaitsForItsWorkerForAWhile(t *testing.T) {
 			require.Equal(t, key, b.claim().ID)
 		}
 		m.keyed("kept", key)
-		require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("any")}))
+		m.enqueue(mockserver.Run{Plan: plan("any")})
 		require.Equal(t, "any", b.claim().ID)
 		b.claimNothing()
 		waiting := b.send("worker:queue", "claim", `{"demand":1,"worker_name":"b","wait_ms":20000}`)
@@ -123,6 +123,6 @@ func TestAWorkerThatTakesNoMoreHasNoKeys(t *testing.T) {
 
 func TestKeysNeedTheExtendedMode(t *testing.T) {
 	m := newInMemory(t, mockserver.Config{Mode: mockserver.Lightning})
-	err := m.Enqueue(mockserver.Run{Plan: plan("r1"), Key: "k"})
+	_, err := m.Enqueue(mockserver.Run{Plan: plan("r1"), Key: "k"})
 	require.EqualError(t, err, "bad plan: key needs the extended mode")
 }

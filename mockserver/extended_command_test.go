@@ -72,7 +72,7 @@ func TestCancel(t *testing.T) {
 		require.ErrorAs(t, m.Notify(id, []byte(`{}`)), new(*mockserver.NotAgreedError))
 		c.ok("run:r1", "fetch:plan", `{}`)
 		require.Empty(t, c.pushes)
-		require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r2")}))
+		m.enqueue(mockserver.Run{Plan: plan("r2")})
 		require.NoError(t, m.Cancel("r2", ""))
 		require.Empty(t, c.claimIDs(1, `["*"]`))
 	})
@@ -101,7 +101,7 @@ func TestNotify(t *testing.T) {
 
 func TestDispatch(t *testing.T) {
 	for _, mode := range []mockserver.Mode{mockserver.Lightning, mockserver.Extended} {
-		t.Run(mode.String(), func(t *testing.T) {
+		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newInMemory(t, mockserver.Config{Mode: mode, OpaqueTokens: true, IdleTimeout: time.Hour, KeepRuns: -1})
 				c := m.queued("w", "")
@@ -146,7 +146,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 			tt.cfg.OpaqueTokens = true
 			m := newInMemory(t, tt.cfg)
 			for i := range 1100 {
-				err := m.Enqueue(mockserver.Run{Plan: plan(fmt.Sprint("r", i))})
+				_, err := m.Enqueue(mockserver.Run{Plan: plan(fmt.Sprint("r", i))})
 				if tt.limit == 0 || i < tt.limit {
 					require.NoError(t, err)
 					continue
@@ -163,7 +163,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 			require.Equal(t, fmt.Sprintf(`{"error":"the queue is full: %d runs wait to be claimed; try again when workers have taken some"}`+"\n", tt.limit), w.Body.String())
 			require.EqualValues(t, 1101-tt.limit, m.Stats().Full)
 			require.Len(t, m.worker().claimIDs(1, `["*"]`), 1)
-			require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("again")}))
+			m.enqueue(mockserver.Run{Plan: plan("again")})
 		})
 	}
 }

@@ -59,7 +59,7 @@ func TestTheReplyToAWaitingClaimIsLost(t *testing.T) {
 		ref := c.send("worker:queue", "claim", claimAndWait)
 		pass(time.Second)
 		require.Equal(t, 1, m.Stats().Sockets, "as long as it waits")
-		require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r1")}))
+		m.enqueue(mockserver.Run{Plan: plan("r1")})
 		require.Nil(t, c.got(ref))
 		require.Zero(t, m.Stats().Sockets)
 		other := m.queued("other", everyQueueExtension)

@@ -119,13 +119,6 @@ func TestPlainClientsMeetNoExtension(t *testing.T) {
 func TestUnknownExtensionsAndModesAreRefused(t *testing.T) {
 	_, err := mockserver.New(mockserver.Config{Mode: mockserver.Extended, Extensions: []string{"telepathy"}})
 	require.ErrorContains(t, err, `there is no extension "telepathy": they are lease, release, `)
-	_, err = mockserver.New(mockserver.Config{Mode: 7})
-	require.ErrorContains(t, err, "there is no mode 7")
-	t.Setenv("PHXWORKER_MOCK_MODE", "psychic")
-	_, err = mockserver.New(mockserver.Config{})
-	require.ErrorContains(t, err, `PHXWORKER_MOCK_MODE: there is no mode "psychic": it is lightning or extended`)
-	for value, want := range map[string]mockserver.Mode{"": mockserver.Lightning, "lightning": mockserver.Lightning, "extended": mockserver.Extended} {
-		t.Setenv("PHXWORKER_MOCK_MODE", value)
-		require.Equal(t, want, newInMemory(t, mockserver.Config{}).Mode())
-	}
+	_, err = mockserver.New(mockserver.Config{Mode: "psychic"})
+	require.ErrorContains(t, err, `there is no mode "psychic": it is lightning or extended`)
 }

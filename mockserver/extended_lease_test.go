@@ -196,7 +196,7 @@ func TestAClaimThatIsNotJoinedIsGivenToAnother(t *testing.T) {
 // its times are the same.
 func TestTokensOfOneRunDiffer(t *testing.T) {
 	m := newInMemory(t, mockserver.Config{Mode: mockserver.Extended})
-	require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r1")}))
+	m.enqueue(mockserver.Run{Plan: plan("r1")})
 	c := m.connect()
 	require.Equal(t, "ok", c.join("worker:queue", `{"extensions":{"release":1}}`).Status)
 	seen := make(map[string]bool)

@@ -45,16 +45,16 @@ func TestClaimsThatWaitAreAnsweredInTheirOrder(t *testing.T) {
 		require.Equal(t, 4, m.Stats().Extended.Waiting)
 		require.EqualValues(t, 0, m.Stats().Claims)
 
-		require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r1"), Queue: "manual"}))
+		m.enqueue(mockserver.Run{Plan: plan("r1"), Queue: "manual"})
 		require.Equal(t, []string{"r1"}, a.got(first))
-		require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r2"), Queue: "manual"}))
+		m.enqueue(mockserver.Run{Plan: plan("r2"), Queue: "manual"})
 		require.Equal(t, []string{"r2"}, b.got(second))
-		require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r3"), Queue: "fast_lane"}))
+		m.enqueue(mockserver.Run{Plan: plan("r3"), Queue: "fast_lane"})
 		require.Equal(t, []string{"r3"}, a.got(fast))
 		require.Nil(t, a.got(third))
 
 		// A claim that does not wait comes behind those that do.
-		require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r4"), Queue: "manual"}))
+		m.enqueue(mockserver.Run{Plan: plan("r4"), Queue: "manual"})
 		b.claimNothing()
 		require.Equal(t, []string{"r4"}, a.got(third))
 	})
@@ -122,7 +122,7 @@ func TestAWaitEndsWithItsTopic(t *testing.T) {
 				end(c)
 				synctest.Wait()
 				require.Zero(t, m.Stats().Extended.Waiting)
-				require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r1")}))
+				m.enqueue(mockserver.Run{Plan: plan("r1")})
 				require.Nil(t, c.got(ref))
 				require.Equal(t, "r1", m.queued("other", "").claim().ID)
 			})
@@ -165,7 +165,7 @@ func TestManyWorkersThatWait(t *testing.T) {
 			}()
 		}
 		for i := range count {
-			require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan(fmt.Sprint("r", i))}))
+			m.enqueue(mockserver.Run{Plan: plan(fmt.Sprint("r", i))})
 		}
 		for i := range count {
 			_, err := m.Wait(t.Context(), fmt.Sprint("r", i))

@@ -125,7 +125,7 @@ func TestDrain(t *testing.T) {
 		// Nothing more for who drains; what it has it may end.
 		late := c.send("worker:queue", "claim", claimAndWait)
 		require.Equal(t, []string{}, c.got(late))
-		require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r2")}))
+		m.enqueue(mockserver.Run{Plan: plan("r2")})
 		require.Equal(t, []string{"r2"}, plain.got(other))
 		require.Equal(t, "ok", c.ask(r.topic(), "run:complete", success).Status)
 

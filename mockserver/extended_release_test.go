@@ -26,7 +26,7 @@ func TestAReleasedRunIsAvailableAgain(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.reason+tt.delay, func(t *testing.T) {
 			inExtended(t, mockserver.Config{}, []string{"r1"}, func(t *testing.T, m *inMemory) {
-				require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r2"), Queue: "elsewhere"}))
+				m.enqueue(mockserver.Run{Plan: plan("r2"), Queue: "elsewhere"})
 				c, other := m.queued("w", everyQueueExtension), m.queued("other", everyQueueExtension)
 				r := c.begin()
 				require.Equal(t, "r1", r.ID)
@@ -124,7 +124,7 @@ func TestBadReleases(t *testing.T) {
 // still has it for the second.
 func TestTheNextOwnerGetsTheInputToo(t *testing.T) {
 	inExtended(t, mockserver.Config{WipeDataclips: true}, nil, func(t *testing.T, m *inMemory) {
-		require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r1"), Dataclip: []byte(`{"a":1}`)}))
+		m.enqueue(mockserver.Run{Plan: plan("r1"), Dataclip: []byte(`{"a":1}`)})
 		c := m.queued("w", everyQueueExtension)
 		for range 2 {
 			r := c.begin()

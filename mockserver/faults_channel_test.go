@@ -75,7 +75,7 @@ func TestFaultsAsTheChannelSeesThem(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tt.rule.Event = "run:start"
 				m := newInMemory(t, mockserver.Config{OpaqueTokens: true, Faults: []fault.Rule{tt.rule}})
-				require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r1")}))
+				m.enqueue(mockserver.Run{Plan: plan("r1")})
 				run := claimAndJoin(t, m.open())
 
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -114,7 +114,7 @@ func TestFaultsAsTheChannelSeesThem(t *testing.T) {
 func TestFaultyHeartbeatsAsTheChannelSeesThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newInMemory(t, mockserver.Config{OpaqueTokens: true})
-		require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r1")}))
+		m.enqueue(mockserver.Run{Plan: plan("r1")})
 		run := claimAndJoin(t, m.open())
 		_, err := m.AddFault(fault.Rule{Event: fault.Heartbeat, Action: fault.Withhold})
 		require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestFaultyHeartbeatsAsTheChannelSeesThem(t *testing.T) {
 func TestExpiredTokenAsTheChannelSeesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newInMemory(t, mockserver.Config{OpaqueTokens: true})
-		require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r1")}))
+		m.enqueue(mockserver.Run{Plan: plan("r1")})
 		run := claimAndJoin(t, m.open())
 		require.NoError(t, m.ExpireToken("r1"))
 		require.NoError(t, m.Kick(1012))

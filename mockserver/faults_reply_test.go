@@ -52,7 +52,7 @@ func TestFaultWithhold(t *testing.T) {
 func TestFaultDelay(t *testing.T) {
 	full := fault.Rule{Event: "claim", Action: fault.Delay, Delay: 15 * time.Second, Count: -1}
 	faulty(t, []fault.Rule{full}, func(m *inMemory, c *rawClient) {
-		require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r2")}))
+		m.enqueue(mockserver.Run{Plan: plan("r2")})
 		require.Equal(t, "work-available", c.read().Event)
 		start := time.Now()
 		c.send("worker:queue", "claim", `{"demand":1,"worker_name":null}`)

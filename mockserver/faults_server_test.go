@@ -16,7 +16,7 @@ import (
 
 func TestFaultRestart(t *testing.T) {
 	faulty(t, nil, func(m *inMemory, c *rawClient) {
-		require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r2")}))
+		m.enqueue(mockserver.Run{Plan: plan("r2")})
 		require.NoError(t, m.Restart(0, time.Minute))
 		synctest.Wait()
 		require.Equal(t, "work-available", c.read().Event)
@@ -215,7 +215,7 @@ func TestFaultSeed(t *testing.T) {
 			m := newInMemory(t, mockserver.Config{OpaqueTokens: true, WakeDebounce: -1, FaultSeed: seed, Faults: []fault.Rule{
 				{Topic: "run:*", Action: fault.Refuse, Response: []byte(`1`), Probability: 0.3},
 			}})
-			require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r1")}))
+			m.enqueue(mockserver.Run{Plan: plan("r1")})
 			c := m.worker()
 			run := c.claim(`{"demand":1,"worker_name":null}`)[0]
 			for range 50 {

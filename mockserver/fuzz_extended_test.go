@@ -31,7 +31,7 @@ func FuzzExtendedEvents(f *testing.F) {
 			return // ends the connection, in any mode
 		}
 		m := newInMemory(t, mockserver.Config{Mode: mockserver.Extended, OpaqueTokens: true, MaxWait: 1})
-		require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r1")}))
+		m.enqueue(mockserver.Run{Plan: plan("r1")})
 		c := m.connect()
 		require.Equal(t, "ok", c.join("worker:queue", `{"extensions":{`+everyQueueExtension+`}}`).Status)
 		r := c.claim(`{"demand":1,"worker_name":"w"}`)[0]

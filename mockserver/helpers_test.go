@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/channel/frame"
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/internal/wstest"
 	"github.com/phxworker/phxworker/mockserver"
 )
@@ -26,7 +27,7 @@ type inMemory struct {
 
 func newInMemory(t *testing.T, cfg mockserver.Config) *inMemory {
 	t.Helper()
-	s, err := mockserver.New(cfg)
+	s, err := mockserver.New(mocktest.Config(cfg))
 	require.NoError(t, err)
 	m := &inMemory{Server: s, t: t, listener: wstest.NewListener()}
 	httpServer := &http.Server{Handler: s}
@@ -58,10 +59,18 @@ func (m *inMemory) worker() *rawClient {
 	return c
 }
 
+// enqueue queues a run, and returns its id.
+func (m *inMemory) enqueue(r mockserver.Run) (id string) {
+	m.t.Helper()
+	id, err := m.Enqueue(r)
+	require.NoError(m.t, err)
+	return id
+}
+
 // claimed enqueues a run, claims it and joins its topic.
 func (m *inMemory) claimed(r mockserver.Run) (c *rawClient, id string) {
 	m.t.Helper()
-	require.NoError(m.t, m.Enqueue(r))
+	m.enqueue(r)
 	c = m.worker()
 	run := c.claim(`{"demand":1,"worker_name":"w","queues":["manual","*"]}`)[0]
 	require.Equal(m.t, "ok", c.join("run:"+run.ID, `{"token":"`+run.Token+`"}`).Status)

@@ -60,7 +60,7 @@ func TestHTTPErrors(t *testing.T) {
 		{name: "credential is no JSON", path: "/credentials/c", body: `{`, status: 400, want: `{"error":"the body is not JSON: unexpected end of JSON input"}`},
 	}
 	m := newInMemory(t, mockserver.Config{})
-	require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("known")}))
+	m.enqueue(mockserver.Run{Plan: plan("known")})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.method == "" {

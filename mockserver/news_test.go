@@ -32,7 +32,7 @@ func TestTheLogTellsOfWorkersAndRuns(t *testing.T) {
 		{`{"reason":"success"}`, "reason=success queue=manual worker_name=w"},
 		{`{"reason":"fail","error_type":"JobError","error_message":"patient 7"}`, "reason=fail error_type=JobError queue=manual worker_name=w"},
 	} {
-		require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("run-" + complete.want[7:11]), Queue: "manual"}))
+		m.enqueue(mockserver.Run{Plan: plan("run-" + complete.want[7:11]), Queue: "manual"})
 		run := c.claim(`{"demand":1,"worker_name":"w"}`)[0]
 		require.Equal(t, "ok", c.join("run:"+run.ID, `{"token":"`+run.Token+`"}`).Status)
 		require.Equal(t, "error", c.exchange("run:"+run.ID, "run:complete", `{"reason":"fine"}`).Status)

@@ -11,15 +11,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/mockserver"
 )
 
 // TestPhoenixJS takes a run to its end with the official JavaScript client.
 func TestPhoenixJS(t *testing.T) {
 	dir := installPhoenixJS(t)
-	s, err := mockserver.Start(mockserver.Config{WakeDebounce: time.Hour})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, s.Close()) }()
+	s := mockserver.NewTest(t, mocktest.Config(mockserver.Config{WakeDebounce: time.Hour}))
 
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

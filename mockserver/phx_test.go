@@ -13,6 +13,7 @@ import (
 	"github.com/nshafer/phx"
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/mockserver"
 )
 
@@ -28,9 +29,7 @@ type phxClient struct {
 // TestPhx takes a run to its end with nshafer/phx. Its joins carry strings only,
 // and it cannot read a binary frame, so there is no capacity and no dataclip.
 func TestPhx(t *testing.T) {
-	s, err := mockserver.Start(mockserver.Config{WakeDebounce: -1})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, s.Close()) }()
+	s := mockserver.NewTest(t, mocktest.Config(mockserver.Config{WakeDebounce: -1}))
 	endpoint, err := url.Parse(s.URL() + "?token=" + workerToken(t, s.Secret(), nil))
 	require.NoError(t, err)
 
@@ -47,7 +46,8 @@ func TestPhx(t *testing.T) {
 	}
 
 	queue := c.join("worker:queue", nil)
-	require.NoError(t, s.Enqueue(mockserver.Run{Plan: plan("phx-run")}))
+	_, err = s.Enqueue(mockserver.Run{Plan: plan("phx-run")})
+	require.NoError(t, err)
 	c.await(func(m phx.Message) bool { return m.Event == "work-available" && m.JoinRef == 0 && m.Ref == 0 })
 
 	var claimed struct{ Runs []claimedRun }

@@ -60,7 +60,7 @@ func TestClaimOrder(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m := newInMemory(t, mockserver.Config{OpaqueTokens: true})
 			for _, q := range all {
-				require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan(q.id), Queue: q.queue, Priority: q.priority}))
+				m.enqueue(mockserver.Run{Plan: plan(q.id), Queue: q.queue, Priority: q.priority})
 			}
 			c := m.worker()
 			require.Equal(t, tt.want, c.claimIDs(tt.demand, tt.queues))
@@ -72,7 +72,7 @@ func TestClaimOrder(t *testing.T) {
 // A claimed run stays claimed, also if its worker is gone before the reply.
 func TestClaimIsNotRolledBack(t *testing.T) {
 	m := newInMemory(t, mockserver.Config{OpaqueTokens: true})
-	require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r1")}))
+	m.enqueue(mockserver.Run{Plan: plan("r1")})
 	first := m.worker()
 	require.Equal(t, []string{"r1"}, first.claimIDs(1, `["*"]`))
 	require.NoError(t, first.conn.Close())
@@ -111,7 +111,7 @@ func TestLostRuns(t *testing.T) {
 			WakeDebounce: time.Hour, // nobody reads meanwhile
 		})
 		for _, id := range []string{"claimed", "started", "waiting"} {
-			require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan(id)}))
+			m.enqueue(mockserver.Run{Plan: plan(id)})
 		}
 		c := m.worker()
 		runs := c.claim(`{"demand":2,"worker_name":null}`)
@@ -156,7 +156,7 @@ func TestWorkAvailable(t *testing.T) {
 			m := newInMemory(t, mockserver.Config{OpaqueTokens: true})
 			a, b := m.worker(), m.worker()
 			for i := range 20 {
-				require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan(fmt.Sprint("r", i))}))
+				m.enqueue(mockserver.Run{Plan: plan(fmt.Sprint("r", i))})
 				time.Sleep(10 * time.Millisecond)
 			}
 			for _, c := range []*rawClient{a, b} {
@@ -165,7 +165,7 @@ func TestWorkAvailable(t *testing.T) {
 			}
 			time.Sleep(2 * time.Second)
 			require.EqualValues(t, 1, m.Stats().Wakes)
-			require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("later")}))
+			m.enqueue(mockserver.Run{Plan: plan("later")})
 			got, after := next(a)
 			require.Equal(t, wake, got)
 			require.Equal(t, 500*time.Millisecond, after)
@@ -185,7 +185,7 @@ func TestWorkAvailable(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := newInMemory(t, mockserver.Config{OpaqueTokens: true, WakeDebounce: -1})
 			c := m.worker()
-			require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r1")}))
+			m.enqueue(mockserver.Run{Plan: plan("r1")})
 			_, after := next(c)
 			require.Zero(t, after)
 		})

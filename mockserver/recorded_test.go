@@ -24,7 +24,7 @@ func TestRecordedWorkers(t *testing.T) {
 	for _, name := range []string{"one-run", "two-steps", "real-engine"} {
 		answers := make(map[mockserver.Mode][]string)
 		for _, mode := range []mockserver.Mode{mockserver.Lightning, mockserver.Extended} {
-			t.Run(name+" "+mode.String(), func(t *testing.T) {
+			t.Run(name+" "+string(mode), func(t *testing.T) {
 				answers[mode] = replay(t, name, mode)
 			})
 		}
@@ -38,7 +38,7 @@ func replay(t *testing.T, name string, mode mockserver.Mode) (answers []string) 
 	m := newInMemory(t, mockserver.Config{Mode: mode, WakeDebounce: -1, OpaqueTokens: true})
 	m.AddCredential("c", json.RawMessage(`{"user":"user "}`))
 	m.AddDataclip("d", json.RawMessage(`{"data":{}}`))
-	require.NoError(t, m.Enqueue(mockserver.Run{Plan: planned}))
+	m.enqueue(mockserver.Run{Plan: planned})
 
 	c := m.connect()
 	var token string
@@ -124,7 +124,7 @@ func TestRecordedRuns(t *testing.T) {
 	require.NotEmpty(t, paths)
 	for _, path := range paths {
 		for _, mode := range []mockserver.Mode{mockserver.Lightning, mockserver.Extended} {
-			t.Run(strings.TrimSuffix(filepath.Base(path), ".json")+" "+mode.String(), func(t *testing.T) {
+			t.Run(strings.TrimSuffix(filepath.Base(path), ".json")+" "+string(mode), func(t *testing.T) {
 				var recorded struct {
 					Plan        json.RawMessage
 					Dataclips   map[string]json.RawMessage

@@ -9,11 +9,12 @@ import (
 	"github.com/gorilla/websocket"
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/mockserver"
 )
 
 func TestStartAndClose(t *testing.T) {
-	s, err := mockserver.Start(mockserver.Config{})
+	s, err := mockserver.Start(mocktest.Config(mockserver.Config{}))
 	require.NoError(t, err)
 	require.Regexp(t, `^ws://127\.0\.0\.1:\d+/worker$`, s.URL())
 	require.Equal(t, strings.TrimSuffix(strings.Replace(s.URL(), "ws", "http", 1), "/worker"), s.HTTPURL())
@@ -56,4 +57,19 @@ func TestNewHasNoURL(t *testing.T) {
 	require.Empty(t, m.PublicKey())
 	m.worker()
 	require.Empty(t, m.Transcript())
+}
+
+func TestAServerEndsWithItsTest(t *testing.T) {
+	var s *mockserver.Server
+	require.True(t, t.Run("", func(t *testing.T) {
+		s = mockserver.NewTest(t, mocktest.Config(mockserver.Config{Secret: "a secret"}))
+		id, err := s.Enqueue(mockserver.Run{Plan: []byte(`{"jobs":[]}`)})
+		require.NoError(t, err)
+		record, found := s.Inspect(id)
+		require.True(t, found)
+		require.JSONEq(t, `{"id":"`+id+`","jobs":[]}`, string(record.Plan))
+		dialRaw(t, websocket.Dialer{}, s.URL(), s.WorkerToken("w"))
+	}))
+	_, err := http.Get(s.HTTPURL())
+	require.Error(t, err)
 }

@@ -56,8 +56,8 @@ func TestWorkerTokens(t *testing.T) {
 func TestRunTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newInMemory(t, mockserver.Config{})
-		require.NoError(t, m.Enqueue(mockserver.Run{Plan: []byte(`{"id":"r1","jobs":[],"options":{"run_timeout_ms":60000}}`)}))
-		require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("r2")}))
+		m.enqueue(mockserver.Run{Plan: []byte(`{"id":"r1","jobs":[],"options":{"run_timeout_ms":60000}}`)})
+		m.enqueue(mockserver.Run{Plan: plan("r2")})
 		c := m.worker()
 		claimed := time.Now()
 		runs := c.claim(`{"demand":2,"worker_name":null}`)

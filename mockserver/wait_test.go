@@ -15,7 +15,7 @@ func TestWait(t *testing.T) {
 	_, err := m.Wait(t.Context(), "nope")
 	require.ErrorIs(t, err, mockserver.ErrUnknownRun)
 
-	require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("waiting")}))
+	m.enqueue(mockserver.Run{Plan: plan("waiting")})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(fmt.Errorf("no patience"))
 	_, err = m.Wait(ctx, "waiting")
@@ -51,8 +51,9 @@ func TestEndedRunsAreForgotten(t *testing.T) {
 	c := m.worker()
 	for i := range 5 {
 		id := fmt.Sprint("r", i)
-		require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan(id)}))
-		require.ErrorAs(t, m.Enqueue(mockserver.Run{Plan: plan(id)}), new(*mockserver.ConflictError))
+		m.enqueue(mockserver.Run{Plan: plan(id)})
+		_, err := m.Enqueue(mockserver.Run{Plan: plan(id)})
+		require.ErrorAs(t, err, new(*mockserver.ConflictError))
 		run := c.claim(`{"demand":1,"worker_name":null}`)[0]
 		require.Equal(t, "ok", c.join("run:"+id, `{"token":"`+run.Token+`"}`).Status)
 		c.ok("run:"+id, "run:complete", `{"reason":"success"}`)

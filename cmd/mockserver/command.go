@@ -69,7 +69,7 @@ func newCommand(stdout, stderr io.Writer) *cli.Command {
 			&cli.BoolFlag{Name: "opaque-tokens", Usage: "do not sign run tokens, which is faster"},
 			&cli.StringFlag{
 				Name: "mode", Aliases: []string{"m"}, Usage: "`MODE` lightning, or extended: then the extensions of docs/extensions are known",
-				Value: mockserver.Lightning.String(), Sources: cli.EnvVars(mockserver.ModeVariable),
+				Value: string(mockserver.Lightning),
 			},
 			&cli.StringFlag{Name: "extensions", Usage: "the `NAMES` of those that are announced, with commas between; none is \"\" (extended mode; default: all)"},
 			&cli.DurationFlag{Name: "lease", Usage: "for how long a claim or a renewal is good (extended mode)", Value: 20 * time.Minute},

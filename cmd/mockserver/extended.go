@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -16,11 +15,7 @@ func extend(cfg *mockserver.Config, cmd *cli.Command) error {
 	var err error
 	cfg.Mode, err = mockserver.ParseMode(cmd.String("mode"))
 	if err != nil {
-		from := "--mode"
-		if cmd.String("mode") == os.Getenv(mockserver.ModeVariable) {
-			from = mockserver.ModeVariable
-		}
-		return fmt.Errorf("%s: %w", from, err)
+		return fmt.Errorf("--mode: %w", err)
 	}
 	if cmd.IsSet("max-queued") {
 		cfg.MaxQueued = orNone(cmd.Int("max-queued"))

@@ -15,14 +15,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver"
-	"github.com/phxworker/phxworker/mockserver/lightning"
+	"github.com/phxworker/phxworker/mockserver/extended"
 	"github.com/phxworker/phxworker/runner"
 )
 
@@ -81,7 +80,7 @@ func TestTheEventsAreThoseOfWorkerAndMockServer(t *testing.T) {
 		}
 	}
 	require.Equal(t, eventsOf(t, ".", "runner"), names(events), "the worker's, and the example's")
-	require.Equal(t, eventsOf(t, "mockserver/lightning"), names(events), "the mock server's, and the example's")
+	require.Equal(t, eventsOf(t, "mockserver/lightning", "mockserver/extended"), names(events), "the mock server's, and the example's")
 }
 
 func TestTheExtensionsAreThoseOfWorkerAndMockServer(t *testing.T) {
@@ -94,7 +93,7 @@ func TestTheExtensionsAreThoseOfWorkerAndMockServer(t *testing.T) {
 	}
 	all := names(lists["queue"], lists["run"])
 	require.Equal(t, names(phxworker.KnownExtensions()), all)
-	require.Equal(t, names(lightning.ExtensionNames()), all)
+	require.Equal(t, names(extended.Names()), all)
 	require.Equal(t, names(runner.Extensions(), []string{"lease"}), names(lists["run"]))
 
 	require.Equal(t, []string{"extensions"}, matched(module))
@@ -146,7 +145,7 @@ func TestTheFieldsThatAreAnsweredAreThoseOfTheWorker(t *testing.T) {
 
 	reasons := names(found(`%\{reason: "([a-z_]+)"\}`, queue+run), []string{"lease_lost", "not_found"})
 	require.Equal(t, []string{"lease_lost", "not_claimed", "not_found", "unauthorized"}, reasons)
-	mock := source(t, "mockserver/lightning")
+	mock := source(t, "mockserver/lightning") + source(t, "mockserver/extended") + source(t, "mockserver/changeset")
 	for _, reason := range reasons {
 		requireText(t, mock, `{"reason":"`+reason+`"}`)
 		requireText(t, runs, ":"+reason)
@@ -213,11 +212,8 @@ func TestTheTermsAreThoseOfTheMockServer(t *testing.T) {
 		}
 	}
 
-	server, err := mockserver.Start(mockserver.Config{Mode: mockserver.Extended})
-	require.NoError(t, err)
-	defer server.Close()
-	worker, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"iss": "urn:openfn:worker", "iat": 1, "worker_id": "w"}).SignedString([]byte(server.Secret()))
-	require.NoError(t, err)
+	server := mockserver.NewTest(t, mockserver.Config{Mode: mockserver.Extended})
+	worker := server.WorkerToken("w")
 	socket, err := channel.Open(channel.Config{URL: server.URL(), Params: func(context.Context) (url.Values, error) {
 		return url.Values{"token": {worker}}, nil
 	}})

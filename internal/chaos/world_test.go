@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/internal/wstest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
@@ -63,7 +64,7 @@ func live(t *testing.T, s *schedule) *world {
 		w.scripts[script.id] = script
 	}
 	var err error
-	w.server, err = mockserver.New(s.server)
+	w.server, err = mockserver.New(mocktest.Config(s.server))
 	require.NoError(t, err)
 	front := &http.Server{Handler: w.server, ReadHeaderTimeout: time.Minute}
 	served := make(chan struct{})
@@ -112,7 +113,8 @@ func (w *world) pass() {
 	rest := w.schedule.scripts
 	enqueue := func(n int) {
 		for _, s := range rest[:n] {
-			require.NoError(w.t, w.server.Enqueue(s.enqueued()))
+			_, err := w.server.Enqueue(s.enqueued())
+			require.NoError(w.t, err)
 		}
 		rest = rest[n:]
 	}

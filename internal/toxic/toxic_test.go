@@ -124,7 +124,8 @@ func (n *network) hire() (stop func() error) {
 	require.NoError(n.t, err)
 	for i := range runs {
 		plan := fmt.Sprintf(`{"id":"r%d","jobs":[{"id":"j","body":"x"}]}`, i)
-		require.NoError(n.t, n.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)}))
+		_, err := n.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)})
+		require.NoError(n.t, err)
 	}
 	ctx, cancel := context.WithCancel(n.t.Context())
 	ended := make(chan error, 1)

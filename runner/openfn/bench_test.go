@@ -87,7 +87,8 @@ func (h *house) enqueue() string {
 	h.next++
 	id := fmt.Sprint("r", h.next)
 	plan := `{"id":"` + id + `","project_id":"p","jobs":[{"id":"a","adaptor":"@openfn/language-common@3.3.4","body":"fn(s => ({ ...s, data: { x: 1 } }))"}]}`
-	require.NoError(h.b, h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)}))
+	_, err := h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)})
+	require.NoError(h.b, err)
 	return id
 }
 

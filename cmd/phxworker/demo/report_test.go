@@ -19,7 +19,8 @@ func at(ms int) time.Time {
 }
 
 func record(queue string, state mockserver.State, claimed, finished int) mockserver.RunRecord {
-	r := mockserver.RunRecord{Result: mockserver.Result{State: state}, Queue: queue, EnqueuedAt: at(0)}
+	var r mockserver.RunRecord
+	r.State, r.Queue, r.EnqueuedAt = state, queue, at(0)
 	if claimed > 0 {
 		r.ClaimedAt = at(claimed)
 	}

@@ -79,7 +79,7 @@ func (s *scene) awaitWorker(ctx context.Context) error {
 
 func (s *scene) enqueue() error {
 	for _, e := range s.examples {
-		err := s.server.Enqueue(mockserver.Run{Plan: e.Plan, Queue: e.Queue, Dataclip: e.Dataclip, Credentials: e.Credentials})
+		_, err := s.server.Enqueue(mockserver.Run{Plan: e.Plan, Queue: e.Queue, Dataclip: e.Dataclip, Credentials: e.Credentials})
 		if err != nil {
 			return fmt.Errorf("example %s.json cannot be queued: %w", e.Name, err)
 		}

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/internal/wstest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
@@ -52,7 +53,7 @@ func open(t *testing.T, server mockserver.Config, cfg phxworker.Config) *house {
 	t.Helper()
 	h := &house{t: t, held: make(map[string]chan struct{})}
 	var err error
-	h.server, err = mockserver.New(server)
+	h.server, err = mockserver.New(mocktest.Config(server))
 	require.NoError(t, err)
 	h.lightning = wstest.Serve(t, h.server)
 	t.Cleanup(func() { require.NoError(t, h.server.Close()) })
@@ -136,7 +137,8 @@ func (h *house) enqueue(queue string, ids ...string) {
 	h.t.Helper()
 	for _, id := range ids {
 		plan := fmt.Sprintf(`{"id":%q,"jobs":[{"id":"j","body":"fn(s => s)"}]}`, id)
-		require.NoError(h.t, h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan), Queue: queue}))
+		_, err := h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan), Queue: queue})
+		require.NoError(h.t, err)
 	}
 }
 

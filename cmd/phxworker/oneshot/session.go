@@ -70,7 +70,7 @@ const poll = 10 * time.Millisecond
 // Execute returns what the queue knows of a run once it is over, and hands each event of it to show as it comes. When ctx
 // ends, the run is cancelled. The error says why it could not be executed at all.
 func (s *Session) Execute(ctx context.Context, run Run, show func(mockserver.Event)) (mockserver.RunRecord, error) {
-	err := s.server.Enqueue(mockserver.Run{Plan: run.Plan, Dataclip: run.Input, Credentials: run.Credentials})
+	_, err := s.server.Enqueue(mockserver.Run{Plan: run.Plan, Dataclip: run.Input, Credentials: run.Credentials})
 	if err != nil {
 		return mockserver.RunRecord{}, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/slots"
@@ -48,9 +49,7 @@ func holding(ctx context.Context, run *runner.Run) (any, error) {
 // some runs and has others under way.
 func liveWorker(t *testing.T) string {
 	t.Helper()
-	upstream, err := mockserver.Start(mockserver.Config{WakeDebounce: -1, OpaqueTokens: true})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = upstream.Close() })
+	upstream := mockserver.NewTest(t, mocktest.Config(mockserver.Config{WakeDebounce: -1, OpaqueTokens: true}))
 	worker, err := phxworker.New(phxworker.Config{
 		URL: upstream.URL(), Secret: upstream.Secret(), Engine: runner.Func(holding), Groups: slots.MustParse("fast_lane:1 manual>*:6"), Name: "browser-test",
 	})
@@ -83,7 +82,8 @@ func liveWorker(t *testing.T) string {
 	enqueue := func(id string) {
 		t.Helper()
 		plan := fmt.Sprintf(`{"id":%q,"jobs":[{"id":"load-patients","body":"fn(s => s)"}]}`, id)
-		require.NoError(t, upstream.Enqueue(mockserver.Run{Plan: json.RawMessage(plan), Queue: "manual"}))
+		_, err := upstream.Enqueue(mockserver.Run{Plan: json.RawMessage(plan), Queue: "manual"})
+		require.NoError(t, err)
 	}
 	for _, id := range []string{"3b8e6f0a-success-1", "9d2c41f7-fail-2", "55a0c8e2-crash-3", "7e9b03d4-success-4", "c1f6a2b8-kill-5"} {
 		enqueue(id)

@@ -1,17 +1,17 @@
-package lightning
+package extended
 
 import (
 	"container/heap"
 	"time"
 )
 
-// agenda is what the passing of time will do. Service.mu guards it.
+// agenda is what the passing of time will do. Service.Lock guards it.
 type agenda struct{ due deadlines }
 
 // deadline is one thing on the agenda.
 type deadline struct {
 	at    time.Time
-	do    func(now time.Time) // called with Service.mu held
+	do    func(now time.Time) // called with Service.Lock held
 	index int                 // in the heap, or done
 }
 

@@ -1,4 +1,4 @@
-package lightning
+package extended
 
 import (
 	"math/rand/v2"

@@ -1,17 +1,18 @@
-package lightning
+package extended
 
 import (
 	"encoding/json"
 	"slices"
 	"time"
 
+	"github.com/phxworker/phxworker/mockserver/lightning"
 	"github.com/phxworker/phxworker/mockserver/phoenix"
 )
 
 // wait is a claim that waits for a run.
 type wait struct {
-	channel *queueMember
-	request claimRequest
+	channel *queueChannel
+	request lightning.Claim
 	later   *phoenix.Later
 	over    *deadline
 }
@@ -19,14 +20,23 @@ type wait struct {
 // answer is what a claim that waited is given; taken may be empty.
 type answer struct {
 	wait  *wait
-	taken []given
+	taken []*given
 	at    time.Time
 }
 
+// given is a run that a claim gets, and its owner from now on.
+type given struct {
+	lightning.Given
+
+	owner *owner
+}
+
+func (g *given) isLost() bool { return g.owner.lost(g.Run) || g.Run.StateLocked().Final() }
+
 // claim answers a claim at once when there is a run for it, or else, if it says
 // so, as soon as there is one. Those who came first are served first.
-func (x *extended) claim(c *queueMember, p phoenix.Push) phoenix.Reply {
-	request, reason := readClaim(p)
+func (x *Service) claim(c *queueChannel, p phoenix.Push) phoenix.Reply {
+	request, reason := lightning.ReadClaim(p)
 	if reason != "" {
 		return phoenix.Crash(reason)
 	}
@@ -34,26 +44,26 @@ func (x *extended) claim(c *queueMember, p phoenix.Push) phoenix.Reply {
 	if reason != "" {
 		return phoenix.Crash(reason)
 	}
-	s, now := x.service, time.Now()
-	s.mu.Lock()
+	now := time.Now()
+	x.Lock()
 	if c.drained || c.member.draining {
-		s.countClaimLocked(nil)
-		s.mu.Unlock()
-		return phoenix.OK(claimResponse(nil))
+		x.CountClaimLocked(0)
+		x.Unlock()
+		return phoenix.OK(lightning.ClaimResponse(nil))
 	}
 	x.matchLocked(now)
 	taken := x.takeLocked(c, request, now)
-	if len(taken) == 0 && request.demand > 0 && patience > 0 {
+	if len(taken) == 0 && request.Demand > 0 && patience > 0 {
 		w := &wait{channel: c, request: request}
 		var reply phoenix.Reply
 		w.later, reply = p.Defer()
 		w.over = x.inLocked(patience, func(now time.Time) { x.endWaitsLocked(func(other *wait) bool { return other == w }, now) })
 		x.waits = append(x.waits, w)
-		s.mu.Unlock()
+		x.Unlock()
 		return reply
 	}
-	s.countClaimLocked(taken)
-	s.mu.Unlock()
+	x.CountClaimLocked(len(taken))
+	x.Unlock()
 	reply, err := x.hand(taken, now)
 	if err != nil {
 		return phoenix.Crash(err.Error())
@@ -62,8 +72,8 @@ func (x *extended) claim(c *queueMember, p phoenix.Push) phoenix.Reply {
 }
 
 // patience is how long a claim is to wait.
-func (x *extended) patience(c *queueMember, request claimRequest) (d time.Duration, crash string) {
-	raw, ok := request.fields["wait_ms"]
+func (x *Service) patience(c *queueChannel, request lightning.Claim) (d time.Duration, crash string) {
+	raw, ok := request.Fields["wait_ms"]
 	if !ok || !c.with[extLongPoll] {
 		return 0, ""
 	}
@@ -75,16 +85,18 @@ func (x *extended) patience(c *queueMember, request claimRequest) (d time.Durati
 }
 
 // takeLocked takes the runs that a claim gets.
-func (x *extended) takeLocked(c *queueMember, request claimRequest, now time.Time) []given {
-	isFor := func(r *run) bool { return x.isForLocked(r, c.member, now) }
-	taken := x.service.takeLocked(request, isFor, now)
-	x.ownLocked(c, taken, now)
+func (x *Service) takeLocked(c *queueChannel, request lightning.Claim, now time.Time) []*given {
+	isFor := func(r *lightning.Entry) bool { return x.isForLocked(r, c.member, now) }
+	var taken []*given
+	for _, g := range x.TakeLocked(request, isFor, now) {
+		taken = append(taken, &given{Given: g, owner: x.ownLocked(c, g.Run, request.WorkerName, now)})
+	}
 	return taken
 }
 
 // matchLocked gives the runs there are to the claims that wait, in their order.
-func (x *extended) matchLocked(now time.Time) {
-	if x.service.available.size == 0 || len(x.waits) == 0 {
+func (x *Service) matchLocked(now time.Time) {
+	if !x.HasAvailableLocked() || len(x.waits) == 0 {
 		return
 	}
 	x.waits = slices.DeleteFunc(x.waits, func(w *wait) bool {
@@ -98,21 +110,21 @@ func (x *extended) matchLocked(now time.Time) {
 	})
 }
 
-func (x *extended) answerLocked(a answer) {
-	x.service.countClaimLocked(a.taken)
+func (x *Service) answerLocked(a answer) {
+	x.CountClaimLocked(len(a.taken))
 	x.answers = append(x.answers, a)
 	x.stir()
 }
 
 // endWaitsLocked answers the waits with nothing.
-func (x *extended) endWaitsLocked(which func(*wait) bool, now time.Time) {
+func (x *Service) endWaitsLocked(which func(*wait) bool, now time.Time) {
 	for _, w := range x.dropWaitsLocked(which) {
 		x.answerLocked(answer{wait: w, at: now})
 	}
 }
 
 // dropWaitsLocked ends waits without an answer.
-func (x *extended) dropWaitsLocked(which func(*wait) bool) (dropped []*wait) {
+func (x *Service) dropWaitsLocked(which func(*wait) bool) (dropped []*wait) {
 	x.waits = slices.DeleteFunc(x.waits, func(w *wait) bool {
 		if !which(w) {
 			return false
@@ -126,34 +138,38 @@ func (x *extended) dropWaitsLocked(which func(*wait) bool) (dropped []*wait) {
 
 // give answers a claim that has waited. If its worker has gone meanwhile, the runs are
 // available again: nobody has heard of them.
-func (x *extended) give(a answer) {
+func (x *Service) give(a answer) {
 	reply, err := x.hand(a.taken, a.at)
 	if err == nil && a.wait.later.Answer(reply) {
 		return
 	}
-	s := x.service
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	x.Lock()
+	defer x.Unlock()
 	for _, g := range a.taken {
-		if !g.owner.lost(g.run) && !g.run.state.Final() {
-			x.takeBackLocked(g.run, NotJoined, time.Now())
+		if !g.isLost() {
+			x.takeBackLocked(g.Run, NotJoined, time.Now())
 		}
 	}
 }
 
 // hand makes the reply to a claim of the runs that it gets. Signing tokens takes
 // time; who loses a run meanwhile does not get it.
-func (x *extended) hand(taken []given, claimed time.Time) (phoenix.Reply, error) {
-	s := x.service
-	err := s.sign(taken, claimed)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err != nil {
+func (x *Service) hand(taken []*given, claimed time.Time) (phoenix.Reply, error) {
+	signed := make([]lightning.Given, len(taken))
+	for i, g := range taken {
+		signed[i] = g.Given
+	}
+	if err := x.Sign(signed, claimed); err != nil {
 		return phoenix.Reply{}, err
 	}
-	taken = slices.DeleteFunc(taken, func(g given) bool { return g.owner.lost(g.run) || g.run.state.Final() })
-	for _, g := range taken {
-		x.beginLocked(g)
+	x.Lock()
+	defer x.Unlock()
+	var kept []lightning.Given
+	for i, g := range taken {
+		if g.Token = signed[i].Token; !g.isLost() {
+			x.beginLocked(g)
+			kept = append(kept, g.Given)
+		}
 	}
-	return phoenix.OK(claimResponse(taken)), nil
+	return phoenix.OK(lightning.ClaimResponse(kept)), nil
 }

@@ -1,4 +1,4 @@
-package lightning
+package extended
 
 import (
 	"cmp"
@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/phxworker/phxworker/mockserver/lightning"
 )
 
 // End is how an owner's time with a run ended.
@@ -45,7 +47,35 @@ type Owner struct {
 	ReleaseDelayMS int64  `json:"release_delay_ms,omitempty"`
 }
 
-func (t *tenure) recordLocked() []Owner {
+// RunRecord is all that is known of a run, and of who had it.
+type RunRecord struct {
+	lightning.RunRecord
+
+	// What follows is of the extended mode only.
+
+	Key string `json:"key,omitempty"`
+	// Attempt is which attempt this is: 1 at first, and one more after each that failed. A
+	// run that was returned untried, such as a postponed one, keeps its number.
+	Attempt int `json:"attempt,omitempty"`
+	// NotBefore is when a run that was released becomes available.
+	NotBefore time.Time `json:"not_before,omitzero"`
+	// Owners are all who had the run, in turn. Only the last can have it now.
+	Owners []Owner `json:"owners,omitempty"`
+}
+
+// Inspect returns what is known of a run.
+func (x *Service) Inspect(id string) (RunRecord, bool) {
+	x.Lock()
+	defer x.Unlock()
+	r := x.EntryLocked(id)
+	if r == nil {
+		return RunRecord{}, false
+	}
+	t := tenureOf(r)
+	return RunRecord{RunRecord: r.RecordLocked(), Key: r.Key(), Attempt: t.attempt, NotBefore: t.notBefore, Owners: t.ownersLocked()}, true
+}
+
+func (t *tenure) ownersLocked() []Owner {
 	var all []Owner
 	for _, o := range t.owners {
 		all = append(all, Owner{
@@ -57,9 +87,9 @@ func (t *tenure) recordLocked() []Owner {
 	return all
 }
 
-// ExtendedStats counts what happened of the extensions since the start, except
+// Stats counts what happened of the extensions since the start, except
 // where it says now.
-type ExtendedStats struct {
+type Stats struct {
 	Waiting       int   `json:"waiting_claims"` // now
 	Delayed       int   `json:"delayed"`        // now: released runs that are not available yet
 	Renewals      int64 `json:"renewals"`
@@ -75,9 +105,13 @@ type ExtendedStats struct {
 	Drains        int64 `json:"drains"` // workers told to drain
 }
 
-func (x *extended) statsLocked(out *ExtendedStats) {
-	*out = x.stats
+// Counts returns what happened of the extensions.
+func (x *Service) Counts() Stats {
+	x.Lock()
+	defer x.Unlock()
+	out := x.stats
 	out.Waiting = len(x.waits)
+	return out
 }
 
 // WorkerRecord is a worker that has joined worker:queue, or that still owns runs.
@@ -95,22 +129,19 @@ type WorkerRecord struct {
 	StatusAt time.Time       `json:"status_at,omitzero"`
 }
 
-// Workers returns the workers, by their ids, in extended mode; else nil.
-func (s *Service) Workers() []WorkerRecord {
-	if s.ext == nil {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := make([]WorkerRecord, 0, len(s.ext.workers))
-	for _, m := range s.ext.workers {
-		all = append(all, s.ext.recordLocked(m))
+// Workers returns the workers, by their ids.
+func (x *Service) Workers() []WorkerRecord {
+	x.Lock()
+	defer x.Unlock()
+	all := make([]WorkerRecord, 0, len(x.workers))
+	for _, m := range x.workers {
+		all = append(all, x.recordLocked(m))
 	}
 	slices.SortFunc(all, func(a, b WorkerRecord) int { return cmp.Compare(a.ID, b.ID) })
 	return all
 }
 
-func (x *extended) recordLocked(m *member) WorkerRecord {
+func (x *Service) recordLocked(m *member) WorkerRecord {
 	rec := WorkerRecord{
 		ID: m.id, Name: m.name, Joins: len(m.joins), Silent: m.silent, Status: m.status, StatusAt: m.statusAt,
 		Extensions: []string{}, Runs: []string{},
@@ -122,7 +153,7 @@ func (x *extended) recordLocked(m *member) WorkerRecord {
 	}
 	rec.Extensions = append(rec.Extensions, slices.Sorted(maps.Keys(with))...)
 	for _, r := range m.runsLocked() {
-		rec.Runs = append(rec.Runs, r.id)
+		rec.Runs = append(rec.Runs, r.ID())
 	}
 	for _, w := range x.waits {
 		if w.channel.member == m {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/claim"
-	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/delivery"
 	"github.com/phxworker/phxworker/slots"
 )
 
@@ -170,7 +170,7 @@ func (c Config) complete() (Config, []slots.Group, error) {
 	}
 
 	if c.Spool != "" {
-		if warning := runner.CheckSpool(c.Spool); warning != "" {
+		if warning := delivery.CheckSpool(c.Spool); warning != "" {
 			c.Logger.Warn(warning)
 		}
 	}

@@ -46,6 +46,7 @@ import (
 
 	"github.com/phxworker/phxworker/internal/histogram"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/delivery"
 )
 
 // What most programs need of package runner.
@@ -62,8 +63,8 @@ type (
 	Failure = runner.Failure
 	// Reason is how a run ended; see [runner.Reason].
 	Reason = runner.Reason
-	// BatchLogs says how log lines are collected; see [runner.BatchLogs].
-	BatchLogs = runner.BatchLogs
+	// BatchLogs says how log lines are collected; see [delivery.BatchLogs].
+	BatchLogs = delivery.BatchLogs
 	// Middleware is something around every run; see [runner.Middleware].
 	Middleware = runner.Middleware
 	// ExecuteFunc is what middleware is around; see [runner.ExecuteFunc].

@@ -14,6 +14,8 @@ import (
 
 	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/delivery"
+	"github.com/phxworker/phxworker/runner/terms"
 	"github.com/phxworker/phxworker/slots"
 )
 
@@ -81,9 +83,9 @@ func newStarter(w *Worker, further *sockets, queue *queue, turnstile *turnstile,
 	}
 	s.runner = runner.New(runner.Config{
 		Engine: w.cfg.Engine, Middleware: append([]Middleware{s.begun}, w.cfg.Middleware...),
-		Limits: w.cfg.Limits, Version: w.cfg.Version, MessageTimeout: w.cfg.MessageTimeout,
-		LogsAtMostOnce: w.cfg.LogsAtMostOnce, BatchLogs: w.cfg.BatchLogs, Spool: w.cfg.Spool, Logger: w.log,
-		Accept: w.cfg.Accept, RefuseUnsuitable: w.cfg.RefuseUnsuitable, MaxAttempts: w.cfg.MaxAttempts,
+		Limits: w.cfg.Limits, Version: w.cfg.Version, Logger: w.log,
+		Delivery: delivery.Config{MessageTimeout: w.cfg.MessageTimeout, LogsAtMostOnce: w.cfg.LogsAtMostOnce, BatchLogs: w.cfg.BatchLogs, Spool: w.cfg.Spool},
+		Accept:   w.cfg.Accept, RefuseUnsuitable: w.cfg.RefuseUnsuitable, MaxAttempts: w.cfg.MaxAttempts,
 		Releaser: queue, Extensions: w.extensions, Health: s,
 	})
 	return s
@@ -251,7 +253,7 @@ func (s *starter) refuse(this *underway) {
 	active := s.active[this.ID]
 	s.mu.Unlock()
 	if active == nil || active.Token != this.Token { // else it is the very run that is executed
-		s.queue.returnRun(s.report, this.Run, runner.ReleasePostpone, refusedFor)
+		s.queue.returnRun(s.report, this.Run, terms.ReleasePostpone, refusedFor)
 	}
 }
 
@@ -329,7 +331,7 @@ func (s *starter) refused(run claim.Run, err error) {
 		s.turnstile.trip(&s.turnstile.key, fmt.Errorf("the public key of the worker (WORKER_LIGHTNING_PUBLIC_KEY) does not fit the server's: %w", err))
 	}
 	s.done.Go(func() {
-		back := run.ID != "" && s.queue.returnRun(s.report, run, runner.ReleasePostpone, refusedFor)
+		back := run.ID != "" && s.queue.returnRun(s.report, run, terms.ReleasePostpone, refusedFor)
 		s.log.Log(s.report, level, "run refused, it will not be started", "run_id", run.ID, "returned", back, "error", err)
 	})
 }

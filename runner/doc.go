@@ -5,25 +5,20 @@
 // credentials, hands them to an [Engine] as a [Run], and reports to the server
 // what the engine does: run:start, step:start, run:log, step:complete,
 // run:complete, then it leaves. The engine decides what happens; the runner
-// owns how it is told: ids, timestamps, limits on size, which dataclips may be
-// referenced, the reason of the run.
+// owns how it is told.
 //
-// # Order and delivery
+// # Rooms
 //
-// The events of one run are sent one at a time, in the order in which the
-// engine made them; each waits for the server's reply to the one before. Runs
-// do not wait for each other. An event that could not be sent is sent once the
-// topic is joined again. One whose outcome is unknown, because the connection
-// was lost before the reply came, the channel crashed, or no reply came in time, is sent again
-// after a rejoin. It counts as arrived once the server says ok to it, or refuses a
-// second copy in Lightning's words for an event that is there; never for a crash.
+// What comes in is a [claim.Run], what goes out an [Outcome]. In this package are the API of
+// engines (engine.go, run.go, plan.go, reason.go) and the execution of a run (runner.go,
+// follow.go, fetch.go, execute.go). Two others are below it, and know neither it nor each other:
 //
-// # Back-pressure
-//
-// The engine runs ahead of the connection, up to [Config.OutboxBytes] of events
-// that the server has not acknowledged; then the methods of [Run] and [Step]
-// block. A step's start and end are taken in any case; a line that still waits for room when
-// the run's context ends is left out, and counted in [Stats.Undelivered].
+//   - [delivery] tells the server what the engine does. Each [Run] has a [delivery.Outbox], into which
+//     the methods of Run and [Step] write; it owns ids, timestamps, limits on size, which dataclips
+//     may be referenced, order, repetition, the spool. Its package comment says what is promised.
+//   - [terms] is what was agreed on with the server beyond the protocol: the lease of a run, its
+//     cancellation, notices for its engine, its return to the queue. The lease plugs into the outbox as its
+//     [delivery.Permit], the run into terms as its [terms.Hearer].
 //
 // # What is not promised
 //

@@ -77,7 +77,7 @@ var _ Engine = Func(nil)
 func (f Func) Execute(ctx context.Context, run *Run) (Result, error) {
 	state, err := f(ctx, run)
 	var failure *Failure
-	if state == nil || (errors.As(err, &failure) && failure.Reason.aborted()) {
+	if state == nil || (errors.As(err, &failure) && aborted(failure.Reason)) {
 		return Result{}, err
 	}
 	data, marshalErr := json.Marshal(state)

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/phxworker/phxworker/runner/terms"
 )
 
 // execute lets the engine execute the run. A step that it leaves open without
@@ -65,7 +67,7 @@ func (r *Runner) guard(ctx context.Context, run *Run, call func() (Result, error
 		defer func() {
 			if v := recover(); v != nil {
 				run.tally.panics.Add(1)
-				run.log.Error("panic in the engine", "panic", run.scrub.plain(fmt.Sprint(v)), "stack", string(debug.Stack()))
+				run.log.Error("panic in the engine", "panic", run.outbox.Scrub(fmt.Sprint(v)), "stack", string(debug.Stack()))
 				e = end{err: &Failure{Reason: Crash, Type: "Panic", Message: fmt.Sprintf("panic: %v", v)}}
 			}
 			ended <- e
@@ -121,7 +123,7 @@ func failureOf(ctx context.Context, err error) *Failure {
 	}
 	return &Failure{
 		Reason: Cancel, Type: "WorkerStopped", Message: "The worker was stopped before the run had ended",
-		wants: &disposition{settled: Requeued, release: ReleaseRequeue, reason: "the worker was stopped", stopped: true},
+		wants: &disposition{settled: Requeued, release: terms.ReleaseRequeue, reason: "the worker was stopped", stopped: true},
 	}
 }
 
@@ -144,19 +146,4 @@ func tokenFailure(limit, left time.Duration) *Failure {
 func timeoutFailure(limit time.Duration) *Failure {
 	ms := strconv.FormatInt(limit.Milliseconds(), 10)
 	return &Failure{Reason: Kill, Type: "TimeoutError", Message: "Workflow failed to return within " + ms + "ms"}
-}
-
-// worstLeaf returns how the worst of the run's leaf steps failed, nil if all of
-// them succeeded. A step that others came after does not count: they had the
-// chance to handle its failure.
-func worstLeaf(run *Run) *Failure {
-	var worst *Failure
-	for _, step := range run.leafSteps() {
-		result := step.result
-		if result.Reason == Success || (worst != nil && worst.Reason.severity() >= result.Reason.severity()) {
-			continue
-		}
-		worst = &Failure{Reason: result.Reason, Type: result.ErrorType, Message: result.ErrorMessage}
-	}
-	return worst
 }

@@ -1,8 +1,13 @@
 package runner
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/phxworker/phxworker/runner/delivery"
 )
 
 // Limits bound one run. The worker has its own; a plan's options override
@@ -71,13 +76,49 @@ func (l Limits) override(o PlanOptions) Limits {
 	return l
 }
 
-func (l Limits) payloadBytes() int    { return bytesOf(l.PayloadMB) }
-func (l Limits) logPayloadBytes() int { return bytesOf(l.LogPayloadMB) }
-
-func bytesOf(mb float64) int { return int(mb * (1 << 20)) }
-
 // FormatMB writes a number of MB the way it stands in the log lines of OpenFn's
 // worker: 10mb, 0.5mb.
-func FormatMB(mb float64) string {
-	return strconv.FormatFloat(mb, 'f', -1, 64) + "mb"
+func FormatMB(mb float64) string { return delivery.FormatMB(mb) }
+
+// AnnounceLimits writes the lines about its limits that OpenFn's engine begins
+// every run's log with. Engines call it as they prepare.
+func (r *Run) AnnounceLimits() {
+	r.Log(TextLine("info", "RTE", "Memory limit: "+FormatMB(r.Limits.MemoryMB)))
+	r.Log(TextLine("info", "RTE", "Timeout: "+strconv.FormatFloat(r.Limits.RunTimeout.Seconds(), 'f', -1, 64)+"s"))
+}
+
+// AnnounceVersions writes the lines that follow run:start there: the payload
+// limit, and what executes the run.
+func (r *Run) AnnounceVersions() {
+	r.Log(TextLine("info", "RTE", "Payload limit: "+FormatMB(r.Limits.PayloadMB)))
+	r.Log(TextLine("info", "VER", r.Versions.String()))
+}
+
+// String is the line by which people see in a run's log what executed it, laid
+// out as that of OpenFn's worker: the worker, the engine, the adaptors.
+func (v Versions) String() string {
+	names := []string{"worker", "node", "engine", "runtime"}
+	var adaptors []string
+	for name := range v {
+		if !slices.Contains(names, name) {
+			adaptors = append(adaptors, name)
+		}
+	}
+	slices.Sort(adaptors)
+	names = slices.DeleteFunc(names, func(name string) bool { return v[name] == nil })
+	names = append(names, adaptors...)
+	width := 0
+	for _, name := range names {
+		width = max(width, len(name))
+	}
+	var b strings.Builder
+	b.WriteString("Versions:")
+	for _, name := range names {
+		version := v[name]
+		if list, ok := version.([]string); ok {
+			version = strings.Join(slices.Sorted(slices.Values(list)), ", ")
+		}
+		fmt.Fprintf(&b, "\n    ▸ %-*s    %v", width, name, version)
+	}
+	return b.String()
 }

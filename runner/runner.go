@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -14,6 +13,8 @@ import (
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/channel/extension"
 	"github.com/phxworker/phxworker/claim"
+	"github.com/phxworker/phxworker/runner/delivery"
+	"github.com/phxworker/phxworker/runner/terms"
 )
 
 // Config is what a [Runner] needs. The zero values of all but Engine are the
@@ -23,24 +24,13 @@ type Config struct {
 	Engine Engine
 	// Limits are the worker's own; see [Limits] for their defaults.
 	Limits Limits
+	// Delivery is how the server is told what happens.
+	Delivery delivery.Config
 	// Version is the worker's, as run:start tells it. Defaults to "dev".
 	Version string
-	// MessageTimeout is how long an event may go unanswered before its topic is joined
-	// anew, which tells whether it had arrived. Each time that the same event goes
-	// unanswered again, it is given twice as long. Defaults to 30 s.
-	MessageTimeout time.Duration
-	// OutboxBytes bounds the events of one run that the server has not
-	// acknowledged yet. Defaults to 16 MiB.
-	OutboxBytes int
 	// EngineGrace is how long an engine has to return after its context
 	// ended. Defaults to 5 s.
 	EngineGrace time.Duration
-	// LogsAtMostOnce sends no log line again of which nobody knows whether it
-	// arrived. By default each arrives at least once, and Lightning stores one
-	// that comes twice twice.
-	LogsAtMostOnce bool
-	// BatchLogs sends several lines in one message. Defaults to off.
-	BatchLogs BatchLogs
 	// Middleware is around the execution of every run, the first outermost.
 	Middleware []Middleware
 	// Accept decides which runs are executed here. Defaults to all.
@@ -55,12 +45,9 @@ type Config struct {
 	// able to prepare then ends at once.
 	Health Health
 	// Releaser returns runs. Defaults to none: they are reported as exceptions.
-	Releaser Releaser
+	Releaser terms.Releaser
 	// Extensions are what is offered to the server. Defaults to none.
 	Extensions *extension.Set
-	// Spool is the folder for what could not be reported; see [Spooled].
-	// Defaults to none: it is logged and lost.
-	Spool string
 	// Logger defaults to one that discards.
 	Logger *slog.Logger
 }
@@ -69,12 +56,6 @@ func (c Config) withDefaults() Config {
 	c.Limits = c.Limits.WithDefaults()
 	if c.Version == "" {
 		c.Version = "dev"
-	}
-	if c.MessageTimeout == 0 {
-		c.MessageTimeout = 30 * time.Second
-	}
-	if c.OutboxBytes == 0 {
-		c.OutboxBytes = 16 << 20
 	}
 	if c.MaxAttempts == 0 {
 		c.MaxAttempts = 3
@@ -91,23 +72,23 @@ func (c Config) withDefaults() Config {
 // Runner takes claimed runs to their end. It keeps nothing between runs but
 // numbers, and its methods may be called concurrently.
 type Runner struct {
-	cfg   Config
-	tally tally
-	plans *semaphore.Weighted // the memory for large plans, see planRoom
-	// batched is set once the server has taken a run:batch_logs, unbatched when it was found
-	// not to know it.
-	batched, unbatched atomic.Bool
-	// toldUntold is for what is worth a line once: a server makes all of its tokens alike.
-	toldUntold sync.Once
+	cfg      Config
+	delivery *delivery.Delivery
+	terms    *terms.Terms
+	tally    tally
+	plans    *semaphore.Weighted // the memory for large plans, see planRoom
 
-	mu      sync.Mutex
-	active  map[*Run]bool
-	hurried time.Time // when it was last; see hurry
+	mu     sync.Mutex
+	active map[*Run]bool
 }
 
 // New returns a Runner.
 func New(cfg Config) *Runner {
-	return &Runner{cfg: cfg.withDefaults(), active: make(map[*Run]bool), plans: semaphore.NewWeighted(maxPlan)}
+	cfg = cfg.withDefaults()
+	return &Runner{
+		cfg: cfg, delivery: delivery.New(cfg.Delivery, cfg.Logger), terms: terms.New(cfg.Extensions, cfg.Releaser),
+		tally: tally{settled: make(map[Settlement]uint64)}, active: make(map[*Run]bool), plans: semaphore.NewWeighted(maxPlan),
+	}
 }
 
 // Outcome is how a run went.
@@ -150,53 +131,61 @@ var _ Joiner = (*channel.Socket)(nil)
 // Unless begin is nil, it holds the run back once its plan is there: it receives nil when the
 // run may go on, and an error to end it as an engine's would.
 func (r *Runner) Run(work, report context.Context, socket Joiner, given claim.Run, begin <-chan error) Outcome {
-	began := time.Now()
+	run := r.enlist(given, begin)
+	defer r.dismiss(run)
+	topic, err := socket.Join(report, "run:"+run.ID, r.terms.JoinPayload(given.Token))
+	if err != nil {
+		failure := &Failure{Reason: Exception, Type: "JoinError", Message: err.Error()}
+		if lost := run.lease.Withdrawn(err); lost != nil {
+			return r.conclude(run, failure, lost)
+		}
+		run.log.Error("cannot join the run; the server will call it lost", "error", err)
+		return r.conclude(run, failure, err)
+	}
+	run.log.Debug("run joined")
+
+	failure, err := r.attend(work, report, topic, run)
+	// The run is over; a topic that stays behind is no fault of it.
+	if err := topic.Leave(report); err != nil {
+		run.log.Debug("cannot leave the topic of a run", "error", err)
+	}
+	out := r.conclude(run, failure, err)
+	out.Joined = true
+	return out
+}
+
+// enlist makes the record of a run that begins now.
+func (r *Runner) enlist(given claim.Run, begin <-chan error) *Run {
+	now := time.Now()
 	if given.Claimed.IsZero() {
-		given.Claimed = began
+		given.Claimed = now
 	}
 	labels := []slog.Attr{slog.String("run_id", given.ID)}
 	if given.Group != "" {
 		labels = append(labels, slog.String("group", given.Group))
 	}
-	log := slog.New(r.cfg.Logger.Handler().WithAttrs(labels))
 	run := &Run{
-		ID: given.ID, Plan: &Plan{ID: given.ID}, Limits: r.cfg.Limits, Attempt: given.Attempt,
-		scrub: newScrubber(given.Token, nil), log: log, given: given, begin: begin, logsAtMostOnce: r.cfg.LogsAtMostOnce, tally: &r.tally,
-		settled: Unsettled, phase: Joining, since: began, noticing: make(chan struct{}, 1), able: func() {},
+		ID: given.ID, Plan: &Plan{ID: given.ID}, Attempt: given.Attempt,
+		log: slog.New(r.cfg.Logger.Handler().WithAttrs(labels)), given: given, begin: begin, lease: terms.NewLease(given), tally: &r.tally, room: planRoom{all: r.plans},
+		settled: Unsettled, phase: Joining, began: now, since: now, noticing: make(chan struct{}, 1), able: func() {},
 	}
-	r.enlist(run)
-	defer r.dismiss(run)
-
-	topic, err := socket.Join(report, "run:"+given.ID, joinPayload{token: given.Token, set: r.cfg.Extensions})
-	if err != nil {
-		return r.notJoined(run, err, began)
-	}
-	log.Debug("run joined")
-
-	failure, err := r.attend(work, report, topic, run)
-	// The run is over; a topic that stays behind is no fault of it.
-	if err := topic.Leave(report); err != nil {
-		log.Debug("cannot leave the topic of a run", "error", err)
-	}
-	out := r.conclude(run, failure, err, began)
-	out.Joined = true
-	return out
+	run.outbox = r.delivery.Open(given, run.lease, run.log)
+	run.limit(r.cfg.Limits)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.active[run] = true
+	return run
 }
 
-// notJoined is the outcome of a run that the server does not let us join.
-func (r *Runner) notJoined(run *Run, err error, begin time.Time) Outcome {
-	failure := &Failure{Reason: Exception, Type: "JoinError", Message: err.Error()}
-	if isLeaseLost(err) {
-		err = ErrLeaseLost
-	} else {
-		run.log.Error("cannot join the run; the server will call it lost", "error", err)
-	}
-	return r.conclude(run, failure, err, begin)
+func (r *Runner) dismiss(run *Run) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.active, run)
 }
 
 // conclude says how a run went.
-func (r *Runner) conclude(run *Run, failure *Failure, err error, begin time.Time) Outcome {
-	out := Outcome{RunID: run.ID, Reason: Success, Err: err, Took: time.Since(begin), Settled: run.settlement(failure, err)}
+func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
+	out := Outcome{RunID: run.ID, Reason: Success, Err: err, Took: time.Since(run.began), Settled: run.settlement(failure, err)}
 	if failure != nil && failure.wants != nil {
 		out.Stopped, out.Unable = failure.wants.stopped, failure.wants.unable != nil
 	}
@@ -207,12 +196,13 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error, begin time.Time
 		out.Reason, out.Type, out.Message = failure.Reason, failure.Type, failure.Message
 	}
 	r.tally.settle(out.Settled)
-	if n := run.leftOut.Load(); n > 0 {
+	if n := run.outbox.LeftOut(); n > 0 {
 		run.log.Warn("lines of the run's log were left out: there was no room for them when its time was over, or it was over already", "lines", n)
 	}
 	// The message of a job's error is not logged: it may quote the data of the
 	// run. It is with the run, at the server.
-	attrs := []any{"reason", out.Reason, "took", out.Took.Round(time.Microsecond)}
+	took := out.Took.Round(time.Microsecond)
+	attrs := []any{"reason", out.Reason, "took", took}
 	if out.Type != "" {
 		attrs = append(attrs, "error_type", out.Type)
 	}
@@ -221,10 +211,9 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error, begin time.Time
 	}
 	switch {
 	case out.Settled == LeaseLost:
-		r.tally.leasesLost.Add(1)
-		run.log.Warn("the run is another worker's now; nothing more is reported of it", "took", out.Took.Round(time.Microsecond))
+		run.log.Warn("the run is another worker's now; nothing more is reported of it", "took", took)
 	case run.settled != Unsettled:
-		run.log.Info("run returned to the queue", "settled", out.Settled, "why", firstLine(run.why), "took", out.Took.Round(time.Microsecond))
+		run.log.Info("run returned to the queue", "settled", out.Settled, "why", firstLine(run.why), "took", took)
 	case err == nil:
 		run.log.Info("run complete", attrs...)
 	}
@@ -236,7 +225,7 @@ func (r *Run) settlement(failure *Failure, err error) Settlement {
 	switch {
 	case r.settled != Unsettled:
 		return r.settled
-	case errors.Is(err, ErrLeaseLost):
+	case errors.Is(err, terms.ErrLeaseLost):
 		return LeaseLost
 	case err != nil:
 		return Undelivered
@@ -251,10 +240,6 @@ func (r *Run) settlement(failure *Failure, err error) Settlement {
 }
 
 func firstLine(text string) string {
-	const most = 300
 	line, _, _ := strings.Cut(text, "\n")
-	if len(line) > most {
-		line = strings.ToValidUTF8(line[:most], "") + "…"
-	}
-	return line
+	return delivery.Cut(line, 300, "…")
 }

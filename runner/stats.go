@@ -8,20 +8,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/phxworker/phxworker/internal/histogram"
+	"github.com/phxworker/phxworker/runner/delivery"
 )
 
 // Stats is what a [Runner] has done since it was made.
 type Stats struct {
-	// Resent counts events that were sent once more, after a lost join.
-	Resent uint64
-	// LogsShortened counts the lines that a note stands for now: they were over
-	// the limit, or not what the server takes.
-	LogsShortened uint64
-	// Undelivered counts, by their names, the events that the server does not have, or is
-	// not known to have: refused in every form, given up with their run, sent at most once
-	// and lost, or never taken because the run ended while its outbox was full.
-	Undelivered map[string]uint64
+	delivery.Stats
+
 	// Panics counts the engine's, and the worker's own while it takes a run to its end.
 	Panics uint64
 	// Stuck counts the calls of the engine that did not end when their run did;
@@ -34,55 +27,33 @@ type Stats struct {
 	Unknown uint64
 	// Settled counts the runs that are over, by what became of them.
 	Settled map[Settlement]uint64
-	// Acknowledged is how long events took from their push to the server's answer.
-	Acknowledged histogram.Snapshot
 }
 
-// tally is Stats in the making.
+// tally is what the runner counts itself.
 type tally struct {
-	resent, shortened, panics, stuck atomic.Uint64
-	renewed, leasesLost, unknown     atomic.Uint64
-	stuckNow                         atomic.Int64
-	acknowledged                     histogram.Histogram
+	panics, stuck atomic.Uint64
+	stuckNow      atomic.Int64
 
-	mu          sync.Mutex
-	settled     map[Settlement]uint64
-	undelivered map[string]uint64 // by event
+	mu      sync.Mutex
+	settled map[Settlement]uint64
 }
 
 // settle counts a run that is over.
 func (t *tally) settle(as Settlement) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.settled == nil {
-		t.settled = make(map[Settlement]uint64)
-	}
 	t.settled[as]++
-}
-
-// undeliver counts events that the server does not have.
-func (t *tally) undeliver(event string, n uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.undelivered == nil {
-		t.undelivered = make(map[string]uint64)
-	}
-	t.undelivered[event] += n
 }
 
 // Stats returns the numbers so far. It may be called at any time.
 func (r *Runner) Stats() Stats {
-	t := &r.tally
-	settled, undelivered := make(map[Settlement]uint64), make(map[string]uint64)
+	t, agreed := &r.tally, r.terms.Stats()
 	t.mu.Lock()
-	maps.Copy(settled, t.settled)
-	maps.Copy(undelivered, t.undelivered)
+	settled := maps.Clone(t.settled)
 	t.mu.Unlock()
 	return Stats{
-		Resent: t.resent.Load(), LogsShortened: t.shortened.Load(), Undelivered: undelivered,
-		Panics: t.panics.Load(), Stuck: t.stuck.Load(), StuckNow: t.stuckNow.Load(),
-		Renewed: t.renewed.Load(), LeasesLost: t.leasesLost.Load(), Unknown: t.unknown.Load(),
-		Settled: settled, Acknowledged: t.acknowledged.Snapshot(),
+		Stats: r.delivery.Stats(), Panics: t.panics.Load(), Stuck: t.stuck.Load(), StuckNow: t.stuckNow.Load(),
+		Renewed: agreed.Renewed, LeasesLost: settled[LeaseLost], Unknown: agreed.Unknown, Settled: settled,
 	}
 }
 
@@ -118,15 +89,12 @@ func (r *Run) enter(phase Phase) {
 }
 
 func (r *Run) progress() Progress {
+	p := Progress{RunID: r.ID, Unacknowledged: r.outbox.Waiting()}
 	r.mu.Lock()
-	p := Progress{RunID: r.ID, Phase: r.phase, Since: r.since}
+	defer r.mu.Unlock()
+	p.Phase, p.Since = r.phase, r.since
 	if n := len(r.open); n > 0 {
 		p.Job = r.open[n-1].jobID
-	}
-	box := r.outbox
-	r.mu.Unlock()
-	if box != nil {
-		p.Unacknowledged = box.waiting()
 	}
 	return p
 }
@@ -142,41 +110,4 @@ func (r *Runner) Active() []Progress {
 	}
 	slices.SortFunc(list, func(a, b Progress) int { return cmp.Compare(a.RunID, b.RunID) })
 	return list
-}
-
-func (r *Runner) enlist(run *Run) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.active[run] = true
-}
-
-// hurryEvery is the least time between two calls to hurry that have an effect: a server
-// that answers some things and crashes over others must not be asked without end.
-const hurryEvery = time.Second
-
-// hurry has the topics of all runs joined that back off: the server has just answered what
-// it crashed over before, so they need not wait.
-func (r *Runner) hurry() {
-	r.mu.Lock()
-	if time.Since(r.hurried) < hurryEvery {
-		r.mu.Unlock()
-		return
-	}
-	r.hurried = time.Now()
-	active := slices.Collect(maps.Keys(r.active))
-	r.mu.Unlock()
-	for _, run := range active {
-		run.mu.Lock()
-		box := run.outbox
-		run.mu.Unlock()
-		if box != nil {
-			box.topic.JoinNow()
-		}
-	}
-}
-
-func (r *Runner) dismiss(run *Run) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.active, run)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/internal/histogram"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/delivery"
 )
 
 // BenchmarkScrape measures an answer without the network: of a registry that is
@@ -56,7 +57,7 @@ func busy() phxworker.Stats {
 	taken := h.Snapshot()
 	stats := phxworker.Stats{
 		Ended: map[phxworker.Reason]int{runner.Success: 1000}, RunSeconds: taken, ClaimToStart: taken, WakeToStart: taken,
-		Delivery: runner.Stats{Acknowledged: taken},
+		Delivery: runner.Stats{Stats: delivery.Stats{Acknowledged: taken}},
 		Groups:   []phxworker.GroupStats{{Name: "fast_lane", ClaimSeconds: taken}, {Name: "manual>*", ClaimSeconds: taken}},
 	}
 	for n := range 90 {

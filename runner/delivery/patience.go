@@ -1,4 +1,4 @@
-package runner
+package delivery
 
 import (
 	"cmp"
@@ -57,16 +57,9 @@ func (p patience) push(ctx context.Context, under *channel.Join, event string, p
 	return under.PushWithin(ctx, within, event, payload)
 }
 
-// deadline returns when a run must end that may take so long from now on, and how it has
-// failed if it does not: in time for its end to be told while its token is good.
-func (p patience) deadline(limit time.Duration) (at time.Time, failure *Failure) {
-	const toTell = 5 * time.Second
-	at, last := time.Now().Add(limit), p.until.Add(-toTell)
-	if p.untold || !last.Before(at) {
-		return at, timeoutFailure(limit)
-	}
-	return last, tokenFailure(limit, max(time.Until(last), 0))
-}
+// TokenEnd returns when the token of the run is over, by which its end must have been told; it is told if
+// the token says so, else the time is a guess.
+func (o *Outbox) TokenEnd() (at time.Time, told bool) { return o.patience.until, !o.patience.untold }
 
 // over reports whether nothing need be tried any more.
 func (p patience) over() bool { return time.Now().After(p.until) }

@@ -1,0 +1,130 @@
+package delivery
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/phxworker/phxworker/channel"
+)
+
+// Reader reads from a run's topic. Its methods may be called concurrently.
+type Reader struct {
+	topic    *channel.Topic
+	patience patience
+	log      *slog.Logger
+}
+
+// Reader returns a reader for the run's topic, which is as patient as the outbox.
+func (o *Outbox) Reader(topic *channel.Topic) Reader { return Reader{topic, o.patience, o.log} }
+
+// A read is given up once it is no passing fault any more: when the server crashed over it
+// so often and so long, did not answer it so often, or the connection was lost
+// over it manyLosses times.
+const (
+	mostCrashes    = 5
+	crashesFor     = 30 * time.Second
+	mostUnanswered = 3
+)
+
+// Read pushes a read until it is answered; a refusal is an answer. It reports whether an
+// earlier one may have been answered as well. An answer that is large may take its time. The
+// error is one for [WhyUnread], or for the topic or ctx, which have ended.
+func (r Reader) Read(ctx context.Context, event string, payload any, large bool) (reply channel.Reply, again bool, err error) {
+	began := time.Now()
+	unanswered, crashed, lost := 0, 0, 0
+	for {
+		join, err := joined(ctx, r.topic)
+		if err != nil {
+			return channel.Reply{}, again, err
+		}
+		doublings := 0
+		if large || unanswered > 0 {
+			doublings = 1
+		}
+		reply, err = r.patience.push(ctx, join, event, payload, doublings)
+		switch {
+		case err == nil:
+			if crashed > 0 {
+				r.patience.recovered()
+			}
+			return reply, again, nil
+		case errors.Is(err, errTokenOver), errors.As(err, new(*channel.AnswerTooLargeError)), errors.As(err, new(*channel.TooLargeError)), errors.Is(err, channel.ErrPayload):
+			return channel.Reply{}, again, unread(event, err)
+		case errors.Is(err, channel.ErrNotSent):
+			continue
+		case !errors.Is(err, channel.ErrOutcomeUnknown):
+			return channel.Reply{}, again, err
+		case errors.Is(err, channel.ErrUnanswered):
+			unanswered++
+			r.log.Warn("the server has not answered a read; its topic is joined anew", "event", event)
+		case errors.Is(err, channel.ErrCrashed):
+			crashed++
+		default:
+			lost++
+		}
+		again = true
+		took := time.Since(began)
+		if crashed >= mostCrashes && took >= crashesFor || unanswered >= mostUnanswered || lost >= manyLosses {
+			return channel.Reply{}, again, givenUp(took, crashed, unanswered, lost)
+		}
+	}
+}
+
+// unreadError is why a read was given up, for who reads the run's log.
+type unreadError string
+
+func (e unreadError) Error() string { return string(e) }
+
+func unread(event string, err error) unreadError {
+	var tooLarge *channel.AnswerTooLargeError
+	switch {
+	case errors.Is(err, errTokenOver):
+		err = errTokenOver
+	case errors.As(err, &tooLarge):
+		option := ""
+		if event == "fetch:dataclip" { // all else has a limit of its own
+			option = " (its option --read-limit)"
+		}
+		return unreadError(fmt.Sprintf("the server's answer has more than the %d bytes that this worker reads%s", tooLarge.Limit, option))
+	}
+	return unreadError(err.Error())
+}
+
+func givenUp(after time.Duration, crashed, unanswered, lost int) unreadError {
+	var why []string
+	for _, c := range []struct {
+		times int
+		what  string
+	}{{crashed, "the server's channel crashed over it"}, {unanswered, "the server did not answer it"}, {lost, "the connection was lost over it"}} {
+		if c.times > 0 {
+			why = append(why, fmt.Sprintf("%s, %d times", c.what, c.times))
+		}
+	}
+	return unreadError(fmt.Sprintf("given up after %v: %s", after.Round(time.Second), strings.Join(why, "; ")))
+}
+
+// WhyUnread returns why a read was refused or given up, for who reads the run's log; it is not ok
+// if what has ended is the topic, or the context. Of what the server answered, it is the
+// beginning if it is long: a bare string without its quotes, else the JSON.
+func WhyUnread(err error) (why string, ok bool) {
+	var gaveUp unreadError
+	switch refused := refusalOf(err); {
+	case refused != nil:
+		if json.Unmarshal(refused.Response, &why) != nil {
+			why = string(refused.Response)
+		}
+		return Cut(why, MaxWords, "…"), true
+	case errors.As(err, &gaveUp):
+		return gaveUp.Error(), true
+	}
+	return "", false
+}
+
+// MaxWords is how many bytes are kept of what a server has to say about a run: they are kept,
+// with others, for the status, and go back to the server.
+const MaxWords = 1000

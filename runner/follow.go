@@ -41,19 +41,16 @@ func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run 
 		})
 	}
 	var result Result
-	mistake := run.survive(func() error {
+	if mistake := run.survive(func() error {
 		result, failure = r.work(workCtx, reportCtx, topic, run)
 		return nil
-	})
-	if mistake != nil {
+	}); mistake != nil {
 		failure = &Failure{Reason: Exception, Type: "WorkerError", Message: mistake.Error()}
 	}
-	if mistake := run.survive(func() error {
+	err = run.survive(func() (err error) {
 		failure, err = r.tell(workCtx, reportCtx, topic, sent, run, result, failure)
-		return nil
-	}); mistake != nil {
-		err = mistake
-	}
+		return err
+	})
 	cancelWork(nil)
 	cancelReport(nil)
 	beside.Wait()

@@ -1,7 +1,9 @@
 package runner
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,18 +34,8 @@ type Limits struct {
 
 // WithDefaults returns a copy of l with the zero fields filled.
 func (l Limits) WithDefaults() Limits {
-	if l.RunTimeout == 0 {
-		l.RunTimeout = 300 * time.Second
-	}
-	if l.MemoryMB == 0 {
-		l.MemoryMB = 500
-	}
-	if l.PayloadMB == 0 {
-		l.PayloadMB = 10
-	}
-	if l.LogPayloadMB == 0 {
-		l.LogPayloadMB = 1
-	}
+	l.RunTimeout = cmp.Or(l.RunTimeout, 300*time.Second)
+	l.MemoryMB, l.PayloadMB, l.LogPayloadMB = cmp.Or(l.MemoryMB, 500), cmp.Or(l.PayloadMB, 10), cmp.Or(l.LogPayloadMB, 1)
 	return l
 }
 
@@ -97,16 +89,9 @@ func (r *Run) AnnounceVersions() {
 // String is the line by which people see in a run's log what executed it, laid
 // out as that of OpenFn's worker: the worker, the engine, the adaptors.
 func (v Versions) String() string {
-	names := []string{"worker", "node", "engine", "runtime"}
-	var adaptors []string
-	for name := range v {
-		if !slices.Contains(names, name) {
-			adaptors = append(adaptors, name)
-		}
-	}
-	slices.Sort(adaptors)
-	names = slices.DeleteFunc(names, func(name string) bool { return v[name] == nil })
-	names = append(names, adaptors...)
+	first := []string{"worker", "node", "engine", "runtime"}
+	adaptors := slices.DeleteFunc(slices.Sorted(maps.Keys(v)), func(name string) bool { return slices.Contains(first, name) })
+	names := append(slices.DeleteFunc(first, func(name string) bool { return v[name] == nil }), adaptors...)
 	width := 0
 	for _, name := range names {
 		width = max(width, len(name))

@@ -95,12 +95,7 @@ func SplitAdaptor(adaptor string) (name, version string) {
 }
 
 // Label returns what people know the job by: its name, or else its id.
-func (j *Job) Label() string {
-	if j.Name != "" {
-		return j.Name
-	}
-	return j.ID
-}
+func (j *Job) Label() string { return cmp.Or(j.Name, j.ID) }
 
 // Edge leads from a trigger or a job to a job.
 type Edge struct {
@@ -116,12 +111,7 @@ type Edge struct {
 }
 
 // Source returns the id of the node that the edge leaves.
-func (e *Edge) Source() string {
-	if e.SourceJobID != "" {
-		return e.SourceJobID
-	}
-	return e.SourceTriggerID
-}
+func (e *Edge) Source() string { return cmp.Or(e.SourceJobID, e.SourceTriggerID) }
 
 // IsEnabled reports whether the edge may be followed at all.
 func (e *Edge) IsEnabled() bool { return e.Enabled == nil || *e.Enabled }
@@ -188,11 +178,7 @@ func ParsePlan(data []byte) (*Plan, error) {
 // know the Go types it names.
 func describeJSON(err error) error {
 	if wrongType, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		where := wrongType.Field
-		if where == "" {
-			where = "the whole"
-		}
-		return fmt.Errorf("%s must not be of type %.100s", where, wrongType.Value)
+		return fmt.Errorf("%s must not be of type %.100s", cmp.Or(wrongType.Field, "the whole"), wrongType.Value)
 	}
 	return err
 }

@@ -1,11 +1,41 @@
+// Package runner takes one claimed run from the join of its topic to its
+// run:complete.
+//
+// [Runner.Run] joins run:<id>, fetches the plan, the input dataclip and the
+// credentials, hands them to an [Engine] as a [Run], and reports to the server
+// what the engine does: run:start, step:start, run:log, step:complete,
+// run:complete, then it leaves. The engine decides what happens; the runner
+// owns how it is told.
+//
+// # Rooms
+//
+// What comes in is a [claim.Run], what goes out an [Outcome]. In this package are the API of
+// engines (engine.go, run.go, plan.go, reason.go) and the execution of a run (runner.go,
+// follow.go, fetch.go, execute.go). Two others are below it, and know neither it nor each other:
+//
+//   - [delivery] tells the server what the engine does. Each [Run] has a [delivery.Outbox], into which
+//     the methods of Run and [Step] write; it owns ids, timestamps, limits on size, which dataclips
+//     may be referenced, order, repetition, the spool. Its package comment says what is promised.
+//   - [terms] is what was agreed on with the server beyond the protocol: the lease of a run, its
+//     cancellation, notices for its engine, its return to the queue. The lease plugs into the outbox as its
+//     [delivery.Permit], the run into terms as its [terms.Hearer].
+//
+// # What is not promised
+//
+// An engine that ignores its context cannot be stopped from outside. The run
+// ends without it after [Config.EngineGrace], and says so in the log.
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -54,15 +84,9 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.Limits = c.Limits.WithDefaults()
-	if c.Version == "" {
-		c.Version = "dev"
-	}
-	if c.MaxAttempts == 0 {
-		c.MaxAttempts = 3
-	}
-	if c.EngineGrace == 0 {
-		c.EngineGrace = 5 * time.Second
-	}
+	c.Version = cmp.Or(c.Version, "dev")
+	c.MaxAttempts = cmp.Or(c.MaxAttempts, 3)
+	c.EngineGrace = cmp.Or(c.EngineGrace, 5*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -78,8 +102,9 @@ type Runner struct {
 	tally    tally
 	plans    *semaphore.Weighted // the memory for large plans, see planRoom
 
-	mu     sync.Mutex
-	active map[*Run]bool
+	mu      sync.Mutex
+	active  map[*Run]bool
+	settled map[Settlement]uint64 // runs that are over, by what became of them
 }
 
 // New returns a Runner.
@@ -87,7 +112,7 @@ func New(cfg Config) *Runner {
 	cfg = cfg.withDefaults()
 	return &Runner{
 		cfg: cfg, delivery: delivery.New(cfg.Delivery, cfg.Logger), terms: terms.New(cfg.Extensions, cfg.Releaser),
-		tally: tally{settled: make(map[Settlement]uint64)}, active: make(map[*Run]bool), plans: semaphore.NewWeighted(maxPlan),
+		active: make(map[*Run]bool), settled: make(map[Settlement]uint64), plans: semaphore.NewWeighted(maxPlan),
 	}
 }
 
@@ -195,7 +220,9 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
 	case failure != nil:
 		out.Reason, out.Type, out.Message = failure.Reason, failure.Type, failure.Message
 	}
-	r.tally.settle(out.Settled)
+	r.mu.Lock()
+	r.settled[out.Settled]++
+	r.mu.Unlock()
 	if n := run.outbox.LeftOut(); n > 0 {
 		run.log.Warn("lines of the run's log were left out: there was no room for them when its time was over, or it was over already", "lines", n)
 	}
@@ -242,4 +269,95 @@ func (r *Run) settlement(failure *Failure, err error) Settlement {
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return delivery.Cut(line, 300, "…")
+}
+
+// Stats is what a [Runner] has done since it was made.
+type Stats struct {
+	delivery.Stats
+
+	// Panics counts the engine's, and the worker's own while it takes a run to its end.
+	Panics uint64
+	// Stuck counts the calls of the engine that did not end when their run did;
+	// StuckNow are those of them that still have not.
+	Stuck    uint64
+	StuckNow int64
+	// Renewed counts leases that were renewed, and LeasesLost those that were lost.
+	Renewed, LeasesLost uint64
+	// Unknown counts pushes of the server that mean nothing here.
+	Unknown uint64
+	// Settled counts the runs that are over, by what became of them.
+	Settled map[Settlement]uint64
+}
+
+// tally is what the runner counts itself.
+type tally struct {
+	panics, stuck atomic.Uint64
+	stuckNow      atomic.Int64
+}
+
+// Stats returns the numbers so far. It may be called at any time.
+func (r *Runner) Stats() Stats {
+	t, agreed := &r.tally, r.terms.Stats()
+	r.mu.Lock()
+	settled := maps.Clone(r.settled)
+	r.mu.Unlock()
+	return Stats{
+		Stats: r.delivery.Stats(), Panics: t.panics.Load(), Stuck: t.stuck.Load(), StuckNow: t.stuckNow.Load(),
+		Renewed: agreed.Renewed, LeasesLost: settled[LeaseLost], Unknown: agreed.Unknown, Settled: settled,
+	}
+}
+
+// Phase is how far a run has come.
+type Phase string
+
+// The phases of a run, in their order.
+const (
+	Joining   Phase = "joining"   // waits for the server to let it onto its topic
+	Loading   Phase = "loading"   // fetches plan, dataclip and credentials
+	Preparing Phase = "preparing" // the engine gets what it needs, such as adaptors
+	Executing Phase = "executing"
+	Reporting Phase = "reporting" // over for the engine; the server is still to be told
+)
+
+// Progress is one run under way.
+type Progress struct {
+	RunID string
+	Phase Phase
+	Since time.Time // when the phase began
+	// Job is the id of the job that is executed, of several the one that
+	// began last; empty between steps.
+	Job string
+	// Unacknowledged is how many events the server has not answered yet.
+	Unacknowledged int
+}
+
+// enter takes the run to its next phase.
+func (r *Run) enter(phase Phase) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.phase, r.since = phase, time.Now()
+}
+
+func (r *Run) progress() Progress {
+	p := Progress{RunID: r.ID, Unacknowledged: r.outbox.Waiting()}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p.Phase, p.Since = r.phase, r.since
+	if n := len(r.open); n > 0 {
+		p.Job = r.open[n-1].jobID
+	}
+	return p
+}
+
+// Active returns the runs under way, by id.
+func (r *Runner) Active() []Progress {
+	r.mu.Lock()
+	active := slices.Collect(maps.Keys(r.active))
+	r.mu.Unlock()
+	list := make([]Progress, len(active))
+	for i, run := range active {
+		list[i] = run.progress()
+	}
+	slices.SortFunc(list, func(a, b Progress) int { return cmp.Compare(a.RunID, b.RunID) })
+	return list
 }

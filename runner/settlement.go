@@ -2,6 +2,7 @@ package runner
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/phxworker/phxworker/runner/terms"
@@ -47,11 +48,7 @@ type disposition struct {
 }
 
 func (d *disposition) Error() string {
-	text := "the run is to be " + string(d.settled)
-	if d.reason != "" {
-		text += ": " + d.reason
-	}
-	return text
+	return strings.TrimSuffix("the run is to be "+string(d.settled)+": "+d.reason, ": ")
 }
 
 // ErrRequeue says that a run failed for a reason that may be gone when it is tried

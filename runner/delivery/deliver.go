@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -274,40 +273,15 @@ var duplicate = map[string]string{
 // alone.
 func isDuplicate(event string, refused *channel.RefusedError) bool {
 	words, found := duplicate[event]
-	var response any
-	return found && refused != nil && json.Unmarshal(refused.Response, &response) == nil && says(response, words)
-}
-
-func says(response any, words string) bool {
-	switch r := response.(type) {
-	case string:
-		return strings.Contains(r, words)
-	case []any:
-		return slices.ContainsFunc(r, func(item any) bool { return says(item, words) })
-	case map[string]any:
-		for _, item := range r {
-			if says(item, words) {
-				return true
-			}
-		}
-	}
-	return false
+	return found && refused != nil && strings.Contains(string(refused.Response), words)
 }
 
 // isAbout reports whether a refusal names the field: {"field":["is invalid"]}, or the same
 // under "errors".
 func isAbout(why error, field string) bool {
-	refused := refusalOf(why)
-	var response map[string]json.RawMessage
-	if refused == nil || json.Unmarshal(refused.Response, &response) != nil {
-		return false
+	var named, nested map[string]json.RawMessage
+	if refused := refusalOf(why); refused != nil && json.Unmarshal(refused.Response, &named) == nil {
+		_ = json.Unmarshal(named["errors"], &nested)
 	}
-	if nested, found := response["errors"]; found {
-		response = nil
-		if json.Unmarshal(nested, &response) != nil {
-			return false
-		}
-	}
-	_, found := response[field]
-	return found
+	return named[field] != nil || nested[field] != nil
 }

@@ -14,8 +14,8 @@
 //     their texts before
 //   - outbox.go: the queue, its bound, its end
 //   - deliver.go: what is done with an event that fails
-//   - patience.go: how long the server is waited for; read.go: the pushes that read
-//   - spool.go, spoolfolder.go: what could not be delivered, in files
+//   - read.go: the pushes that read, and how long the server is waited for
+//   - spool.go: what could not be delivered, in files
 //
 // # Order
 //
@@ -38,6 +38,7 @@
 package delivery
 
 import (
+	"cmp"
 	"log/slog"
 	"maps"
 	"slices"
@@ -71,12 +72,8 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.MessageTimeout == 0 {
-		c.MessageTimeout = 30 * time.Second
-	}
-	if c.OutboxBytes == 0 {
-		c.OutboxBytes = 16 << 20
-	}
+	c.MessageTimeout = cmp.Or(c.MessageTimeout, 30*time.Second)
+	c.OutboxBytes = cmp.Or(c.OutboxBytes, 16<<20)
 	return c
 }
 
@@ -137,7 +134,8 @@ func (d *Delivery) Open(run claim.Run, permit Permit, log *slog.Logger) *Outbox 
 		patience: newPatience(run.Token, run.Claimed, d.cfg.MessageTimeout, d.hurry),
 		work:     make(chan struct{}, 1), room: make(chan struct{}),
 	}
-	o.scrub.learn(run.Token, nil)
+	o.Limit(Limits{})
+	o.Learn(nil)
 	if o.patience.untold {
 		d.warnUntold.Do(func() {
 			d.log.Warn("the server's run tokens do not tell how long they live; what cannot be reported of a run is given up when it was claimed so long ago", "after", untoldLife)
@@ -183,14 +181,14 @@ func (d *Delivery) hurry() {
 	}
 }
 
-func (d *Delivery) enlist(topic *channel.Topic) {
+// enlist has hurry join the topic as well, until dismiss is called.
+func (d *Delivery) enlist(topic *channel.Topic) (dismiss func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.topics[topic] = true
-}
-
-func (d *Delivery) dismiss(topic *channel.Topic) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.topics, topic)
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.topics, topic)
+	}
 }

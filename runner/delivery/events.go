@@ -53,14 +53,6 @@ func (t timestamp) MarshalJSON() ([]byte, error) {
 	return strconv.AppendQuote(nil, strconv.FormatInt(time.Time(t).UnixMicro(), 10)), nil
 }
 
-// stamp returns nil for the zero time, to leave the field out.
-func stamp(t time.Time) *timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return (*timestamp)(&t)
-}
-
 // Reason is how a run or a step ended, in Lightning's words.
 type Reason string
 
@@ -237,7 +229,7 @@ func (o *Outbox) CompleteStep(step *Step, result StepResult, at time.Time) {
 	result.State = nil // it is large, and not needed any more
 	result.WebhookResponse = storable(result.WebhookResponse)
 	e := &stepComplete{box: o, step: step, result: result, at: at}
-	if limits := o.limitsNow(); result.StateTooLarge || exceeds(len(state), limits.PayloadMB) {
+	if limits := o.limits.Load(); result.StateTooLarge || exceeds(len(state), limits.PayloadMB) {
 		e.tooLarge = true
 		o.Log(Warning("The output of the step is over the payload limit of "+FormatMB(limits.PayloadMB)+": it was not sent"), step)
 	} else {
@@ -268,26 +260,35 @@ func (e *stepComplete) lessen(why error) (bool, event) {
 	return true, e.box.newLine(Warning("The "+what+" was left out: "+whyLess(why)), e.step)
 }
 
+// webhookResponse returns what the event is to carry: what its own step asked for, or what an
+// earlier one did under a join that is gone.
 func (e *stepComplete) webhookResponse() json.RawMessage {
-	return e.box.webhook.toSend(e.result.WebhookResponse, e.box.epoch)
+	own, w := e.result.WebhookResponse, &e.box.webhook
+	if own != nil {
+		w.response, w.epoch = own, 0
+	}
+	if w.epoch == e.box.epoch {
+		return own
+	}
+	return w.response
 }
 
 func (e *stepComplete) payload() any {
 	p := struct {
 		StepID              string          `json:"step_id"`
 		JobID               string          `json:"job_id"`
-		Mem                 *Memory         `json:"mem,omitempty"`
+		Mem                 Memory          `json:"mem,omitzero"`
 		Duration            *int64          `json:"duration,omitempty"`
 		ThreadID            string          `json:"thread_id,omitempty"`
-		Timestamp           *timestamp      `json:"timestamp,omitempty"`
+		Timestamp           timestamp       `json:"timestamp,omitzero"`
 		WebhookResponse     json.RawMessage `json:"webhook_response,omitempty"`
 		OutputDataclipID    string          `json:"output_dataclip_id,omitempty"`
 		OutputDataclip      string          `json:"output_dataclip,omitempty"`
 		OutputDataclipError string          `json:"output_dataclip_error,omitempty"`
 		ending
 	}{
-		StepID: e.step.id, JobID: e.step.job,
-		ThreadID: Cut(storableText(e.result.ThreadID), maxName, ""), Timestamp: stamp(e.at),
+		StepID: e.step.id, JobID: e.step.job, Mem: e.result.Memory,
+		ThreadID: Cut(storableText(e.result.ThreadID), maxName, ""), Timestamp: timestamp(e.at),
 		WebhookResponse:  e.webhookResponse(),
 		OutputDataclipID: e.dataclip, OutputDataclip: e.output,
 		ending: newEnding(e.result.Reason, e.result.ErrorType, e.result.ErrorMessage),
@@ -299,18 +300,16 @@ func (e *stepComplete) payload() any {
 		ms := e.result.Duration.Milliseconds()
 		p.Duration = &ms
 	}
-	if e.result.Memory != (Memory{}) {
-		p.Mem = &e.result.Memory
-	}
 	return p
 }
 
 func (e *stepComplete) settled(refusal error) {
-	if refusal == nil {
-		e.step.dataclip = e.dataclip
-		if !e.duplicate { // else it was told under a join that is gone
-			e.box.webhook.sent(e.box.epoch)
-		}
+	if refusal != nil {
+		return
+	}
+	e.step.dataclip = e.dataclip
+	if w := &e.box.webhook; w.response != nil && !e.duplicate { // else it was told under a join that is gone
+		w.epoch = e.box.epoch
 	}
 }
 
@@ -319,24 +318,6 @@ func (e *stepComplete) settled(refusal error) {
 type webhook struct {
 	response json.RawMessage
 	epoch    int // of the join that has it; 0 for none
-}
-
-// toSend returns what a step:complete is to carry: what its own step asked for,
-// or what an earlier one did under a join that is gone.
-func (w *webhook) toSend(own json.RawMessage, epoch int) json.RawMessage {
-	if own != nil {
-		w.response, w.epoch = own, 0
-	}
-	if w.epoch == epoch {
-		return own
-	}
-	return w.response
-}
-
-func (w *webhook) sent(epoch int) {
-	if w.response != nil {
-		w.epoch = epoch
-	}
 }
 
 // End is how a run ended.
@@ -380,11 +361,11 @@ func (o *Outbox) Complete(end End) {
 func (e *runComplete) name() string { return "run:complete" }
 func (e *runComplete) payload() any {
 	return struct {
-		Timestamp       *timestamp      `json:"timestamp,omitempty"`
+		Timestamp       timestamp       `json:"timestamp,omitzero"`
 		FinalState      json.RawMessage `json:"final_state,omitempty"`
 		FinalDataclipID string          `json:"final_dataclip_id,omitempty"`
 		ending
-	}{stamp(e.At), e.State, e.dataclip(), newEnding(e.Reason, e.ErrorType, e.ErrorMessage)}
+	}{timestamp(e.At), e.State, e.dataclip(), newEnding(e.Reason, e.ErrorType, e.ErrorMessage)}
 }
 
 func (e *runComplete) dataclip() string {

@@ -37,6 +37,7 @@ type Outbox struct {
 	log      *slog.Logger
 	patience patience
 	scrub    scrubber
+	limits   atomic.Pointer[Limits]
 	leftOut  atomic.Int64 // lines that found no room
 
 	// These are the sender's own, which is the goroutine in Deliver.
@@ -50,7 +51,6 @@ type Outbox struct {
 	// rejoined is called by the sender before the first event of a join that
 	// is not the first, until it returns false.
 	rejoined  func(ctx context.Context, join *channel.Join) (again bool)
-	limits    Limits
 	done      <-chan struct{} // closed when nobody waits for room any more
 	unbound   bool            // there is room for everything
 	queue     []event
@@ -67,17 +67,7 @@ type Outbox struct {
 const overhead = 256
 
 // Limit sets the limits of the run, which has none before.
-func (o *Outbox) Limit(limits Limits) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.limits = limits
-}
-
-func (o *Outbox) limitsNow() Limits {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.limits
-}
+func (o *Outbox) Limit(limits Limits) { o.limits.Store(&limits) }
 
 // Learn has the secrets in these credentials, by job, replaced in all lines that come
 // from now on.
@@ -181,8 +171,7 @@ var errDead = errors.New("nothing can be delivered any more")
 // the server does not take the end of the run; [Outbox.GiveUp] is for that. It is called once.
 func (o *Outbox) Deliver(ctx context.Context, topic *channel.Topic) (err error) {
 	o.topic = topic
-	o.delivery.enlist(topic)
-	defer o.delivery.dismiss(topic)
+	defer o.delivery.enlist(topic)()
 	err = errDead // what stands after a panic
 	defer func() {
 		if err != nil {

@@ -1,16 +1,29 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"iter"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/claim"
+	"github.com/phxworker/phxworker/internal/owned"
 )
 
 // Spooled is what could not be reported of a run: the events that the server has
@@ -64,7 +77,7 @@ func (o *Outbox) GiveUp(cause error) {
 		}
 		spooled.Events = append(spooled.Events, SpooledEvent{Event: e.name(), Payload: payload, Sent: e.state().unknown > 0})
 	}
-	if err := spooled.create(o.delivery.cfg.Spool); err != nil {
+	if err := spooled.write(o.delivery.cfg.Spool); err != nil {
 		o.log.Error("what was not delivered could not be spooled", "error", err)
 		return
 	}
@@ -124,7 +137,7 @@ func (s *Spooled) Resend(ctx context.Context, socket *channel.Socket) error {
 	}
 	s.Delivered += len(s.Events) - len(rest)
 	s.Events = rest
-	return errors.Join(err, s.replace())
+	return errors.Join(err, s.write(filepath.Dir(s.Path)))
 }
 
 type spooledEvent struct {
@@ -135,3 +148,256 @@ type spooledEvent struct {
 
 func (e *spooledEvent) name() string { return e.of.Event }
 func (e *spooledEvent) payload() any { return e.of.Payload }
+
+// maxSpoolFile is the size of the largest file that is read back, in bytes. What is spooled of a
+// run is some outboxes full at most.
+const maxSpoolFile = 1 << 30
+
+// spoolFolder is an opened spool folder. Nothing in it leads out of it.
+type spoolFolder struct {
+	*os.Root
+
+	// doubt is who else can put something into it, empty if nobody can; see folderDoubt.
+	doubt string
+}
+
+func openSpoolFolder(dir string) (*spoolFolder, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	info, err := root.Stat(".")
+	if err != nil {
+		_ = root.Close()
+		return nil, err
+	}
+	folder := &spoolFolder{Root: root, doubt: folderDoubt(os.Geteuid(), owned.By(info), owned.WrittenByOthers(dir, info))}
+	folder.sweep()
+	return folder, nil
+}
+
+// folderDoubt says who else can put something into a user's folder, and take out what is in it; empty if nobody
+// can but root and the owner that root has given it. Many a mounted folder is so, and a run that is spooled there is better than one that is lost.
+func folderDoubt(me, owner int, othersWrite bool) string {
+	switch {
+	case owner != me && owner != 0 && me != 0:
+		return fmt.Sprintf("it belongs to the user %d, and this is %d", owner, me)
+	case othersWrite:
+		return "there are others who may write to it"
+	}
+	return ""
+}
+
+// mayReadFile reports whether a user is to believe a file of that owner's: his own and root's, and any
+// in a folder that is safe, as when the worker has run under another user before. Who is root decides for himself.
+func mayReadFile(me, file int, safe bool) bool { return me == 0 || file == me || file == 0 || safe }
+
+// CheckSpool says what is doubtful about a folder as [Config.Spool], empty if nothing is.
+func CheckSpool(dir string) (warning string) {
+	folder, err := openSpoolFolder(dir)
+	if err != nil {
+		return fmt.Sprintf("the spool folder cannot be opened, and until it can what cannot be reported is lost: %v", err)
+	}
+	defer folder.Close()
+	if folder.doubt != "" {
+		return fmt.Sprintf("the spool folder %s is not the worker's alone, so that what is in it can be removed: %s; chown it, or chmod go-w %s", dir, folder.doubt, dir)
+	}
+	return ""
+}
+
+// sweep removes what was left half written, when its run's token is over whatever it said. It does what it can: the
+// folder may be for reading only.
+func (f *spoolFolder) sweep() {
+	entries, _ := fs.ReadDir(f.FS(), ".")
+	for _, entry := range entries {
+		name := entry.Name()
+		if !partName.MatchString(name) {
+			continue
+		}
+		info, err := entry.Info()
+		if err == nil && info.Mode().IsRegular() && owned.By(info) == os.Geteuid() && time.Since(info.ModTime()) > untoldLife {
+			_ = f.Remove(name)
+		}
+	}
+}
+
+// partName is what is being written, by this version or an earlier one.
+var partName = regexp.MustCompile(`^\..*\.part$|\.json\.part$`)
+
+// plainID is an id that is a file name: neither two that differ in capitals only, nor too long.
+var plainID = regexp.MustCompile(`^[a-z0-9_][a-z0-9_-]{0,99}$`)
+
+// spoolName makes a file name of a run's id, which the server chose. Each id has its own, on file
+// systems without capitals too.
+func spoolName(runID string) string {
+	if plainID.MatchString(runID) {
+		return runID + ".json"
+	}
+	readable := strings.Trim(strings.Map(func(c rune) rune {
+		if c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' {
+			return c
+		}
+		return '_'
+	}, strings.ToLower(runID)), "_-")
+	sum := sha256.Sum256([]byte(runID))
+	return cmp.Or(readable[:min(len(readable), 60)], "run") + "~" + hex.EncodeToString(sum[:16]) + ".json"
+}
+
+// write writes the file into the folder: where it was, or under a name that is free.
+func (s *Spooled) write(dir string) error {
+	folder, err := openSpoolFolder(dir)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	part, err := folder.writePart(s)
+	if err != nil {
+		return err
+	}
+	if s.Path != "" {
+		return folder.Rename(part, filepath.Base(s.Path))
+	}
+	defer func() { _ = folder.Remove(part) }()
+	name, err := folder.name(part, spoolName(s.RunID))
+	if err != nil {
+		return err
+	}
+	s.Path = filepath.Join(dir, name)
+	return nil
+}
+
+// writePart writes a file of a name that nobody could know, so that it is there whole or not at
+// all once it has its own: the worker may be about to end, and the machine as well.
+func (f *spoolFolder) writePart(s *Spooled) (name string, err error) {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return "", err
+	}
+	name = "." + rand.Text() + ".part"
+	file, err := f.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", err
+	}
+	_, err = file.Write(data)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		_ = f.Remove(name)
+		return "", err
+	}
+	return name, nil
+}
+
+// name gives a file that name, or one like it if there is anything of that name: it may be the last copy of
+// another run, or of an earlier attempt at the same.
+func (f *spoolFolder) name(part, name string) (string, error) {
+	for range 3 {
+		err := f.Link(part, name)
+		if err != nil && !errors.Is(err, fs.ErrExist) { // not every file system has links
+			if _, missing := f.Lstat(name); errors.Is(missing, fs.ErrNotExist) {
+				return name, f.Rename(part, name)
+			}
+			err = fs.ErrExist
+		}
+		if err == nil {
+			return name, nil
+		}
+		name = strings.TrimSuffix(name, ".json") + "~" + strings.ToLower(rand.Text()[:8]) + ".json"
+	}
+	return "", fmt.Errorf("there are files of the names that it would have, up to %s", name)
+}
+
+// EachSpooled reads what lies in a spool folder, run by run, by name. What is no spooled run comes
+// as an error, and so does a folder that cannot be read.
+func EachSpooled(dir string) iter.Seq2[*Spooled, error] {
+	return func(yield func(*Spooled, error) bool) {
+		folder, err := openSpoolFolder(dir)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer folder.Close()
+		entries, err := fs.ReadDir(folder.FS(), ".")
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, entry := range entries {
+			if filepath.Ext(entry.Name()) != ".json" {
+				continue
+			}
+			path := filepath.Join(dir, entry.Name())
+			spooled, err := folder.read(entry.Name())
+			if err != nil {
+				spooled, err = nil, fmt.Errorf("%s is no spooled run: %w", path, err)
+			} else {
+				spooled.Path = path
+			}
+			if !yield(spooled, err) {
+				return
+			}
+		}
+	}
+}
+
+func (f *spoolFolder) read(name string) (*Spooled, error) {
+	data, err := f.readFile(name)
+	if err != nil {
+		return nil, err
+	}
+	spooled := new(Spooled)
+	if err := json.Unmarshal(data, spooled); err != nil {
+		return nil, err
+	}
+	return spooled, spooled.check()
+}
+
+// readFile reads a file, and nothing else that may be in its place: it can be anything by the time
+// that it is opened.
+func (f *spoolFolder) readFile(name string) ([]byte, error) {
+	found, err := f.Lstat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case found.Mode()&fs.ModeSymlink != 0:
+		return nil, errors.New("it is a symbolic link")
+	case !found.Mode().IsRegular():
+		return nil, errors.New("it is no file")
+	}
+	file, err := f.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe in its place must not keep it waiting
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !os.SameFile(found, info):
+		return nil, errors.New("it was replaced while it was opened")
+	case !mayReadFile(os.Geteuid(), owned.By(info), f.doubt == ""):
+		return nil, fmt.Errorf("it belongs to the user %d, and this is %d, who is not alone with its folder; chown the file, or resend it as root", owned.By(info), os.Geteuid())
+	case info.Mode().Perm()&0o002 != 0:
+		return nil, errors.New("everybody may write to it")
+	case info.Size() > maxSpoolFile:
+		return nil, fmt.Errorf("it has %d bytes, over the limit of %d", info.Size(), maxSpoolFile)
+	}
+	return io.ReadAll(io.LimitReader(file, maxSpoolFile))
+}
+
+// spoolable are the events that a run may have left.
+var spoolable = []string{"run:start", "run:log", "run:batch_logs", "step:start", "step:complete", "run:complete"}
+
+// check says what keeps the contents of a file from being sent.
+func (s *Spooled) check() error {
+	if s.RunID == "" {
+		return errors.New("it has no run_id")
+	}
+	for _, e := range s.Events {
+		if !slices.Contains(spoolable, e.Event) {
+			return fmt.Errorf("%.100q is no event of a run", e.Event)
+		}
+		if len(e.Payload) == 0 || e.Payload[0] != '{' {
+			return fmt.Errorf("the payload of %q is no object", e.Event)
+		}
+	}
+	return nil
+}

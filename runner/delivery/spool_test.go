@@ -210,7 +210,7 @@ func TestWhatWasLeftHalfWrittenIsRemovedOnceItIsOld(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("{}"), 0o600))
 		require.NoError(t, os.Chtimes(filepath.Join(dir, name), at, at))
 	}
-	require.NoError(t, (&Spooled{RunID: "r", Token: "t", Events: []SpooledEvent{theEnd}}).create(dir))
+	require.NoError(t, (&Spooled{RunID: "r", Token: "t", Events: []SpooledEvent{theEnd}}).write(dir))
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	var names []string

@@ -95,7 +95,7 @@ func stringLength(in []byte) int {
 //
 // Its methods may be called concurrently.
 type scrubber struct {
-	replace atomic.Pointer[strings.Replacer] // nil when there is nothing to hide
+	replace atomic.Pointer[strings.Replacer]
 }
 
 const (
@@ -130,9 +130,7 @@ func (s *scrubber) learn(token string, credentials map[string]json.RawMessage) {
 			pairs = append(pairs, secret, scrubbed)
 		}
 	}
-	if pairs != nil {
-		s.replace.Store(strings.NewReplacer(pairs...))
-	}
+	s.replace.Store(strings.NewReplacer(pairs...))
 }
 
 func appendSecrets(secrets []string, key string, value any) []string {
@@ -155,17 +153,7 @@ func appendSecrets(secrets []string, key string, value any) []string {
 
 // value scrubs the strings in JSON text, keys included. Everything else stays as it is:
 // replacing a secret that is a number outside a string would break the value.
-func (s *scrubber) value(in json.RawMessage) json.RawMessage {
-	if s.replace.Load() == nil {
-		return in
-	}
-	return mapStrings(in, s.plain)
-}
+func (s *scrubber) value(in json.RawMessage) json.RawMessage { return mapStrings(in, s.plain) }
 
 // plain scrubs a text.
-func (s *scrubber) plain(text string) string {
-	if replace := s.replace.Load(); replace != nil {
-		return replace.Replace(text)
-	}
-	return text
-}
+func (s *scrubber) plain(text string) string { return s.replace.Load().Replace(text) }

@@ -86,17 +86,17 @@ func (q *queue) asAgreed(run claim.Run, data json.RawMessage, join *channel.Join
 	return run
 }
 
-// CanRelease implements [terms.Releaser].
-func (q *queue) CanRelease(ctx context.Context) bool {
-	join, err := q.nextJoin(ctx)
-	return err == nil && q.payload.set.Agreed(join, extRelease, nil)
+// TakesBack implements [terms.Releaser].
+func (q *queue) TakesBack() (yes, known bool) {
+	join, _ := q.now()
+	return join != nil && q.payload.set.Agreed(join, extRelease, nil), join != nil
 }
 
 // canRelease reports whether the server takes runs back, as far as is known just
 // now.
 func (q *queue) canRelease() bool {
-	join, _ := q.now()
-	return join != nil && q.payload.set.Agreed(join, extRelease, nil)
+	yes, _ := q.TakesBack()
+	return yes
 }
 
 var _ terms.Releaser = (*queue)(nil)

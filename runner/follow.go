@@ -233,7 +233,7 @@ func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) 
 			}
 			return versions, failure
 		}
-		if r.cfg.Health == nil || r.terms.TakesBack() || r.cfg.Health.Await(waiting, run.ID) != nil {
+		if goesBack, _ := r.terms.TakesBack(); goesBack || r.cfg.Health == nil || r.cfg.Health.Await(waiting, run.ID) != nil {
 			return nil, failure
 		}
 	}

@@ -27,7 +27,7 @@ type takesBack struct {
 	released []terms.Release
 }
 
-func (q *takesBack) CanRelease(context.Context) bool { return true }
+func (q *takesBack) TakesBack() (yes, known bool) { return true, true }
 
 func (q *takesBack) Release(_ context.Context, r terms.Release) error {
 	q.released = append(q.released, r)
@@ -117,7 +117,7 @@ func TestARunIsGivenBackByWhoCannotPrepareIt(t *testing.T) {
 // refusing is a queue that takes its time to say that it does not take a run back.
 type refusing struct{ after time.Duration }
 
-func (q refusing) CanRelease(context.Context) bool { return true }
+func (q refusing) TakesBack() (yes, known bool) { return true, true }
 
 func (q refusing) Release(context.Context, terms.Release) error {
 	time.Sleep(q.after)

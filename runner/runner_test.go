@@ -288,7 +288,7 @@ func TestAPanicOfOursEndsItsRunOnly(t *testing.T) {
 // explosive stands for any code of ours that panics.
 type explosive struct{}
 
-func (explosive) CanRelease(context.Context) bool { panic("boom") }
+func (explosive) TakesBack() (yes, known bool) { panic("boom") }
 
 func (explosive) Release(context.Context, terms.Release) error { panic("boom") }
 

@@ -11,11 +11,11 @@ import (
 
 // Releaser returns runs to the queue, on servers that take them.
 type Releaser interface {
-	// CanRelease reports whether the server takes runs back. It waits for a
-	// connection that is lost just now, until ctx ends.
-	CanRelease(ctx context.Context) bool
-	// Release gives a run back, to be available again after the delay. The error
-	// says why the server did not take it; the run is still the worker's then.
+	// TakesBack reports whether the server takes runs back. That is not known while there is
+	// no connection. It does not wait.
+	TakesBack() (yes, known bool)
+	// Release gives a run back, to be available again after the delay. It waits for a connection that is lost just
+	// now, until ctx ends. The error says why the server did not take the run; it is still the worker's then.
 	Release(ctx context.Context, r Release) error
 }
 
@@ -45,28 +45,21 @@ type Flusher interface {
 	Flush(ctx context.Context) error
 }
 
-// TakesBack reports whether the server takes runs back, as far as is known just now.
-func (t *Terms) TakesBack() bool { return t.releaser != nil && t.releaser.CanRelease(noWait) }
-
-// noWait is a context for those who do not wait.
-var noWait = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()
+// TakesBack reports whether the server takes runs back. That is not known while there is no connection.
+func (t *Terms) TakesBack() (yes, known bool) {
+	if t.releaser == nil {
+		return false, true
+	}
+	return t.releaser.TakesBack()
+}
 
 // Return gives a run back, if the server takes it, and reports whether it is no longer this
-// worker's. What was reported up to then is delivered first. It waits for a lost connection, unless it is hasty.
+// worker's. What was reported up to then is delivered first. A lost connection is waited for, unless it is hasty.
 func (t *Terms) Return(ctx context.Context, topic *channel.Topic, reported Flusher, run Release, hasty bool, log *slog.Logger) bool {
-	if t.releaser == nil || hasty && !t.TakesBack() {
+	if yes, known := t.TakesBack(); !yes && (known || hasty) {
 		return false
 	}
-	waiting, cancel := context.WithTimeout(ctx, releaseWithin)
-	defer cancel()
-	if !hasty && !t.releaser.CanRelease(waiting) {
-		return false
-	}
-	ctx, cancel = context.WithTimeout(ctx, releaseWithin)
+	ctx, cancel := context.WithTimeout(ctx, releaseWithin)
 	defer cancel()
 	if reported.Flush(ctx) != nil {
 		return false

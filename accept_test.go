@@ -15,6 +15,7 @@ import (
 
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/terms"
 	"github.com/phxworker/phxworker/slots"
 )
 
@@ -63,7 +64,7 @@ func TestWhichAttemptARunIs(t *testing.T) {
 		require.Equal(t, []int{1, 1, 2, 2, 3}, attempts)
 		var delays []time.Duration
 		for _, release := range h.sent("run:release") {
-			var told runner.Release
+			var told terms.Release
 			require.NoError(t, json.Unmarshal([]byte(release.payload), &told))
 			delays = append(delays, time.Duration(told.DelayMS)*time.Millisecond)
 		}

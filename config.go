@@ -14,7 +14,7 @@ import (
 
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/claim"
-	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/delivery"
 	"github.com/phxworker/phxworker/slots"
 )
 
@@ -76,23 +76,6 @@ type Config struct {
 
 // Claim says how a worker asks for runs; see [claim.Options].
 type Claim = claim.Options
-
-// Delivery says how the events of runs get to the server.
-type Delivery struct {
-	// MessageTimeout is how long an event of a run may go unanswered before its topic is
-	// joined anew and it is sent again; and a claim before the log says so. Defaults to 30 s.
-	MessageTimeout time.Duration
-	// BatchLogs sends several lines of a run's log in one message, to servers
-	// that know run:batch_logs. Defaults to off.
-	BatchLogs BatchLogs
-	// LogsAtMostOnce sends no line of a run's log twice, at the price of one
-	// that may be lost with a connection. By default each line arrives at least
-	// once.
-	LogsAtMostOnce bool
-	// Spool is the folder for what could not be reported of a run. It should be there, and be
-	// the worker's user's alone, or root's. Defaults to none: it is lost, and the log says so.
-	Spool string
-}
 
 // Hooks are functions of yours that a worker calls. Those that are nil are not called. They
 // are called concurrently.
@@ -186,7 +169,7 @@ func (c Config) complete() (Config, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Delivery.Spool != "" {
-		if warning := runner.CheckSpool(c.Delivery.Spool); warning != "" {
+		if warning := delivery.CheckSpool(c.Delivery.Spool); warning != "" {
 			c.Logger.Warn(warning)
 		}
 	}

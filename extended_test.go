@@ -15,6 +15,7 @@ import (
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/terms"
 	"github.com/phxworker/phxworker/slots"
 )
 
@@ -110,7 +111,7 @@ func TestARefusedRenewalEndsTheRunWithoutAWord(t *testing.T) {
 		require.Zero(t, worker.Stats().Undelivered, "nothing was to be told")
 		for e := range events.Events() {
 			if e.Kind == EventLeaseLost {
-				require.ErrorIs(t, e.Result.Err, runner.ErrLeaseLost)
+				require.ErrorIs(t, e.Result.Err, terms.ErrLeaseLost)
 				break
 			}
 		}

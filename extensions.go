@@ -12,7 +12,7 @@ import (
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/channel/extension"
 	"github.com/phxworker/phxworker/claim"
-	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/terms"
 	"github.com/phxworker/phxworker/slots"
 )
 
@@ -35,7 +35,7 @@ const AllExtensions = "all"
 // KnownExtensions returns the names of the extensions to Lightning's protocol that
 // this worker can use, where the server announces them.
 func KnownExtensions() []string {
-	return append(slices.Clone(queueExtensions), runner.Extensions()...)
+	return append(slices.Clone(queueExtensions), terms.Extensions()...)
 }
 
 // newExtensions returns what a configuration offers.
@@ -91,25 +91,25 @@ func (q *queue) asAgreed(run claim.Run, data json.RawMessage, join *channel.Join
 	return run
 }
 
-// CanRelease implements [runner.Releaser].
-func (q *queue) CanRelease(ctx context.Context) bool {
-	join, err := q.nextJoin(ctx)
-	return err == nil && q.payload.set.Agreed(join, extRelease, nil)
+// TakesBack implements [terms.Releaser].
+func (q *queue) TakesBack() (yes, known bool) {
+	join, _ := q.now()
+	return join != nil && q.payload.set.Agreed(join, extRelease, nil), join != nil
 }
 
 // canRelease reports whether the server takes runs back, as far as is known just
 // now.
 func (q *queue) canRelease() bool {
-	join, _ := q.now()
-	return join != nil && q.payload.set.Agreed(join, extRelease, nil)
+	yes, _ := q.TakesBack()
+	return yes
 }
 
-var _ runner.Releaser = (*queue)(nil)
+var _ terms.Releaser = (*queue)(nil)
 
-// Release implements [runner.Releaser]. A release of which nobody knows whether
+// Release implements [terms.Releaser]. A release of which nobody knows whether
 // it arrived is made again after a rejoin. If that one is refused because the run is not
 // this worker's any more, the first had arrived.
-func (q *queue) Release(ctx context.Context, r runner.Release) error {
+func (q *queue) Release(ctx context.Context, r terms.Release) error {
 	before := false
 	for {
 		join, err := q.nextJoin(ctx)
@@ -158,7 +158,7 @@ func (q *queue) returnRun(ctx context.Context, run claim.Run, reason string, del
 	}
 	ctx, cancel := context.WithTimeout(ctx, returnTimeout)
 	defer cancel()
-	err := q.Release(ctx, runner.Release{ID: run.ID, Token: run.Token, Reason: reason, DelayMS: delay.Milliseconds()})
+	err := q.Release(ctx, terms.Release{ID: run.ID, Token: run.Token, Reason: reason, DelayMS: delay.Milliseconds()})
 	if err != nil {
 		q.log.Debug("a run that was not begun could not be returned to the queue", "run_id", run.ID, "error", err)
 	}
@@ -177,7 +177,7 @@ func (s *starter) returnUnbegun(ctx context.Context, run claim.Run) bool {
 	soon, stop := lingering(s.work, returnAborted)
 	defer stop()
 	defer context.AfterFunc(soon, cancel)()
-	returned := s.queue.returnRun(ctx, run, runner.ReleaseDrain, 0)
+	returned := s.queue.returnRun(ctx, run, terms.ReleaseDrain, 0)
 	if returned {
 		s.log.Info("a run that was not begun was returned to the queue, as the worker stops", "run_id", run.ID)
 	}

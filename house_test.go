@@ -22,7 +22,7 @@ import (
 	"github.com/phxworker/phxworker/internal/wstest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/phoenix"
-	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/delivery"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -238,8 +238,8 @@ func settle(d time.Duration) {
 }
 
 // readSpool returns what lies in a spool folder, by name, and what is wrong with the rest.
-func readSpool(dir string) (all []runner.Spooled, err error) {
-	for spooled, wrong := range runner.EachSpooled(dir) {
+func readSpool(dir string) (all []delivery.Spooled, err error) {
+	for spooled, wrong := range delivery.EachSpooled(dir) {
 		if err = errors.Join(err, wrong); wrong == nil {
 			all = append(all, *spooled)
 		}

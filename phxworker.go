@@ -54,6 +54,7 @@ import (
 
 	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/delivery"
 )
 
 // What most programs need of package runner.
@@ -70,8 +71,8 @@ type (
 	Failure = runner.Failure
 	// Reason is how a run ended; see [runner.Reason].
 	Reason = runner.Reason
-	// BatchLogs says how log lines are collected; see [runner.BatchLogs].
-	BatchLogs = runner.BatchLogs
+	// BatchLogs says how log lines are collected; see [delivery.BatchLogs].
+	BatchLogs = delivery.BatchLogs
 	// Middleware is something around every run; see [runner.Middleware].
 	Middleware = runner.Middleware
 	// ExecuteFunc is what middleware is around; see [runner.ExecuteFunc].
@@ -89,6 +90,8 @@ type (
 	Notifiable = runner.Notifiable
 	// Result is what an execution came to; see [runner.Result].
 	Result = runner.Result
+	// Delivery says how what runs report gets to the server; see [delivery.Config].
+	Delivery = delivery.Config
 	// Histogram is how long things took; see [claim.Histogram].
 	Histogram = claim.Histogram
 )

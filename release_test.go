@@ -12,6 +12,7 @@ import (
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/terms"
 	"github.com/phxworker/phxworker/slots"
 )
 
@@ -99,7 +100,7 @@ func TestAReleaseEndsWithItsContext(t *testing.T) {
 		settle(time.Second)
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
-		require.ErrorIs(t, worker.current().queue.Release(over, runner.Release{ID: "a"}), context.Canceled)
+		require.ErrorIs(t, worker.current().queue.Release(over, terms.Release{ID: "a"}), context.Canceled)
 	})
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/phxworker/phxworker/channel"
-	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/delivery"
 )
 
 // Resent is what became of one spooled run.
@@ -38,7 +38,7 @@ func ResendSpool(ctx context.Context, cfg Config) ([]Resent, error) {
 	var results []Resent
 	var unreadable []error
 	var socket *channel.Socket // nil until there is something to send
-	for run, err := range runner.EachSpooled(cfg.Delivery.Spool) {
+	for run, err := range delivery.EachSpooled(cfg.Delivery.Spool) {
 		if err != nil {
 			unreadable = append(unreadable, fmt.Errorf("phxworker: %w", err))
 			continue

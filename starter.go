@@ -14,6 +14,7 @@ import (
 
 	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/terms"
 	"github.com/phxworker/phxworker/slots"
 )
 
@@ -79,11 +80,10 @@ func newStarter(w *Worker, further *sockets, queue *queue, turnstile *turnstile,
 		tally: &w.tally, feed: &w.feed, budget: w.budget, drain: w.drain,
 		turnstile: turnstile, intake: intake, work: work, report: report, sockets: further, queue: queue, active: make(map[string]*underway), lastRun: time.Now(),
 	}
-	hooks, delivery := &w.cfg.Hooks, &w.cfg.Delivery
+	hooks := &w.cfg.Hooks
 	s.runner = runner.New(runner.Config{
 		Engine: w.cfg.Engine, Middleware: append([]Middleware{s.begun}, hooks.Middleware...),
-		Limits: w.cfg.Limits, Version: w.cfg.Version, MessageTimeout: delivery.MessageTimeout,
-		LogsAtMostOnce: delivery.LogsAtMostOnce, BatchLogs: delivery.BatchLogs, Spool: delivery.Spool, Logger: w.log,
+		Limits: w.cfg.Limits, Version: w.cfg.Version, Delivery: w.cfg.Delivery, Logger: w.log,
 		Accept: hooks.Accept, RefuseUnsuitable: hooks.RefuseUnsuitable, MaxAttempts: w.cfg.MaxAttempts,
 		Releaser: queue, Extensions: w.extensions, Health: s,
 	})
@@ -260,7 +260,7 @@ func (s *starter) refuse(this *underway) {
 	active := s.active[this.ID]
 	s.mu.Unlock()
 	if active == nil || active.Token != this.Token { // else it is the very run that is executed
-		s.queue.returnRun(s.report, this.Run, runner.ReleasePostpone, refusedFor)
+		s.queue.returnRun(s.report, this.Run, terms.ReleasePostpone, refusedFor)
 	}
 }
 
@@ -338,7 +338,7 @@ func (s *starter) refused(run claim.Run, err error) {
 		s.turnstile.trip(&s.turnstile.key, fmt.Errorf("the public key of the worker (WORKER_LIGHTNING_PUBLIC_KEY) does not fit the server's: %w", err))
 	}
 	s.done.Go(func() {
-		back := run.ID != "" && s.queue.returnRun(s.report, run, runner.ReleasePostpone, refusedFor)
+		back := run.ID != "" && s.queue.returnRun(s.report, run, terms.ReleasePostpone, refusedFor)
 		s.log.Log(s.report, level, "run refused, it will not be started", "run_id", run.ID, "returned", back, "error", err)
 	})
 }

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/runner/terms"
 )
 
 // AcceptFunc decides, once the plan of a run is there and before anything else is
@@ -28,7 +31,7 @@ func AcceptAdaptors(names ...string) AcceptFunc {
 }
 
 // accept decides on a run whose plan is there.
-func (r *Runner) accept(ctx, report context.Context, run *Run) error {
+func (r *Runner) accept(ctx, report context.Context, topic *channel.Topic, run *Run) error {
 	if at := run.Plan.Options.Deadline(); !at.IsZero() && time.Now().After(at) {
 		return Discard("its deadline passed at " + at.UTC().Format(time.RFC3339))
 	}
@@ -45,10 +48,10 @@ func (r *Runner) accept(ctx, report context.Context, run *Run) error {
 	}
 	back := *d
 	if d.settled == Requeued { // it was not tried, so it must not count as an attempt that failed
-		back.settled, back.release = Returned, ReleasePostpone
+		back.settled, back.release = Returned, terms.ReleasePostpone
 	}
 	switch {
-	case r.release(ctx, report, run, &Failure{wants: &back}):
+	case r.giveBack(ctx, report, topic, run, &Failure{wants: &back}):
 		return err
 	case r.cfg.RefuseUnsuitable:
 		return d.failure()
@@ -73,4 +76,54 @@ func acceptFailure(err error) error {
 		return err
 	}
 	return &Failure{Reason: Exception, Type: "AcceptError", Message: err.Error()}
+}
+
+// requeueDelay keeps a run that one worker does not want from coming right back to
+// it.
+const requeueDelay = 3 * time.Second
+
+// releaseStopped bounds the return of a run that was stopped with its worker: there must
+// be time left to report it.
+const releaseStopped = 5 * time.Second
+
+// giveBack returns the run to the queue, if that is what the failure wants and the server
+// takes it, and reports whether it is no longer this worker's.
+func (r *Runner) giveBack(work, report context.Context, topic *channel.Topic, run *Run, failure *Failure) bool {
+	if failure == nil || failure.wants == nil || !failure.wants.gives() {
+		return false
+	}
+	d := failure.wants
+	delay := d.delay
+	if delay == 0 && d.settled != Postponed {
+		delay = requeueDelay
+	}
+	ctx, cancel := releasing(work, report, topic)
+	defer cancel()
+	release := terms.Release{ID: run.ID, Token: run.given.Token, Reason: d.release, DelayMS: delay.Milliseconds()}
+	if !r.terms.Return(ctx, topic, run.outbox, release, d.stopped, run.log) {
+		return false
+	}
+	run.settled, run.why = d.settled, d.reason
+	return true
+}
+
+// releasing returns the context of a release: report, but not for long once the work
+// has ended, and no longer at all once the run was cancelled, which is stronger.
+func releasing(work, report context.Context, topic *channel.Topic) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(report)
+	stop := context.AfterFunc(work, func() {
+		if topic.Err() != nil { // most likely for the release, whose answer is on its way
+			return
+		}
+		if !errors.As(context.Cause(work), new(*Failure)) {
+			timer := time.NewTimer(releaseStopped)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+		}
+		cancel()
+	})
+	return ctx, func() { stop(); cancel() }
 }

@@ -14,77 +14,12 @@ import (
 
 	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/runner/delivery"
 )
-
-// entry is a line that the server took, alone or in a batch.
-type entry struct {
-	RunID   string `json:"run_id"`
-	StepID  string `json:"step_id"`
-	Message []any
-}
-
-// lines returns the run's log, and how many lines there were in each batch.
-func (w *wire) lines(id string) (lines []entry, batches []int) {
-	w.t.Helper()
-	record, ok := w.server.Inspect(id)
-	require.True(w.t, ok)
-	for _, e := range record.Events {
-		if e.Status != "ok" {
-			continue
-		}
-		switch e.Event {
-		case "run:log":
-			var line entry
-			require.NoError(w.t, json.Unmarshal(e.Payload, &line))
-			require.Equal(w.t, id, line.RunID)
-			lines = append(lines, line)
-		case "run:batch_logs":
-			var batch struct {
-				RunID string `json:"run_id"`
-				Logs  []entry
-			}
-			require.NoError(w.t, json.Unmarshal(e.Payload, &batch))
-			require.Equal(w.t, id, batch.RunID)
-			lines = append(lines, batch.Logs...)
-			batches = append(batches, len(batch.Logs))
-		}
-	}
-	return lines, batches
-}
-
-func (w *wire) messages(id string) (messages []string, batches []int) {
-	lines, batches := w.lines(id)
-	for _, line := range lines {
-		messages = append(messages, fmt.Sprint(line.Message...))
-	}
-	return messages, batches
-}
-
-func numbers(from, to int) (texts []string) {
-	for i := from; i < to; i++ {
-		texts = append(texts, strconv.Itoa(i))
-	}
-	return texts
-}
-
-// counts logs numbers, with a step in their midst and a pause at the end.
-func counts(_ context.Context, run *Run) (any, error) {
-	for i := range 12 {
-		run.Print(i)
-	}
-	step := run.StartStep("a", nil)
-	for i := 12; i < 20; i++ {
-		step.Log(TextLine("info", "JOB", fmt.Sprint(i)))
-	}
-	step.Complete(StepResult{State: json.RawMessage(`{}`), Leaf: true})
-	time.Sleep(time.Minute)
-	run.Print(20)
-	return nil, nil
-}
 
 func TestLinesGoInBatchesInOrder(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
-		outcome := w.run(Config{Engine: Func(counts), BatchLogs: BatchLogs{Interval: 10 * time.Millisecond, Limit: 5}}, planOf(""))
+		outcome := w.run(Config{Engine: Func(counts), Delivery: delivery.Config{BatchLogs: delivery.BatchLogs{Interval: 10 * time.Millisecond, Limit: 5}}}, planOf(""))
 		require.NoError(t, outcome.Err)
 		messages, batches := w.messages("r1")
 		require.Equal(t, append(numbers(0, 21), "Run complete with status: success"), messages)
@@ -112,7 +47,7 @@ func TestARefusedBatchIsSentLineByLine(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
 		id, token := w.claim(planOf(""))
 		w.fail(fault.Rule{Action: fault.Refuse, Event: "run:batch_logs", Response: json.RawMessage(`{"message":["is invalid"]}`), Count: 1})
-		r := New(Config{Engine: Func(counts), BatchLogs: BatchLogs{Interval: 10 * time.Millisecond, Limit: 5}})
+		r := New(Config{Engine: Func(counts), Delivery: delivery.Config{BatchLogs: delivery.BatchLogs{Interval: 10 * time.Millisecond, Limit: 5}}})
 		require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
 		messages, batches := w.messages("r1")
 		require.Equal(t, numbers(0, 21), messages[:21])
@@ -126,7 +61,7 @@ func TestAServerThatDoesNotKnowBatchesGetsLines(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
 		log := &strings.Builder{}
 		r := New(Config{
-			Engine: Func(counts), BatchLogs: BatchLogs{Interval: 10 * time.Millisecond, Limit: 5},
+			Engine: Func(counts), Delivery: delivery.Config{BatchLogs: delivery.BatchLogs{Interval: 10 * time.Millisecond, Limit: 5}},
 			Logger: slog.New(slog.NewTextHandler(log, nil)),
 		})
 		w.fail(fault.Rule{Action: fault.Crash, When: fault.Before, Event: "run:batch_logs"})
@@ -149,7 +84,7 @@ func TestABatchIsSentAgainAfterALostConnectionUnlessAtMostOnce(t *testing.T) {
 			onWire(t, func(t *testing.T, w *wire) {
 				id, token := w.claim(planOf(""))
 				w.fail(fault.Rule{Action: fault.Drop, When: fault.Before, Event: "run:batch_logs", Count: 1})
-				r := New(Config{Engine: Func(counts), LogsAtMostOnce: atMostOnce, BatchLogs: BatchLogs{Interval: 10 * time.Millisecond, Limit: 5}})
+				r := New(Config{Engine: Func(counts), Delivery: delivery.Config{LogsAtMostOnce: atMostOnce, BatchLogs: delivery.BatchLogs{Interval: 10 * time.Millisecond, Limit: 5}}})
 				require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
 				messages, _ := w.messages("r1")
 				if atMostOnce {
@@ -170,7 +105,7 @@ func TestBatchesAtMostOnceToAServerThatDoesNotKnowThem(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
 		id, token := w.claim(planOf(""))
 		w.fail(fault.Rule{Action: fault.Crash, When: fault.Before, Event: "run:batch_logs", Count: -1})
-		r := New(Config{Engine: Func(counts), LogsAtMostOnce: true, BatchLogs: BatchLogs{Interval: 10 * time.Millisecond, Limit: 5}})
+		r := New(Config{Engine: Func(counts), Delivery: delivery.Config{LogsAtMostOnce: true, BatchLogs: delivery.BatchLogs{Interval: 10 * time.Millisecond, Limit: 5}}})
 		require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
 		messages, _ := w.messages("r1")
 		require.Equal(t, numbers(5, 21), messages[:len(messages)-1], "one batch may be lost, the other lines go one by one")
@@ -191,7 +126,7 @@ func TestALineWaitsForOthersAsLongAsTheIntervalSays(t *testing.T) {
 			}
 			time.Sleep(10 * time.Second)
 			return nil, nil
-		}), BatchLogs: BatchLogs{Interval: time.Second, Limit: 3}}, planOf(""))
+		}), Delivery: delivery.Config{BatchLogs: delivery.BatchLogs{Interval: time.Second, Limit: 3}}}, planOf(""))
 		messages, batches := w.messages("r1")
 		require.Equal(t, numbers(0, 5), messages[:5])
 		require.Equal(t, []int{2, 3}, batches)
@@ -220,7 +155,7 @@ func TestABatchThatIsNotDeliveredIsSpooled(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
-		r := New(Config{Engine: engine, Spool: dir, BatchLogs: BatchLogs{Interval: time.Second, Limit: 5}})
+		r := New(Config{Engine: engine, Delivery: delivery.Config{Spool: dir, BatchLogs: delivery.BatchLogs{Interval: time.Second, Limit: 5}}})
 		require.Equal(t, Undelivered, r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Settled)
 		all, err := readSpool(dir)
 		require.NoError(t, err)
@@ -233,16 +168,31 @@ func TestABatchThatIsNotDeliveredIsSpooled(t *testing.T) {
 	})
 }
 
-// Guards against a batch that is too large for a frame, though none of its lines is.
-func TestABatchIsBoundedByItsSizeToo(t *testing.T) {
-	box := newOutbox(nil, nil, 0, patience{}, nil)
-	for range 6 {
-		box.appendLocked(&runLog{}, 900_000)
+// Guards against a batch that nothing comes out of though each of its lines is good.
+func TestABatchThatIsNotBorneIsSentLineByLine(t *testing.T) {
+	for _, action := range []fault.Action{fault.Drop, fault.Withhold, fault.Crash} {
+		t.Run(string(action), func(t *testing.T) {
+			onWire(t, func(t *testing.T, w *wire) {
+				id, token := w.claim(planOf(""))
+				w.fail(fault.Rule{Event: "run:batch_logs", Action: action, When: fault.Before, Count: -1})
+				r := New(Config{Delivery: delivery.Config{BatchLogs: delivery.BatchLogs{Interval: time.Second, Limit: 10}}, Engine: Func(counts)})
+				require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
+				messages, _ := w.messages("r1")
+				require.Equal(t, numbers(0, 21), messages[:21])
+			})
+		})
 	}
-	lines, complete := box.lines(10)
-	require.Len(t, lines, 4)
-	require.True(t, complete)
-	box.queue[0].size = 2 * batchBytes
-	lines, _ = box.lines(10)
-	require.Len(t, lines, 1, "one at least")
+}
+
+// Guards against batches that are given up for the life of a worker because of one crash.
+func TestACrashOverABatchDoesNotEndBatchesThatTheServerKnows(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		id, token := w.claim(planOf(""))
+		w.fail(fault.Rule{Event: "run:batch_logs", Skip: 1, Action: fault.Crash, When: fault.Before})
+		r := New(Config{Delivery: delivery.Config{BatchLogs: delivery.BatchLogs{Interval: 10 * time.Millisecond, Limit: 5}}, Engine: Func(counts)})
+		require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
+		messages, batches := w.messages("r1")
+		require.Equal(t, numbers(0, 21), messages[:21])
+		require.Greater(t, len(batches), 2)
+	})
 }

@@ -1,38 +1,68 @@
 package runner
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
+	"time"
+
+	"github.com/phxworker/phxworker/runner/delivery"
 )
 
-// logEnd writes the last lines of a run's log, as OpenFn's worker has them.
-func logEnd(run *Run, failure *Failure) {
-	reason := Success
-	if failure != nil {
-		reason = failure.Reason
+// complete reports the end of a run, and returns how it failed in the end. Its last lines are
+// those of OpenFn's worker.
+func (r *Run) complete(result Result, failure *Failure) *Failure {
+	end := delivery.End{Reason: Success}
+	r.outbox.Unbound()
+	if failure != nil && r.Versions != nil {
+		r.closeOpen(failure)
 	}
-	run.outbox.force(newRunLog(run, TextLine("info", "R/T", "Run complete with status: "+string(reason)), nil), 0)
-	if failure != nil {
-		run.outbox.force(newRunLog(run, TextLine("info", "R/T", failure.Type+": "+failure.Message), nil), 0)
+	if failure == nil || !aborted(failure.Reason) {
+		end.At = time.Now()
+		end.State, failure = r.finalState(result.State, failure)
+		r.mu.Lock()
+		if r.leafs == 1 {
+			end.Output = r.leaf.told
+		}
+		r.mu.Unlock()
 	}
+	if failure != nil {
+		end.Reason, end.ErrorType, end.ErrorMessage = failure.Reason, failure.Type, failure.Message
+	}
+	r.Log(TextLine("info", "R/T", "Run complete with status: "+string(end.Reason)))
+	if failure != nil {
+		r.Log(TextLine("info", "R/T", failure.Type+": "+failure.Message))
+	}
+	r.outbox.Complete(end)
+	return failure
 }
 
-// redacted stands for data that is over the payload limit.
-var redacted = json.RawMessage(`"[REDACTED]"`)
-
-// finalState returns the state as the server takes it: one that is no object is wrapped in
-// one, the way later versions of Lightning do it themselves. Earlier ones lose a
-// run that ends with 42.
-func finalState(state json.RawMessage) json.RawMessage {
-	state = storable(bytes.TrimSpace(state))
-	if len(state) == 0 {
-		return nil
+// finalState returns what is sent of a final state. One that is over the limit loses its
+// data, as with OpenFn's worker, and the run's log says so; what a step left behind is in its
+// output, or was told there. A run without steps has no other result: it has failed then, and
+// what would still be over the limit is not sent.
+func (r *Run) finalState(state json.RawMessage, failure *Failure) (json.RawMessage, *Failure) {
+	limit := int(r.Limits.PayloadMB * (1 << 20))
+	if len(state) <= limit {
+		return state, failure
 	}
-	if state[0] != '{' {
-		return append(append([]byte(`{"value":`), state...), '}')
+	r.mu.Lock()
+	hasSteps := r.steps > 0
+	r.mu.Unlock()
+	what := fmt.Sprintf("The final state has %d bytes, over the payload limit of %s: ", len(state), FormatMB(r.Limits.PayloadMB))
+	smaller := withoutData(state)
+	switch {
+	case smaller != nil && (len(smaller) <= limit || hasSteps):
+		state, what = smaller, what+"its data was not sent"
+	case hasSteps:
+		what += "it is sent all the same"
+	default:
+		state, what = nil, what+"it was not sent"
 	}
-	return state
+	if failure == nil && !hasSteps {
+		return state, &Failure{Reason: Fail, Type: "FinalStateTooLarge", Message: what}
+	}
+	r.Log(delivery.Warning(what))
+	return state, failure
 }
 
 // withoutData returns the state with its data redacted, nil if it has none.
@@ -41,37 +71,10 @@ func withoutData(state json.RawMessage) json.RawMessage {
 	if json.Unmarshal(state, &fields) != nil || fields["data"] == nil {
 		return nil
 	}
-	fields["data"] = redacted
+	fields["data"] = json.RawMessage(`"[REDACTED]"`)
 	smaller, err := json.Marshal(fields)
 	if err != nil {
 		return nil
 	}
 	return smaller
-}
-
-// lastEvent makes the last event of a run. A final state that is over the limit loses its
-// data, as with OpenFn's worker, and the run's log says so; what a step left behind is in its
-// output, or was told there. A run without steps has no other result: it has failed then, and
-// what would still be over the limit is not sent.
-func (r *Run) lastEvent(result Result, failure *Failure) *runComplete {
-	state := finalState(result.State)
-	if limit := r.Limits.payloadBytes(); len(state) > limit {
-		what := fmt.Sprintf("The final state has %d bytes, over the payload limit of %s: ", len(state), FormatMB(r.Limits.PayloadMB))
-		smaller := withoutData(state)
-		switch {
-		case smaller != nil && (len(smaller) <= limit || r.hasSteps()):
-			state, what = smaller, what+"its data was not sent"
-		case r.hasSteps():
-			what += "it is sent all the same"
-		default:
-			state, what = nil, what+"it was not sent"
-		}
-		if failure == nil && !r.hasSteps() {
-			failure = &Failure{Reason: Fail, Type: "FinalStateTooLarge", Message: what}
-		} else {
-			r.outbox.force(newRunLog(r, warning(what), nil), 0)
-		}
-	}
-	logEnd(r, failure)
-	return newRunComplete(r, state, failure)
 }

@@ -106,7 +106,7 @@ func (f Func) Prepare(_ context.Context, run *Run) (Execution, error) {
 func (f Func) execute(ctx context.Context, run *Run) (Result, error) {
 	state, err := f(ctx, run)
 	var failure *Failure
-	if state == nil || (errors.As(err, &failure) && failure.Reason.aborted()) {
+	if state == nil || (errors.As(err, &failure) && aborted(failure.Reason)) {
 		return Result{}, err
 	}
 	data, marshalErr := json.Marshal(state)

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/phxworker/phxworker/runner/terms"
 )
 
 // readied is what an engine has prepared, and its versions.
@@ -72,7 +74,7 @@ func guard[T any](ctx context.Context, r *Runner, run *Run, call func() (T, erro
 		defer func() {
 			if v := recover(); v != nil {
 				run.tally.panics.Add(1)
-				run.log.Error("panic in the engine", "panic", run.scrub.plain(fmt.Sprint(v)), "stack", string(debug.Stack()))
+				run.log.Error("panic in the engine", "panic", run.outbox.Scrub(fmt.Sprint(v)), "stack", string(debug.Stack()))
 				e = end{err: &Failure{Reason: Crash, Type: "Panic", Message: fmt.Sprintf("panic: %v", v)}}
 			}
 			ended <- e
@@ -130,7 +132,7 @@ func failureOf(ctx context.Context, err error) *Failure {
 	}
 	return &Failure{
 		Reason: Cancel, Type: "WorkerStopped", Message: "The worker was stopped before the run had ended",
-		wants: &disposition{settled: Requeued, release: ReleaseRequeue, reason: "the worker was stopped", stopped: true},
+		wants: &disposition{settled: Requeued, release: terms.ReleaseRequeue, reason: "the worker was stopped", stopped: true},
 	}
 }
 
@@ -153,19 +155,4 @@ func tokenFailure(limit, left time.Duration) *Failure {
 func timeoutFailure(limit time.Duration) *Failure {
 	ms := strconv.FormatInt(limit.Milliseconds(), 10)
 	return &Failure{Reason: Kill, Type: "TimeoutError", Message: "Workflow failed to return within " + ms + "ms"}
-}
-
-// worstLeaf returns how the worst of the run's leaf steps failed, nil if all of
-// them succeeded. A step that others came after does not count: they had the
-// chance to handle its failure.
-func worstLeaf(run *Run) *Failure {
-	var worst *Failure
-	for _, step := range run.leafSteps() {
-		result := step.result
-		if result.Reason == Success || (worst != nil && worst.Reason.severity() >= result.Reason.severity()) {
-			continue
-		}
-		worst = &Failure{Reason: result.Reason, Type: result.ErrorType, Message: result.ErrorMessage}
-	}
-	return worst
 }

@@ -10,17 +10,18 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/runner/delivery"
 )
 
 // fetcher reads from a run's topic what the run needs. Reading the plan or a
 // credential twice does no harm, so such a read is repeated while there is hope for an
 // answer; the input is another matter, see dataclip.
 type fetcher struct {
-	run      *Run
-	topic    *channel.Topic
-	patience patience
-	room     *planRoom
+	run *Run
+	delivery.Reader
 }
 
 type idPayload struct {
@@ -39,7 +40,7 @@ const smallPlan = 1 << 20
 // that was claimed ahead, a large plan is nil: who waits for a slot takes no room from who has one.
 func (f *fetcher) plan(ctx context.Context, ahead bool) (*Plan, error) {
 	for {
-		reply, _, err := f.read(ctx, "fetch:plan", struct{}{}, false)
+		reply, _, err := f.Read(ctx, "fetch:plan", struct{}{}, false)
 		if err != nil {
 			return nil, fetchFailure(err, "PlanError", "Failed to load the plan: [fetch:plan] ")
 		}
@@ -53,14 +54,14 @@ func (f *fetcher) plan(ctx context.Context, ahead bool) (*Plan, error) {
 		if size > smallPlan && ahead {
 			return nil, nil
 		}
-		if size <= smallPlan || f.room.fits(size) {
+		if size <= smallPlan || f.run.room.fits(size) {
 			plan, err := ParsePlan(reply.Response)
 			if err != nil {
 				return nil, &Failure{Reason: Exception, Type: "PlanError", Message: err.Error()}
 			}
 			return plan, nil
 		}
-		if err := f.room.wait(ctx, f.patience, size); err != nil {
+		if err := f.run.waitForRoom(ctx, size); err != nil {
 			return nil, err
 		}
 	}
@@ -75,11 +76,11 @@ func (f *fetcher) dataclip(ctx context.Context, id string) (json.RawMessage, err
 	if id == "" {
 		return nil, nil
 	}
-	doing := "Failed to load dataclip " + shortened(id) + ": "
+	doing := "Failed to load dataclip " + delivery.Cut(id, delivery.MaxWords, "…") + ": "
 	failed := func(why string) error {
 		return &Failure{Reason: Exception, Type: "DataClipError", Message: doing + why}
 	}
-	reply, again, err := f.read(ctx, "fetch:dataclip", idPayload{id}, true)
+	reply, again, err := f.Read(ctx, "fetch:dataclip", idPayload{id}, true)
 	if err != nil {
 		return nil, fetchFailure(err, "DataClipError", doing+"[fetch:dataclip] ")
 	}
@@ -122,29 +123,28 @@ type byteValue uint8
 // credentials returns the credential of each job that has one, by job id. They are
 // fetched side by side, one that several jobs share once.
 func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.RawMessage, error) {
-	answers := make(map[string]*answer)
 	ids := credentialIDs(jobs)
+	bodies, errs := make([]json.RawMessage, len(ids)), make([]error, len(ids))
 	var fetching sync.WaitGroup
 	turns := make(chan struct{}, credentialsAtOnce)
-	for _, id := range ids {
-		a := new(answer)
-		answers[id] = a
+	for i, id := range ids {
 		turns <- struct{}{}
 		fetching.Go(func() {
 			defer func() { <-turns }()
-			if mistake := f.run.survive(func() error {
-				a.reply, _, a.err = f.read(ctx, "fetch:credential", idPayload{id}, false)
-				return nil
-			}); mistake != nil {
-				a.err = mistake
-			}
+			errs[i] = f.run.survive(func() error {
+				reply, _, err := f.Read(ctx, "fetch:credential", idPayload{id}, false)
+				bodies[i] = reply.Response
+				return err
+			})
 		})
 	}
 	fetching.Wait()
 
+	fetched := make(map[string]json.RawMessage)
 	var missing []string
-	for _, id := range ids {
-		err := fetchFailure(answers[id].err, "CredentialLoadError", "Failed to load credential "+shortened(id)+": [fetch:credential] ")
+	held, copied := 0, 0
+	for i, id := range ids {
+		err := fetchFailure(errs[i], "CredentialLoadError", "Failed to load credential "+delivery.Cut(id, delivery.MaxWords, "…")+": [fetch:credential] ")
 		var failure *Failure
 		switch {
 		case errors.As(err, &failure):
@@ -152,22 +152,14 @@ func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.
 		case err != nil:
 			return nil, err
 		}
-	}
-	if more := len(missing) - mostMissing; more > 0 {
-		missing = append(missing[:mostMissing], fmt.Sprintf("… and %d more", more))
-	}
-	if missing != nil {
-		return nil, &Failure{Reason: Exception, Type: "CredentialLoadError", Message: strings.Join(missing, "\n")}
+		fetched[id] = bodies[i]
+		held += len(bodies[i])
 	}
 	credentials := make(map[string]json.RawMessage)
-	held, copied := 0, 0
-	for _, id := range ids {
-		held += len(answers[id].reply.Response)
-	}
 	for i := range jobs {
 		id, body := jobs[i].CredentialRef()
 		if id != "" {
-			body = answers[id].reply.Response // jobs share it
+			body = fetched[id] // jobs share it
 		} else {
 			held += len(body)
 		}
@@ -177,7 +169,11 @@ func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.
 		copied += len(body)
 	}
 	var why string
-	switch {
+	switch more := len(missing) - mostMissing; {
+	case more > 0:
+		why = strings.Join(missing[:mostMissing], "\n") + fmt.Sprintf("\n… and %d more", more)
+	case missing != nil:
+		why = strings.Join(missing, "\n")
 	case held > maxCredentials:
 		why = fmt.Sprintf("The credentials of the run have %d bytes together, over the limit of %d", held, maxCredentials)
 	case copied > maxCopied:
@@ -199,11 +195,6 @@ const (
 	maxCopied      = 64 << 20
 )
 
-type answer struct {
-	reply channel.Reply
-	err   error
-}
-
 // againWithin bounds the second fetch of the credentials.
 const againWithin = 10 * time.Second
 
@@ -220,7 +211,7 @@ func (f *fetcher) credentialsAgain(ctx context.Context, join *channel.Join, jobs
 			continue
 		}
 		f.run.log.Warn("a credential could not be fetched again after a rejoin; the worker alone scrubs it from the log", "error", err)
-		if refusalOf(err) == nil {
+		if !errors.As(err, new(*channel.RefusedError)) {
 			return !errors.Is(err, channel.ErrCrashed) && !errors.Is(err, channel.ErrUnanswered) && ctx.Err() == nil
 		}
 	}
@@ -239,122 +230,53 @@ func credentialIDs(jobs []Job) (ids []string) {
 	return ids
 }
 
-// A read is given up once it is no passing fault any more: when the server crashed over it
-// so often and so long, did not answer it so often, or the connection was lost
-// over it manyLosses times.
-const (
-	mostCrashes    = 5
-	crashesFor     = 30 * time.Second
-	mostUnanswered = 3
-)
-
-// read pushes a read until it is answered; a refusal is an answer. It reports whether an
-// earlier one may have been answered as well. large says that the answer may take its time.
-func (f *fetcher) read(ctx context.Context, event string, payload any, large bool) (reply channel.Reply, again bool, err error) {
-	began := time.Now()
-	unanswered, crashed, lost := 0, 0, 0
-	var tooLarge *channel.AnswerTooLargeError
-	for {
-		join, err := joined(ctx, f.topic)
-		if err != nil {
-			return channel.Reply{}, again, err
-		}
-		doublings := 0
-		if large || unanswered > 0 {
-			doublings = 1
-		}
-		reply, err = f.patience.push(ctx, join, event, payload, doublings)
-		switch {
-		case err == nil:
-			if crashed > 0 {
-				f.patience.recovered()
-			}
-			return reply, again, nil
-		case errors.Is(err, errTokenOver):
-			return channel.Reply{}, again, &readError{errTokenOver.Error()}
-		case errors.As(err, &tooLarge):
-			return channel.Reply{}, again, &readError{tooMuchToRead(event, tooLarge)}
-		case errors.As(err, new(*channel.TooLargeError)), errors.Is(err, channel.ErrPayload):
-			return channel.Reply{}, again, &readError{err.Error()}
-		case errors.Is(err, channel.ErrNotSent):
-			continue
-		case !errors.Is(err, channel.ErrOutcomeUnknown):
-			return channel.Reply{}, again, err
-		case errors.Is(err, channel.ErrUnanswered):
-			unanswered++
-			f.run.log.Warn("the server has not answered a read; its topic is joined anew", "event", event)
-		case errors.Is(err, channel.ErrCrashed):
-			crashed++
-		default:
-			lost++
-		}
-		again = true
-		took := time.Since(began)
-		if crashed >= mostCrashes && took >= crashesFor || unanswered >= mostUnanswered || lost >= manyLosses {
-			return channel.Reply{}, again, givenUp(took, crashed, unanswered, lost)
-		}
-	}
-}
-
-// tooMuchToRead says it to who reads the run's log.
-func tooMuchToRead(event string, e *channel.AnswerTooLargeError) string {
-	option := ""
-	if event == "fetch:dataclip" { // all else has a limit of its own
-		option = " (its option --read-limit)"
-	}
-	return fmt.Sprintf("the server's answer has more than the %d bytes that this worker reads%s", e.Limit, option)
-}
-
-// readError is why a read was given up.
-type readError struct{ why string }
-
-func (e *readError) Error() string { return e.why }
-
-func givenUp(after time.Duration, crashed, unanswered, lost int) *readError {
-	var why []string
-	for _, c := range []struct {
-		times int
-		what  string
-	}{{crashed, "the server's channel crashed over it"}, {unanswered, "the server did not answer it"}, {lost, "the connection was lost over it"}} {
-		if c.times > 0 {
-			why = append(why, fmt.Sprintf("%s, %d times", c.what, c.times))
-		}
-	}
-	return &readError{fmt.Sprintf("given up after %v: %s", after.Round(time.Second), strings.Join(why, "; "))}
-}
-
 // fetchFailure makes an Exception of a read that was refused, with the response in its
 // message, or given up; any other error stays what it is.
 func fetchFailure(err error, errorType, doing string) error {
-	var why string
-	var gaveUp *readError
-	switch refused := refusalOf(err); {
-	case refused != nil:
-		why = response(refused)
-	case errors.As(err, &gaveUp):
-		why = gaveUp.why
-	default:
-		return err
+	if why, ok := delivery.WhyUnread(err); ok {
+		return &Failure{Reason: Exception, Type: errorType, Message: doing + why}
 	}
-	return &Failure{Reason: Exception, Type: errorType, Message: doing + why}
+	return err
 }
 
-// response returns what the server answered, its beginning if it is long: a bare string
-// without its quotes, else the JSON.
-func response(refused *channel.RefusedError) string {
-	var text string
-	if json.Unmarshal(refused.Response, &text) == nil {
-		return shortened(text)
-	}
-	return shortened(string(refused.Response))
+// planRoom is the part that one run has of the memory for large plans, which all runs share. A large plan takes
+// several times its size for as long as its run lasts.
+type planRoom struct {
+	all  *semaphore.Weighted
+	held int64
 }
 
-// shortened cuts what a server has to say about a run: it is kept, with others, for the
-// status, and goes back to the server.
-func shortened(text string) string {
-	const most = 1000
-	if len(text) <= most {
-		return text
+// fits takes room for a plan of a size if there is as much; what was taken already counts.
+func (r *planRoom) fits(size int64) bool {
+	if size > r.held {
+		if !r.all.TryAcquire(size - r.held) {
+			r.free()
+			return false
+		}
+		r.held = size
 	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
+	return true
+}
+
+// longestWait is how long a run waits for room in its slot, or a quarter of what its token has left: it has to
+// be executed yet. Then it goes back, where the server takes it, for later.
+const longestWait = 5 * time.Minute
+
+// waitForRoom takes room for the plan when there is as much.
+func (r *Run) waitForRoom(ctx context.Context, size int64) error {
+	end, _ := r.outbox.TokenEnd()
+	within := min(longestWait, time.Until(end)/4)
+	ctx, cancel := context.WithTimeoutCause(ctx, within, Postpone(time.Minute, fmt.Sprintf(
+		"other large plans have left no room for this one, of %d bytes, for %v", size, within.Round(time.Second))))
+	defer cancel()
+	if err := r.room.all.Acquire(ctx, size); err != nil {
+		return context.Cause(ctx)
+	}
+	r.room.held = size
+	return nil
+}
+
+func (r *planRoom) free() {
+	r.all.Release(r.held)
+	r.held = 0
 }

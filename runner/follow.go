@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/runner/terms"
 )
 
 // attend takes a joined run to its end, with what goes on beside it: its events are sent,
@@ -19,24 +20,20 @@ func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run 
 	workCtx, cancelWork := context.WithCancelCause(work)
 	reportCtx, cancelReport := context.WithCancelCause(report)
 	run.cancelWork = cancelWork
-	run.room.all = r.plans
 	defer run.room.free()
-	r.equip(run, topic)
 	sent := make(chan error, 1)
 	var beside sync.WaitGroup
 	beside.Go(func() {
-		err := run.survive(func() error { return run.outbox.run(reportCtx) })
+		err := run.survive(func() error { return run.outbox.Deliver(reportCtx, topic) })
 		if err != nil {
 			cancelWork(topicLost(err)) // an engine that nobody can hear may stop
 		}
 		sent <- err
 	})
-	listener := &listener{topic: topic, set: r.cfg.Extensions, run: run, cancel: cancelWork}
-	// Under reportCtx: what is reported after the work has ended is under the lease, too.
-	keeper := &keeper{lease: run.outbox.lease, topic: topic, set: r.cfg.Extensions, run: run}
 	for _, task := range []func() error{
-		func() error { listener.listen(workCtx); return nil },
-		func() error { return keeper.keep(reportCtx) },
+		func() error { r.terms.Listen(workCtx, topic, &hearer{run}, run.log); return nil },
+		// Under reportCtx: what is reported after the work has ended is under the lease, too.
+		func() error { return r.terms.Keep(reportCtx, topic, run.lease, run.log) },
 	} {
 		beside.Go(func() {
 			if err := run.survive(task); err != nil {
@@ -45,19 +42,16 @@ func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run 
 		})
 	}
 	var result Result
-	mistake := run.survive(func() error {
+	if mistake := run.survive(func() error {
 		result, failure = r.work(workCtx, reportCtx, topic, run)
 		return nil
-	})
-	if mistake != nil {
+	}); mistake != nil {
 		failure = &Failure{Reason: Exception, Type: "WorkerError", Message: mistake.Error()}
 	}
-	if mistake := run.survive(func() error {
-		failure, err = r.tell(workCtx, reportCtx, sent, run, result, failure)
-		return nil
-	}); mistake != nil {
-		err = mistake
-	}
+	err = run.survive(func() (err error) {
+		failure, err = r.tell(workCtx, reportCtx, topic, sent, run, result, failure)
+		return err
+	})
 	cancelWork(nil)
 	cancelReport(nil)
 	beside.Wait()
@@ -70,7 +64,7 @@ func (r *Run) survive(do func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			r.tally.panics.Add(1)
-			said := r.scrub.plain(fmt.Sprint(v))
+			said := r.outbox.Scrub(fmt.Sprint(v))
 			r.log.Error("panic in the worker; the run ends", "panic", said, "stack", string(debug.Stack()))
 			err = fmt.Errorf("a mistake in the worker: panic: %s", said)
 		}
@@ -93,44 +87,23 @@ func (r *Runner) work(working, report context.Context, topic *channel.Topic, run
 
 // tell reports the end of a run, unless it is returned to the queue; sent tells when all of its events
 // were delivered. The error is why the server could not be told.
-func (r *Runner) tell(working, report context.Context, sent <-chan error, run *Run, result Result, failure *Failure) (*Failure, error) {
+func (r *Runner) tell(working, report context.Context, topic *channel.Topic, sent <-chan error, run *Run, result Result, failure *Failure) (*Failure, error) {
 	run.enter(Reporting)
-	if run.settled != Unsettled || r.release(working, report, run, failure) {
-		run.outbox.close()
+	if run.settled != Unsettled || r.giveBack(working, report, topic, run, failure) {
+		run.outbox.Close()
 		<-sent //nolint:errcheck // whatever came of it: the run is not ours any more
 		return failure, nil
 	}
-	if failure != nil && run.Versions != nil {
-		run.closeOpen(failure)
+	failure = run.complete(result, failure)
+	err := <-sent
+	switch {
+	case err == nil:
+	case run.lease.Lost(err): // it is not ours to report later either
+		err = terms.ErrLeaseLost
+	default:
+		run.outbox.GiveUp(err)
 	}
-	complete := run.lastEvent(result, failure)
-	run.outbox.force(complete, len(complete.state))
-	run.outbox.close()
-	if err := <-sent; err != nil {
-		return complete.failure, r.giveUp(run, err)
-	}
-	if complete.refusal != nil {
-		run.log.Error("the end of the run was refused; the server does not have it from this worker", "error", complete.refusal)
-	}
-	return complete.failure, complete.refusal
-}
-
-// equip gives the run the outbox through which the server hears of it.
-func (r *Runner) equip(run *Run, topic *channel.Topic) {
-	patience := newPatience(run.given.Token, run.given.Claimed, r.cfg.MessageTimeout, r.hurry)
-	if patience.untold {
-		r.toldUntold.Do(func() {
-			r.cfg.Logger.Warn("the server's run tokens do not tell how long they live; what cannot be reported of a run is given up when it was claimed so long ago", "after", untoldLife)
-		})
-	}
-	box := newOutbox(topic, run.log, r.cfg.OutboxBytes, patience, &r.tally)
-	if batch := r.cfg.BatchLogs; batch.Limit > 1 {
-		box.batches = &batches{runID: run.ID, cfg: batch, known: &r.batched, off: &r.unbatched}
-	}
-	box.lease = newLease(run.given)
-	run.mu.Lock()
-	defer run.mu.Unlock()
-	run.outbox = box
+	return failure, err
 }
 
 // load fetches what the run needs before its engine can begin. A run is returned
@@ -139,14 +112,14 @@ func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Ru
 	if r.cfg.MaxAttempts > 0 && run.Attempt > r.cfg.MaxAttempts {
 		return Poison(fmt.Sprintf("this is attempt %d of at most %d", run.Attempt, r.cfg.MaxAttempts))
 	}
-	fetch := fetcher{run: run, topic: topic, patience: run.outbox.patience, room: &run.room}
+	fetch := fetcher{run: run, Reader: run.outbox.Reader(topic)}
 	plan, err := r.plan(ctx, &fetch, run.begin != nil)
 	if err != nil {
 		return err
 	}
 	for err := await(ctx, run.begin); err != nil; err = await(ctx, run.begin) {
 		failure := failureOf(ctx, err)
-		if ctx.Err() != nil || failure.wants == nil || !failure.wants.gives() || r.release(ctx, report, run, failure) {
+		if ctx.Err() != nil || failure.wants == nil || !failure.wants.gives() || r.giveBack(ctx, report, topic, run, failure) {
 			return err
 		}
 		run.log.Warn("a run that was claimed ahead could not be returned to the queue; it goes on waiting for a slot")
@@ -156,7 +129,7 @@ func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Ru
 			return err
 		}
 	}
-	if err := r.accept(ctx, report, run); err != nil || run.settled != Unsettled {
+	if err := r.accept(ctx, report, topic, run); err != nil || run.settled != Unsettled {
 		return err
 	}
 	if run.Input, err = fetch.dataclip(ctx, plan.DataclipID); err != nil {
@@ -165,11 +138,9 @@ func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Ru
 	if run.credentials, err = fetch.credentials(ctx, plan.Jobs); err != nil {
 		return err
 	}
-	run.scrub.learn(run.given.Token, run.credentials)
-	run.outbox.afterRejoin(func(ctx context.Context, join *channel.Join) {
-		if !fetch.credentialsAgain(ctx, join, plan.Jobs) {
-			run.outbox.afterRejoin(func(context.Context, *channel.Join) {})
-		}
+	run.outbox.Learn(run.credentials)
+	run.outbox.AfterRejoin(func(ctx context.Context, join *channel.Join) bool {
+		return fetch.credentialsAgain(ctx, join, plan.Jobs)
 	})
 	return nil
 }
@@ -178,7 +149,8 @@ func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Ru
 func (r *Runner) plan(ctx context.Context, fetch *fetcher, ahead bool) (*Plan, error) {
 	plan, err := fetch.plan(ctx, ahead)
 	if plan != nil {
-		fetch.run.Plan, fetch.run.Limits = plan, r.cfg.Limits.override(plan.Options)
+		fetch.run.Plan = plan
+		fetch.run.limit(r.cfg.Limits.override(plan.Options))
 	}
 	return plan, err
 }
@@ -198,13 +170,13 @@ func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	run.Versions = Versions{"worker": r.cfg.Version}
 	maps.Copy(run.Versions, ready.versions)
 
-	end, late := run.outbox.patience.deadline(run.Limits.RunTimeout)
+	end, late := run.deadline()
 	ctx, cancel := context.WithDeadlineCause(ctx, end, late)
 	defer cancel()
-	run.setDone(ctx)
+	run.outbox.Bound(ctx)
 	run.notices, _ = ready.Execution.(Notifiable)
 	run.enter(Executing)
-	run.report(&runStart{versions: run.Versions, at: time.Now()}, 0)
+	run.outbox.Start(run.Versions)
 	soon := time.AfterFunc(ableAfter, run.able)
 	result, failure := r.execute(ctx, run, ready)
 	soon.Stop()
@@ -212,9 +184,23 @@ func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 		run.able()
 	}
 	if failure == nil {
-		return result, worstLeaf(run)
+		failure = run.verdict()
 	}
 	return result, failure
+}
+
+// deadline returns when the run must end if its time begins now, and how it has failed if it
+// does not: in time for its end to be told while its token is good.
+func (r *Run) deadline() (at time.Time, failure *Failure) {
+	const toTell = 5 * time.Second
+	limit := r.Limits.RunTimeout
+	at = time.Now().Add(limit)
+	end, told := r.outbox.TokenEnd()
+	last := end.Add(-toTell)
+	if !told || !last.Before(at) {
+		return at, timeoutFailure(limit)
+	}
+	return last, tokenFailure(limit, max(time.Until(last), 0))
 }
 
 // longPreparation is more than an engine that is well takes to prepare a run; one with less
@@ -230,12 +216,12 @@ const ableAfter = 500 * time.Millisecond
 // server takes it back.
 func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) (readied, *Failure) {
 	limit := run.Limits.RunTimeout
-	end, _ := run.outbox.patience.deadline(limit)
+	end, _ := run.deadline()
 	waiting, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	for {
 		preparing, cancel := context.WithTimeoutCause(ctx, limit, unreadyFailure(limit))
-		run.setDone(preparing)
+		run.outbox.Bound(preparing)
 		run.enter(Preparing)
 		*began = time.Now()
 		ready, failure := r.prepare(preparing, run)
@@ -250,18 +236,11 @@ func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) 
 			}
 			return ready, failure
 		}
-		if r.cfg.Health == nil || r.cfg.Releaser != nil && r.cfg.Releaser.CanRelease(noWait) || r.cfg.Health.Await(waiting, run.ID) != nil {
+		if goesBack, _ := r.terms.TakesBack(); goesBack || r.cfg.Health == nil || r.cfg.Health.Await(waiting, run.ID) != nil {
 			return readied{}, failure
 		}
 	}
 }
-
-// noWait is a context for those who do not wait.
-var noWait = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()
 
 // wasUnable reports whether a run failed because its engine was not able to execute it, and
 // tells so; the cause must have nothing of the run in it.
@@ -270,7 +249,7 @@ func (r *Runner) wasUnable(run *Run, failure *Failure) bool {
 		return false
 	}
 	if r.cfg.Health != nil {
-		r.cfg.Health.Unable(errors.New(firstLine(run.scrub.plain(failure.Message))))
+		r.cfg.Health.Unable(errors.New(firstLine(run.outbox.Scrub(failure.Message))))
 	}
 	return true
 }

@@ -17,9 +17,9 @@ import (
 func TestAnEventThatTheConnectionDoesNotBearIsLessened(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
 		id, token := w.claim(planOf(`,"options":{"run_timeout_ms":36000000}`))
-		w.fail(fault.Rule{Event: "run:log", Action: fault.Drop, When: fault.Before, Count: 2 * manyLosses})
-		w.fail(fault.Rule{Event: "step:complete", Action: fault.Drop, When: fault.Before, Count: 3 * manyLosses})
-		w.fail(fault.Rule{Event: "run:complete", Action: fault.Drop, When: fault.Before, Count: manyLosses})
+		w.fail(fault.Rule{Event: "run:log", Action: fault.Drop, When: fault.Before, Count: 2 * 12})
+		w.fail(fault.Rule{Event: "step:complete", Action: fault.Drop, When: fault.Before, Count: 3 * 12})
+		w.fail(fault.Rule{Event: "run:complete", Action: fault.Drop, When: fault.Before, Count: 12})
 		require.NoError(t, New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
 		require.Equal(t, "success", w.result("r1").Reason)
 		require.Contains(t, strings.Join(w.logged("r1"), "\n"), "it was left out")
@@ -113,5 +113,207 @@ func TestTheNameOfAnErrorIsCut(t *testing.T) {
 		completes := w.events("r1", "step:complete")
 		require.Len(t, completes, 1)
 		require.Equal(t, []any{want, want}, []any{completes[0]["error_type"], completes[0]["thread_id"]})
+	})
+}
+
+// Guards against the loss of the last copy of an output over a dataclip that the server
+// does not know.
+func TestTheFinalDataclipGoesBeforeTheFinalState(t *testing.T) {
+	for _, response := range []string{`{"final_dataclip_id":["does not exist"]}`, `{"errors":{"final_dataclip_id":["does not exist"]}}`} {
+		onWire(t, func(t *testing.T, w *wire) {
+			id, token := w.claim(planOf(""))
+			w.fail(fault.Rule{Event: "run:complete", Action: fault.Refuse, Response: json.RawMessage(response)})
+			outcome := New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
+			require.NoError(t, outcome.Err)
+			require.JSONEq(t, `{"data":{"x":2}}`, string(w.result("r1").FinalState))
+			require.Empty(t, w.result("r1").FinalDataclipID)
+		})
+	}
+}
+
+// Guards against an output that goes with a webhook's response that the server does not
+// take, and the other way round.
+func TestOnlyWhatARefusalNamesIsLeftOut(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		id, token := w.claim(planOf(""))
+		w.fail(fault.Rule{Event: "step:complete", Action: fault.Refuse, Response: json.RawMessage(`{"webhook_response":["is invalid"]}`)})
+		w.fail(fault.Rule{Event: "step:complete", Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"output_dataclip":["is invalid"]}`)})
+		response := json.RawMessage(`{"status":201}`)
+		New(Config{Engine: Func(func(_ context.Context, run *Run) (any, error) {
+			a := run.StartStep("a", nil)
+			a.Complete(StepResult{State: json.RawMessage(`{}`), WebhookResponse: response})
+			b := run.StartStep("b", a)
+			b.Complete(StepResult{State: json.RawMessage(`{}`), WebhookResponse: response, Leaf: true})
+			return nil, nil
+		})}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
+		steps := w.events("r1", "step:complete")
+		require.Len(t, steps, 2)
+		require.NotContains(t, steps[0], "webhook_response")
+		require.Equal(t, "{}", steps[0]["output_dataclip"])
+		require.Contains(t, steps[1], "webhook_response")
+		require.Equal(t, "DATACLIP_TOO_LARGE", steps[1]["output_dataclip_error"])
+	})
+}
+
+func TestAnOutputOverTheLimitIsReportedAsSuch(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		engine := Func(func(_ context.Context, run *Run) (any, error) {
+			a := run.StartStep("a", nil)
+			big := json.RawMessage(`{"data":"` + strings.Repeat("x", 3000) + `","small":1}`)
+			a.Complete(StepResult{State: big})
+			run.StartStep("b", a).Complete(StepResult{State: big, Leaf: true})
+			return big, nil
+		})
+		w.run(Config{Engine: engine}, planOf(`,"options":{"payload_limit_mb":0.002}`))
+		step := w.events("r1", "step:complete")[0]
+		require.Equal(t, "DATACLIP_TOO_LARGE", step["output_dataclip_error"])
+		require.NotContains(t, step, "output_dataclip")
+		require.NotContains(t, step, "output_dataclip_id")
+		require.NotContains(t, w.events("r1", "step:start")[1], "input_dataclip_id")
+		require.JSONEq(t, `{"data":"[REDACTED]","small":1}`, string(w.result("r1").FinalState))
+		require.Empty(t, w.result("r1").FinalDataclipID)
+	})
+}
+
+func TestALineOverTheLimitIsReplacedByANote(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		engine := Func(func(_ context.Context, run *Run) (any, error) {
+			run.Print(strings.Repeat("x", 3000))
+			return nil, nil
+		})
+		w.run(Config{Engine: engine}, planOf(`,"options":{"log_payload_limit_mb":0.002}`))
+		require.Equal(t, "(this line had 3002 bytes, over the limit of 0.002mb; it was left out)", w.logged("r1")[0])
+	})
+}
+
+func TestDataclipsCanBeWithheld(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		w.run(Config{Engine: Func(twoSteps)}, planOf(`,"options":{"output_dataclips":false}`))
+		step := w.events("r1", "step:complete")[0]
+		require.NotContains(t, step, "output_dataclip")
+		require.NotEmpty(t, step["output_dataclip_id"])
+	})
+}
+
+// Guards against a run that ends with 42 and is lost for it (lightning#4627).
+func TestAFinalStateThatIsNoObjectIsWrapped(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		w.run(Config{Engine: Func(func(context.Context, *Run) (any, error) { return 42, nil })}, planOf(""))
+		require.JSONEq(t, `{"value":42}`, string(w.result("r1").FinalState))
+	})
+}
+
+// Guards against a result that nobody gets to see and that is called a success.
+func TestAFinalStateOverTheLimitIsNoSuccess(t *testing.T) {
+	big := func() json.RawMessage { return json.RawMessage(`"` + strings.Repeat("x", 3000) + `"`) }
+	for name, state := range map[string]json.RawMessage{
+		"data": json.RawMessage(`{"data":` + string(big()) + `}`), "another key": json.RawMessage(`{"other":` + string(big()) + `}`), "no object": big(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			onWire(t, func(t *testing.T, w *wire) {
+				outcome := w.run(Config{Engine: Func(func(context.Context, *Run) (any, error) { return state, nil })}, planOf(`,"options":{"payload_limit_mb":0.002}`))
+				require.NoError(t, outcome.Err)
+				require.Equal(t, []string{"fail", "FinalStateTooLarge"}, []string{w.result("r1").Reason, w.result("r1").ErrorType})
+				require.LessOrEqual(t, len(w.result("r1").FinalState), 2100)
+				require.Contains(t, strings.Join(w.logged("r1"), "\n"), "over the payload limit of 0.002mb")
+			})
+			onWire(t, func(t *testing.T, w *wire) {
+				outcome := w.run(Config{Engine: Func(func(_ context.Context, run *Run) (any, error) {
+					run.StartStep("a", nil).Complete(StepResult{State: state, Leaf: true})
+					return state, nil
+				})}, planOf(`,"options":{"payload_limit_mb":0.002}`))
+				require.NoError(t, outcome.Err)
+				require.Equal(t, "success", w.result("r1").Reason)
+				require.Equal(t, "DATACLIP_TOO_LARGE", w.events("r1", "step:complete")[0]["output_dataclip_error"])
+				require.NotEmpty(t, w.result("r1").FinalState, "as with OpenFn's worker, which takes out the data alone")
+				require.Contains(t, strings.Join(w.logged("r1"), "\n"), "over the payload limit of 0.002mb")
+			})
+		})
+	}
+}
+
+// Lightning's database cannot store U+0000, and its channel crashes over it.
+func TestNULsAreReplaced(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		state := json.RawMessage(`{"k\u0000ey":"a\u0000b","\\u0000":"\\\\u0000\u0000"}`)
+		want := "{\"k\uFFFDey\":\"a\uFFFDb\",\"\\\\u0000\":\"\\\\\\\\u0000\uFFFD\"}"
+		id, token := w.claim(planOf(""))
+		New(Config{Engine: Func(func(_ context.Context, run *Run) (any, error) {
+			run.Print("l\x00g")
+			step := run.StartStep("a", nil)
+			step.Log(Line{Level: "info", Source: "J\x00B", Message: []json.RawMessage{json.RawMessage(`{"\u0000":[" \u0000"]}`)}})
+			step.Complete(StepResult{Reason: Fail, ErrorType: "T\x00", ErrorMessage: "m\x00", State: state, ThreadID: "t\x00", WebhookResponse: json.RawMessage(`{"body":"\u0000"}`), Leaf: true})
+			return state, &Failure{Reason: Fail, Type: "T\x00", Message: "m\x00"}
+		})}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
+		result := w.result("r1")
+		require.Equal(t, []string{"T\uFFFD", "m\uFFFD"}, []string{result.ErrorType, result.ErrorMessage})
+		require.Equal(t, want, string(result.FinalState))
+		step := w.events("r1", "step:complete")[0]
+		require.Equal(t, want, step["output_dataclip"])
+		require.Equal(t, []any{"T\uFFFD", "m\uFFFD", "t\uFFFD", map[string]any{"body": "\uFFFD"}}, []any{step["error_type"], step["error_message"], step["thread_id"], step["webhook_response"]})
+		require.Contains(t, w.logged("r1"), "l\uFFFDg")
+		require.Contains(t, w.logged("r1"), "map[\uFFFD:[ \uFFFD]]")
+		record, _ := w.server.Inspect("r1")
+		for _, e := range record.Events {
+			require.Equal(t, "ok", e.Status, "%s %s", e.Event, e.Crash)
+		}
+	})
+}
+
+// Guards against a refused step:start that takes the lines of its step with it:
+// the server takes no line of a step that it does not know.
+func TestTheLinesOfAStepThatTheServerDoesNotKnowGoOutWithoutIt(t *testing.T) {
+	tests := []struct {
+		name  string
+		count int // of refusals
+		known bool
+	}{
+		{name: "refused with its input only", count: 1, known: true},
+		{name: "refused in any form", count: 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			onWire(t, func(t *testing.T, w *wire) {
+				run := planOf(`,"dataclip_id":"d"`)
+				run.Dataclip = json.RawMessage(`{"data":1}`)
+				id, token := w.claim(run)
+				w.fail(fault.Rule{Event: "step:start", Action: fault.Refuse, Count: tt.count, Response: json.RawMessage(`{"errors":{"input_dataclip_id":["does not exist"]}}`)})
+				engine := Func(func(_ context.Context, run *Run) (any, error) {
+					step := run.StartStep("a", nil)
+					step.Log(TextLine("info", "JOB", "one"))
+					step.Log(TextLine("info", "JOB", "two"))
+					step.Complete(StepResult{State: json.RawMessage(`{}`), Leaf: true})
+					return nil, nil
+				})
+				New(Config{Engine: engine}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
+				require.Equal(t, "success", w.result("r1").Reason)
+				require.Equal(t, []string{"one", "two"}, w.logged("r1")[:2])
+				for _, line := range w.events("r1", "run:log")[:2] {
+					require.Equal(t, tt.known, line["step_id"] != nil)
+				}
+				require.Equal(t, tt.known, len(w.events("r1", "step:complete")) == 1)
+				require.Equal(t, tt.known, w.result("r1").FinalDataclipID != "", "only what the server has may be referenced")
+			})
+		})
+	}
+}
+
+// A server may have lost a step since. Its lines are not lost for it.
+func TestTheLinesOfAStepThatTheServerHasLost(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		id, token := w.claim(planOf(""))
+		w.fail(fault.Rule{Event: "run:log", Action: fault.Refuse, Response: json.RawMessage(`{"step_id":["must be associated with the run"]}`)})
+		engine := Func(func(_ context.Context, run *Run) (any, error) {
+			step := run.StartStep("a", nil)
+			step.Log(TextLine("info", "JOB", "one"))
+			step.Log(TextLine("info", "JOB", "two"))
+			step.Complete(StepResult{Leaf: true})
+			return nil, nil
+		})
+		New(Config{Engine: engine}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
+		require.Equal(t, []string{"one", "two"}, w.logged("r1")[:2])
+		for _, line := range w.events("r1", "run:log")[:2] {
+			require.NotContains(t, line, "step_id", "one line finds it out for the others")
+		}
 	})
 }

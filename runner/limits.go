@@ -1,8 +1,15 @@
 package runner
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/phxworker/phxworker/runner/delivery"
 )
 
 // Limits bound one run. The worker has its own; a plan's options override
@@ -27,18 +34,8 @@ type Limits struct {
 
 // WithDefaults returns a copy of l with the zero fields filled.
 func (l Limits) WithDefaults() Limits {
-	if l.RunTimeout == 0 {
-		l.RunTimeout = 300 * time.Second
-	}
-	if l.MemoryMB == 0 {
-		l.MemoryMB = 500
-	}
-	if l.PayloadMB == 0 {
-		l.PayloadMB = 10
-	}
-	if l.LogPayloadMB == 0 {
-		l.LogPayloadMB = 1
-	}
+	l.RunTimeout = cmp.Or(l.RunTimeout, 300*time.Second)
+	l.MemoryMB, l.PayloadMB, l.LogPayloadMB = cmp.Or(l.MemoryMB, 500), cmp.Or(l.PayloadMB, 10), cmp.Or(l.LogPayloadMB, 1)
 	return l
 }
 
@@ -71,13 +68,42 @@ func (l Limits) override(o PlanOptions) Limits {
 	return l
 }
 
-func (l Limits) payloadBytes() int    { return bytesOf(l.PayloadMB) }
-func (l Limits) logPayloadBytes() int { return bytesOf(l.LogPayloadMB) }
-
-func bytesOf(mb float64) int { return int(mb * (1 << 20)) }
-
 // FormatMB writes a number of MB the way it stands in the log lines of OpenFn's
 // worker: 10mb, 0.5mb.
-func FormatMB(mb float64) string {
-	return strconv.FormatFloat(mb, 'f', -1, 64) + "mb"
+func FormatMB(mb float64) string { return delivery.FormatMB(mb) }
+
+// AnnounceLimits writes the lines about its limits that OpenFn's engine begins
+// every run's log with. Engines call it as they prepare.
+func (r *Run) AnnounceLimits() {
+	r.Log(TextLine("info", "RTE", "Memory limit: "+FormatMB(r.Limits.MemoryMB)))
+	r.Log(TextLine("info", "RTE", "Timeout: "+strconv.FormatFloat(r.Limits.RunTimeout.Seconds(), 'f', -1, 64)+"s"))
+}
+
+// AnnounceVersions writes the lines that follow run:start there: the payload
+// limit, and what executes the run.
+func (r *Run) AnnounceVersions() {
+	r.Log(TextLine("info", "RTE", "Payload limit: "+FormatMB(r.Limits.PayloadMB)))
+	r.Log(TextLine("info", "VER", r.Versions.String()))
+}
+
+// String is the line by which people see in a run's log what executed it, laid
+// out as that of OpenFn's worker: the worker, the engine, the adaptors.
+func (v Versions) String() string {
+	first := []string{"worker", "node", "engine", "runtime"}
+	adaptors := slices.DeleteFunc(slices.Sorted(maps.Keys(v)), func(name string) bool { return slices.Contains(first, name) })
+	names := append(slices.DeleteFunc(first, func(name string) bool { return v[name] == nil }), adaptors...)
+	width := 0
+	for _, name := range names {
+		width = max(width, len(name))
+	}
+	var b strings.Builder
+	b.WriteString("Versions:")
+	for _, name := range names {
+		version := v[name]
+		if list, ok := version.([]string); ok {
+			version = strings.Join(slices.Sorted(slices.Values(list)), ", ")
+		}
+		fmt.Fprintf(&b, "\n    ▸ %-*s    %v", width, name, version)
+	}
+	return b.String()
 }

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/phxworker/phxworker/channel"
 )
 
 func TestParsePlan(t *testing.T) {
@@ -26,7 +24,7 @@ func TestLimitsBeyondMeasureStayNumbers(t *testing.T) {
 	require.NoError(t, err)
 	limits := Limits{}.WithDefaults().override(plan.Options)
 	require.Greater(t, limits.RunTimeout, 24*time.Hour)
-	require.Positive(t, limits.payloadBytes())
+	require.Positive(t, limits.PayloadMB)
 	require.Equal(t, float64(maxMB), limits.MemoryMB) //nolint:testifylint // exactly
 }
 
@@ -70,29 +68,38 @@ func TestCredentialRef(t *testing.T) {
 	}
 }
 
-func TestDataclipBody(t *testing.T) {
-	tests := []struct {
-		name  string
-		reply channel.Reply
-		want  string
-		err   string
-	}{
-		{name: "binary, as Lightning sends it", reply: channel.Reply{Response: []byte(`{"data":{}}`), Binary: true}, want: `{"data":{}}`},
-		{name: "byte values, as lightning-mock sends it", reply: channel.Reply{Response: []byte(`[123,34,100,97,116,97,34,58,123,125,125]`)}, want: `{"data":{}}`},
-		{name: "an array that is the dataclip", reply: channel.Reply{Response: []byte(`[1,2]`), Binary: true}, want: `[1,2]`},
-		{name: "nothing", reply: channel.Reply{}, want: ``},
-		{name: "null", reply: channel.Reply{Response: []byte(`null`), Binary: true}, want: `null`},
-		{name: "no JSON", reply: channel.Reply{Response: []byte(`{`), Binary: true}, err: "not JSON"},
+// FuzzParsePlan looks for plans that panic, here or in what is asked of a plan before an engine has
+// it, and for limits that are none.
+func FuzzParsePlan(f *testing.F) {
+	for _, plan := range []string{
+		`{"id":"r1","jobs":[{"id":"a"}]}`, `{"id":"r1","jobs":[{"id":"a"},{"id":"a"}]}`, `{"id":"r1","edges":[{}]}`, `{"id":"r1","edges":[{"target_job_id":"a","enabled":false}]}`,
+		`{"id":"r1","jobs":[{"id":"a","credential":"c"},{"id":"b","credential":{"x":1}},{"id":"c","credential_id":"d","credential":null}]}`,
+		`{"id":"r1","options":{"run_timeout_ms":1e300,"run_memory_limit_mb":-1,"payload_limit_mb":1e308,"log_payload_limit_mb":0,"deadline_ms":9e99,"output_dataclips":false,"job_log_level":"x"}}`,
+		`{"id":"r1","options":{"run_timeout_ms":1e-300,"deadline_ms":-1}}`, `[]`, `null`, `{"id":7}`, `{"id":"r1","jobs":{}}`, `{"id":"r1","jobs":[null],"edges":[null]}`, "{\"id\":\"\xff\"}",
+	} {
+		f.Add([]byte(plan))
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			body, err := dataclipBody(tt.reply)
-			if tt.err != "" {
-				require.ErrorContains(t, err, tt.err)
-				return
-			}
-			require.NoError(t, err)
-			require.Equal(t, tt.want, string(body))
-		})
-	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		plan, err := ParsePlan(data)
+		if err != nil {
+			require.Less(t, len(err.Error()), mostWords)
+			return
+		}
+		require.NotEmpty(t, plan.ID)
+		require.Equal(t, string(data), string(plan.Raw))
+		ids := credentialIDs(plan.Jobs)
+		require.LessOrEqual(t, len(ids), len(plan.Jobs))
+		limits := Limits{}.WithDefaults().override(plan.Options)
+		require.Positive(t, limits.MemoryMB)
+		require.GreaterOrEqual(t, limits.RunTimeout, time.Duration(0))
+		require.LessOrEqual(t, limits.RunTimeout, milliseconds(maxMilliseconds))
+		require.GreaterOrEqual(t, limits.PayloadMB, 0.0)
+		require.GreaterOrEqual(t, limits.LogPayloadMB, 0.0)
+		_, err = plan.Options.Deadline().MarshalJSON()
+		require.NoError(t, err)
+		for i := range plan.Jobs {
+			name, version := SplitAdaptor(plan.Jobs[i].Adaptor)
+			require.LessOrEqual(t, len(name)+len(version), len(plan.Jobs[i].Adaptor))
+		}
+	})
 }

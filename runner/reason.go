@@ -3,10 +3,13 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"slices"
+
+	"github.com/phxworker/phxworker/runner/delivery"
 )
 
 // Reason is how a run or a step ended, in Lightning's words.
-type Reason string
+type Reason = delivery.Reason
 
 // The reasons, from good to bad. Those after Fail end the run at once.
 const (
@@ -25,25 +28,16 @@ const (
 )
 
 // severity orders reasons: of several leaf steps, the worst decides.
-func (r Reason) severity() int {
-	switch r {
-	case Success:
-		return 0
-	case Fail:
-		return 1
-	case Crash:
-		return 2
-	case Cancel:
-		return 3
-	case Kill:
-		return 4
+func severity(r Reason) int {
+	if i := slices.Index([]Reason{Success, Fail, Crash, Cancel, Kill}, r); i >= 0 {
+		return i
 	}
 	return 5
 }
 
 // aborted reports whether the reason is one that ends a run before its plan
 // does. Such a run has no final state.
-func (r Reason) aborted() bool { return r != Success && r != Fail }
+func aborted(r Reason) bool { return r != Success && r != Fail }
 
 // Failure is an error that says how a run ended. An engine returns one when
 // the run ended before its plan did; a [Func] may return one as well.

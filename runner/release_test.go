@@ -17,17 +17,19 @@ import (
 	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/runner/delivery"
+	"github.com/phxworker/phxworker/runner/terms"
 )
 
 // takesBack is a queue that takes runs back, and leaves their topics open.
 type takesBack struct {
 	refuses  error
-	released []Release
+	released []terms.Release
 }
 
-func (q *takesBack) CanRelease(context.Context) bool { return true }
+func (q *takesBack) TakesBack() (yes, known bool) { return true, true }
 
-func (q *takesBack) Release(_ context.Context, r Release) error {
+func (q *takesBack) Release(_ context.Context, r terms.Release) error {
 	q.released = append(q.released, r)
 	return q.refuses
 }
@@ -46,7 +48,7 @@ func TestARunThatWasGivenBackIsOver(t *testing.T) {
 		require.Equal(t, Requeued, outcome.Settled)
 		require.Zero(t, time.Since(begin))
 		require.Len(t, queue.released, 1)
-		require.Equal(t, []any{"r1", ReleaseRequeue, requeueDelay.Milliseconds()}, []any{queue.released[0].ID, queue.released[0].Reason, queue.released[0].DelayMS})
+		require.Equal(t, []any{"r1", terms.ReleaseRequeue, requeueDelay.Milliseconds()}, []any{queue.released[0].ID, queue.released[0].Reason, queue.released[0].DelayMS})
 		require.Equal(t, []string{"so far"}, w.logged("r1"))
 		require.Zero(t, w.pushes("r1", "run:complete"))
 	})
@@ -84,12 +86,12 @@ func TestARunWhoseTopicHasEndedIsNotGivenBack(t *testing.T) {
 		w.fail(fault.Rule{Event: "run:log", Action: fault.Drop, When: fault.Before})
 		w.fail(fault.Rule{Event: fault.Join, Run: "r1", Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"reason":"not_found"}`)})
 		queue, dir, begin := &takesBack{}, t.TempDir(), time.Now()
-		outcome := New(Config{Releaser: queue, Spool: dir, Engine: Func(func(_ context.Context, run *Run) (any, error) {
+		outcome := New(Config{Releaser: queue, Delivery: delivery.Config{Spool: dir}, Engine: Func(func(_ context.Context, run *Run) (any, error) {
 			run.Print("so far")
 			return nil, ErrRequeue
 		})}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
 		require.Equal(t, Undelivered, outcome.Settled)
-		require.Less(t, time.Since(begin), releaseWithin)
+		require.Less(t, time.Since(begin), 30*time.Second)
 		require.Empty(t, queue.released)
 		spooled, err := readSpool(dir)
 		require.NoError(t, err)
@@ -108,15 +110,16 @@ func TestARunIsGivenBackByWhoCannotPrepareIt(t *testing.T) {
 		require.Equal(t, Postponed, outcome.Settled)
 		require.Equal(t, "the register is closed", outcome.Message)
 		require.Len(t, queue.released, 1)
-		require.Equal(t, []any{ReleasePostpone, time.Hour.Milliseconds()}, []any{queue.released[0].Reason, queue.released[0].DelayMS})
+		require.Equal(t, []any{terms.ReleasePostpone, time.Hour.Milliseconds()}, []any{queue.released[0].Reason, queue.released[0].DelayMS})
 	})
 }
 
 // refusing is a queue that takes its time to say that it does not take a run back.
 type refusing struct{ after time.Duration }
 
-func (q refusing) CanRelease(context.Context) bool { return true }
-func (q refusing) Release(context.Context, Release) error {
+func (q refusing) TakesBack() (yes, known bool) { return true, true }
+
+func (q refusing) Release(context.Context, terms.Release) error {
 	time.Sleep(q.after)
 	return &channel.RefusedError{Topic: "worker:queue", Event: "run:release", Response: json.RawMessage(`{"reason":"not_claimed"}`)}
 }
@@ -132,7 +135,7 @@ func TestARefusedReleaseIsNone(t *testing.T) {
 		require.NoError(t, err)
 		id, token := w.claim(planOf(""))
 		outcome := New(Config{
-			Releaser: refusing{after: 20 * time.Second}, Extensions: extension.NewSet(slog.New(slog.DiscardHandler), extLease),
+			Releaser: refusing{after: 20 * time.Second}, Extensions: extension.NewSet(slog.New(slog.DiscardHandler), "lease"),
 			Engine: Func(func(context.Context, *Run) (any, error) {
 				time.Sleep(50 * time.Second)
 				return nil, ErrRequeue
@@ -153,7 +156,8 @@ type clinic struct {
 }
 
 func (c *clinic) Able(runID string, _ time.Time) { c.able = append(c.able, runID) }
-func (c *clinic) Unable(cause error)             { c.unable = append(c.unable, cause.Error()) }
+
+func (c *clinic) Unable(cause error) { c.unable = append(c.unable, cause.Error()) }
 
 func (c *clinic) Await(ctx context.Context, _ string) error {
 	if !c.heals {

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/phxworker/phxworker/claim"
+	"github.com/phxworker/phxworker/runner/delivery"
+	"github.com/phxworker/phxworker/runner/terms"
 )
 
 // Run is one claimed run as its engine sees it: what to execute, and where to
@@ -33,34 +35,37 @@ type Run struct {
 	Versions Versions
 
 	credentials map[string]json.RawMessage // by job id
-	scrub       *scrubber
 	room        planRoom
-	outbox      *outbox
+	outbox      *delivery.Outbox
+	lease       *terms.Lease
 	log         *slog.Logger
 	given       claim.Run    // as the server gave it
 	begin       <-chan error // nil, or what holds the run back
-	webhook     webhook      // the sender's own
-	// logsAtMostOnce keeps lines from being sent again.
-	logsAtMostOnce bool
-	tally          *tally                  // the runner's
-	able           func()                  // tells that the engine executes the run
-	cancelWork     context.CancelCauseFunc // ends the engine's work
-	leftOut        atomic.Int64            // lines that found no room
-	settled        Settlement              // set by the runner when the run was returned
-	why            string                  // it was
+	began       time.Time
+	tally       *tally                  // the runner's
+	able        func()                  // tells that the engine executes the run
+	cancelWork  context.CancelCauseFunc // ends the engine's work
+	settled     Settlement              // set by the runner when the run was returned
+	why         string                  // it was
 	// noticing is held by who hands a notice over: one at a time.
 	noticing chan struct{}
 
 	mu    sync.Mutex
-	done  <-chan struct{} // closed when the engine's context ends
-	steps int             // that were started
-	open  []*Step         // started and not completed, oldest first
-	leafs []*Step         // completed, with nothing after them
-	worst *Step           // of the leafs
+	steps int      // that were started
+	open  []*Step  // started and not completed, oldest first
+	leafs int      // completed, with nothing after them
+	leaf  *Step    // the latest of them
+	worst *Failure // how the worst of them failed, nil if all succeeded
 	phase Phase
 	since time.Time // when the phase began
 	// notices takes those of the server while the phase is Executing; nil for nobody.
 	notices Notifiable
+}
+
+// limit sets the limits of the run, for the engine and for what is told of it.
+func (r *Run) limit(limits Limits) {
+	r.Limits = limits
+	r.outbox.Limit(delivery.Limits{PayloadMB: limits.PayloadMB, LogPayloadMB: limits.LogPayloadMB, WithholdDataclips: limits.WithholdDataclips})
 }
 
 // Credential returns the JSON of the job's credential, nil when it has none.
@@ -71,7 +76,7 @@ func (r *Run) Credential(jobID string) json.RawMessage { return r.credentials[jo
 func (r *Run) Token() string { return r.given.Token }
 
 // Log sends a line that belongs to no step.
-func (r *Run) Log(line Line) { r.logLine(line, nil) }
+func (r *Run) Log(line Line) { r.outbox.Log(line, nil) }
 
 // Print sends its arguments, with spaces between them as [fmt.Println] puts them, as a
 // line of level info.
@@ -86,17 +91,18 @@ func (r *Run) Print(args ...any) {
 func (r *Run) StartStep(jobID string, from *Step) *Step {
 	step := newStep(r, jobID, from)
 	r.mu.Lock()
-	if r.steps == MaxSteps {
-		r.mu.Unlock()
-		step.unknown = true
+	allowed := r.steps < MaxSteps
+	if allowed {
+		r.open = append(r.open, step)
+		r.steps++
+	}
+	r.mu.Unlock()
+	if !allowed {
 		r.cancelWork(r.Plan.StepLimit(MaxSteps, "steps"))
 		return step
 	}
-	r.open = append(r.open, step)
-	r.steps++
-	r.mu.Unlock()
 	r.able()
-	r.report(&stepStart{step: step, at: time.Now()}, 0)
+	r.outbox.StartStep(step.told)
 	return step
 }
 
@@ -108,7 +114,7 @@ func (r *Run) closeOpen(failure *Failure) {
 	r.open = nil
 	r.mu.Unlock()
 	for _, step := range open {
-		step.abort(failure)
+		r.outbox.CompleteStep(step.told, StepResult{Reason: failure.Reason, ErrorType: failure.Type, ErrorMessage: failure.Message}, time.Time{})
 	}
 }
 
@@ -119,119 +125,74 @@ func (r *Run) hasOpenSteps() bool {
 	return len(r.open) > 0
 }
 
-// hasSteps reports whether a step was ever started.
-func (r *Run) hasSteps() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.steps > 0
-}
-
-// leafSteps returns the completed steps that nothing came after.
-func (r *Run) leafSteps() []*Step {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append([]*Step(nil), r.leafs...)
-}
-
-// completed moves a step out of the open ones. It reports false when it was
-// not among them: it had been completed before.
+// completed moves a step out of the open ones, and counts it if it is a leaf: one that others come after does not,
+// for they have the chance to handle its failure. It reports false when the step was not among the open ones: it had
+// been completed before.
 func (r *Run) completed(step *Step, result StepResult) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i, s := range r.open {
-		if s != step {
-			continue
-		}
-		r.open = append(r.open[:i], r.open[i+1:]...)
-		step.result = StepResult{Reason: result.Reason} // the rest is the event's
-		if result.Leaf {
-			r.leafs = append(r.leafs, step)
-			r.keepWorstLocked(step, result)
-		}
-		return true
+	i := slices.Index(r.open, step)
+	if i < 0 {
+		return false
 	}
-	return false
+	r.open = slices.Delete(r.open, i, i+1)
+	if result.Leaf {
+		r.leafs++
+		r.leaf = step
+		if result.Reason != Success && (r.worst == nil || severity(result.Reason) > severity(r.worst.Reason)) {
+			r.worst = &Failure{Reason: result.Reason, Type: result.ErrorType, Message: result.ErrorMessage}
+		}
+	}
+	return true
 }
 
-// keepWorstLocked keeps the error of a leaf for the verdict of the run, if none before was
-// as bad: a run may have many leafs, and errors are as long as a job likes.
-func (r *Run) keepWorstLocked(leaf *Step, result StepResult) {
-	switch worst := r.worst; {
-	case worst != nil && worst.result.Reason.severity() >= result.Reason.severity():
-		return
-	case worst != nil:
-		worst.result = StepResult{Reason: worst.result.Reason}
-	}
-	r.worst = leaf
-	leaf.result.ErrorType, leaf.result.ErrorMessage = result.ErrorType, result.ErrorMessage
-}
-
-func (r *Run) setDone(ctx context.Context) {
+// verdict returns how the worst of the run's leaf steps failed, nil if all of them succeeded.
+func (r *Run) verdict() *Failure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.done = ctx.Done()
+	return r.worst
 }
 
-// report hands an event to the outbox. A line that finds no room there by the end of the
-// run's time is left out, and counted; all else is taken in any case, for there is little
-// of it and the server counts on it.
-func (r *Run) report(e event, size int) {
-	_, line := e.(*runLog)
-	r.mu.Lock()
-	done := r.done
-	r.mu.Unlock()
-	if r.outbox.put(done, e, size) || !line && r.outbox.force(e, size) {
-		return
+// Step is one execution of a job. See [Run] for what its methods share.
+type Step struct {
+	run   *Run
+	told  *delivery.Step // what the server is told of it
+	jobID string
+}
+
+func newStep(run *Run, jobID string, from *Step) *Step {
+	var before *delivery.Step
+	if from != nil {
+		before = from.told
 	}
-	r.tally.undeliver(e.name(), 1)
-	if line {
-		r.leftOut.Add(1)
+	return &Step{run: run, jobID: jobID, told: delivery.NewStep(jobID, before, run.Plan.DataclipID)}
+}
+
+// JobID returns the id of the job that the step executes.
+func (s *Step) JobID() string { return s.jobID }
+
+// Log sends a line that belongs to the step.
+func (s *Step) Log(line Line) { s.run.outbox.Log(line, s.told) }
+
+// Complete reports how the step ended. Only the first call counts.
+func (s *Step) Complete(result StepResult) {
+	if result.Reason == "" {
+		result.Reason = Success
+	}
+	if s.run.completed(s, result) {
+		s.run.outbox.CompleteStep(s.told, result, time.Now())
 	}
 }
 
-func (r *Run) logLine(line Line, step *Step) {
-	entry := newRunLog(r, line, step)
-	r.report(entry, entry.size())
-}
-
-// Line is one line of a run's log.
-type Line struct {
-	// Level is success, always, info, warn, error or debug.
-	Level string
-	// Source names who wrote it, in at most 8 characters: JOB for the console
-	// of a job, ADA for that of an adaptor, R/T and RTE for the engine.
-	Source string
-	// Message holds a JSON value for each argument that was logged.
-	Message []json.RawMessage
-	// Time defaults to now.
-	Time time.Time
-}
+// What engines report; see the types of package delivery.
+type (
+	// Line is one line of a run's log; see [delivery.Line].
+	Line = delivery.Line
+	// StepResult is how a step ended; see [delivery.StepResult].
+	StepResult = delivery.StepResult
+	// Memory is what a step used; see [delivery.Memory].
+	Memory = delivery.Memory
+)
 
 // TextLine returns a line of one string.
-func TextLine(level, source, text string) Line {
-	message, _ := json.Marshal(text) // a string cannot fail to marshal
-	return Line{Level: level, Source: source, Message: []json.RawMessage{message}}
-}
-
-// warning is a line by which the worker tells the people who read the run's log of what it
-// had to do.
-func warning(text string) Line { return TextLine("warn", "R/T", text) }
-
-const maxSource = 8 // what Lightning's log lines have room for
-
-// withDefaults returns a copy of l that Lightning will accept.
-func (l Line) withDefaults() Line {
-	if l.Time.IsZero() {
-		l.Time = time.Now()
-	}
-	switch l.Level {
-	case "success", "always", "info", "warn", "error", "debug":
-	default:
-		l.Level = "info"
-	}
-	l.Source = storableText(l.Source)
-	if len(l.Source) > maxSource {
-		l.Source = strings.ToValidUTF8(l.Source[:maxSource], "")
-	}
-	return l
-}
+func TextLine(level, source, text string) Line { return delivery.TextLine(level, source, text) }

@@ -1,9 +1,38 @@
+// Package runner takes one claimed run from the join of its topic to its
+// run:complete.
+//
+// [Runner.Run] joins run:<id>, fetches the plan, the input dataclip and the
+// credentials, hands them to an [Engine] as a [Run], executes what that has prepared (an
+// [Execution]), and reports to the server what it does: run:start, step:start, run:log, step:complete,
+// run:complete, then it leaves. The engine decides what happens; the runner
+// owns how it is told.
+//
+// # Rooms
+//
+// What comes in is a [claim.Run], what goes out an [Outcome]. In this package are the API of
+// engines (engine.go, run.go, plan.go, reason.go) and the execution of a run (runner.go,
+// follow.go, fetch.go, execute.go). Two others are below it, and know neither it nor each other:
+//
+//   - [delivery] tells the server what the engine does. Each [Run] has a [delivery.Outbox], into which
+//     the methods of Run and [Step] write; it owns ids, timestamps, limits on size, which dataclips
+//     may be referenced, order, repetition, the spool. Its package comment says what is promised.
+//   - [terms] is what was agreed on with the server beyond the protocol: the lease of a run, its
+//     cancellation, notices for its engine, its return to the queue. The lease plugs into the outbox as its
+//     [delivery.Permit], the run into terms as its [terms.Hearer].
+//
+// # What is not promised
+//
+// An engine that ignores its context cannot be stopped from outside. The run
+// ends without it after [Config.EngineGrace], and says so in the log.
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +43,8 @@ import (
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/channel/extension"
 	"github.com/phxworker/phxworker/claim"
+	"github.com/phxworker/phxworker/runner/delivery"
+	"github.com/phxworker/phxworker/runner/terms"
 )
 
 // Config is what a [Runner] needs. The zero values of all but Engine are the
@@ -23,24 +54,13 @@ type Config struct {
 	Engine Engine
 	// Limits are the worker's own; see [Limits] for their defaults.
 	Limits Limits
+	// Delivery is how the server is told what happens.
+	Delivery delivery.Config
 	// Version is the worker's, as run:start tells it. Defaults to "dev".
 	Version string
-	// MessageTimeout is how long an event may go unanswered before its topic is joined
-	// anew, which tells whether it had arrived. Each time that the same event goes
-	// unanswered again, it is given twice as long. Defaults to 30 s.
-	MessageTimeout time.Duration
-	// OutboxBytes bounds the events of one run that the server has not
-	// acknowledged yet. Defaults to 16 MiB.
-	OutboxBytes int
 	// EngineGrace is how long an engine has to return after its context
 	// ended. Defaults to 5 s.
 	EngineGrace time.Duration
-	// LogsAtMostOnce sends no log line again of which nobody knows whether it
-	// arrived. By default each arrives at least once, and Lightning stores one
-	// that comes twice twice.
-	LogsAtMostOnce bool
-	// BatchLogs sends several lines in one message. Defaults to off.
-	BatchLogs BatchLogs
 	// Middleware is around the execution of every run, the first outermost.
 	Middleware []Middleware
 	// Accept decides which runs are executed here. Defaults to all.
@@ -55,33 +75,18 @@ type Config struct {
 	// able to prepare then ends at once.
 	Health Health
 	// Releaser returns runs. Defaults to none: they are reported as exceptions.
-	Releaser Releaser
+	Releaser terms.Releaser
 	// Extensions are what is offered to the server. Defaults to none.
 	Extensions *extension.Set
-	// Spool is the folder for what could not be reported; see [Spooled].
-	// Defaults to none: it is logged and lost.
-	Spool string
 	// Logger defaults to one that discards.
 	Logger *slog.Logger
 }
 
 func (c Config) withDefaults() Config {
 	c.Limits = c.Limits.WithDefaults()
-	if c.Version == "" {
-		c.Version = "dev"
-	}
-	if c.MessageTimeout == 0 {
-		c.MessageTimeout = 30 * time.Second
-	}
-	if c.OutboxBytes == 0 {
-		c.OutboxBytes = 16 << 20
-	}
-	if c.MaxAttempts == 0 {
-		c.MaxAttempts = 3
-	}
-	if c.EngineGrace == 0 {
-		c.EngineGrace = 5 * time.Second
-	}
+	c.Version = cmp.Or(c.Version, "dev")
+	c.MaxAttempts = cmp.Or(c.MaxAttempts, 3)
+	c.EngineGrace = cmp.Or(c.EngineGrace, 5*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -91,23 +96,24 @@ func (c Config) withDefaults() Config {
 // Runner takes claimed runs to their end. It keeps nothing between runs but
 // numbers, and its methods may be called concurrently.
 type Runner struct {
-	cfg   Config
-	tally tally
-	plans *semaphore.Weighted // the memory for large plans, see planRoom
-	// batched is set once the server has taken a run:batch_logs, unbatched when it was found
-	// not to know it.
-	batched, unbatched atomic.Bool
-	// toldUntold is for what is worth a line once: a server makes all of its tokens alike.
-	toldUntold sync.Once
+	cfg      Config
+	delivery *delivery.Delivery
+	terms    *terms.Terms
+	tally    tally
+	plans    *semaphore.Weighted // the memory for large plans, see planRoom
 
 	mu      sync.Mutex
 	active  map[*Run]bool
-	hurried time.Time // when it was last; see hurry
+	settled map[Settlement]uint64 // runs that are over, by what became of them
 }
 
 // New returns a Runner.
 func New(cfg Config) *Runner {
-	return &Runner{cfg: cfg.withDefaults(), active: make(map[*Run]bool), plans: semaphore.NewWeighted(maxPlan)}
+	cfg = cfg.withDefaults()
+	return &Runner{
+		cfg: cfg, delivery: delivery.New(cfg.Delivery, cfg.Logger), terms: terms.New(cfg.Extensions, cfg.Releaser),
+		active: make(map[*Run]bool), settled: make(map[Settlement]uint64), plans: semaphore.NewWeighted(maxPlan),
+	}
 }
 
 // Outcome is how a run went.
@@ -151,53 +157,61 @@ var _ Joiner = (*channel.Socket)(nil)
 // Unless begin is nil, it holds the run back once its plan is there: it receives nil when the
 // run may go on, and an error to end it as an engine's would.
 func (r *Runner) Run(work, report context.Context, socket Joiner, given claim.Run, begin <-chan error) Outcome {
-	began := time.Now()
+	run := r.enlist(given, begin)
+	defer r.dismiss(run)
+	topic, err := socket.Join(report, "run:"+run.ID, r.terms.JoinPayload(given.Token))
+	if err != nil {
+		failure := &Failure{Reason: Exception, Type: "JoinError", Message: err.Error()}
+		if lost := run.lease.Withdrawn(err); lost != nil {
+			return r.conclude(run, failure, lost)
+		}
+		run.log.Error("cannot join the run; the server will call it lost", "error", err)
+		return r.conclude(run, failure, err)
+	}
+	run.log.Debug("run joined")
+
+	failure, err := r.attend(work, report, topic, run)
+	// The run is over; a topic that stays behind is no fault of it.
+	if err := topic.Leave(report); err != nil {
+		run.log.Debug("cannot leave the topic of a run", "error", err)
+	}
+	out := r.conclude(run, failure, err)
+	out.Joined = true
+	return out
+}
+
+// enlist makes the record of a run that begins now.
+func (r *Runner) enlist(given claim.Run, begin <-chan error) *Run {
+	now := time.Now()
 	if given.Claimed.IsZero() {
-		given.Claimed = began
+		given.Claimed = now
 	}
 	labels := []slog.Attr{slog.String("run_id", given.ID)}
 	if given.Group != "" {
 		labels = append(labels, slog.String("group", given.Group))
 	}
-	log := slog.New(r.cfg.Logger.Handler().WithAttrs(labels))
 	run := &Run{
-		ID: given.ID, Plan: &Plan{ID: given.ID}, Limits: r.cfg.Limits, Attempt: given.Attempt,
-		scrub: newScrubber(given.Token, nil), log: log, given: given, begin: begin, logsAtMostOnce: r.cfg.LogsAtMostOnce, tally: &r.tally,
-		settled: Unsettled, phase: Joining, since: began, noticing: make(chan struct{}, 1), able: func() {},
+		ID: given.ID, Plan: &Plan{ID: given.ID}, Attempt: given.Attempt,
+		log: slog.New(r.cfg.Logger.Handler().WithAttrs(labels)), given: given, begin: begin, lease: terms.NewLease(given), tally: &r.tally, room: planRoom{all: r.plans},
+		settled: Unsettled, phase: Joining, began: now, since: now, noticing: make(chan struct{}, 1), able: func() {},
 	}
-	r.enlist(run)
-	defer r.dismiss(run)
-
-	topic, err := socket.Join(report, "run:"+given.ID, joinPayload{token: given.Token, set: r.cfg.Extensions})
-	if err != nil {
-		return r.notJoined(run, err, began)
-	}
-	log.Debug("run joined")
-
-	failure, err := r.attend(work, report, topic, run)
-	// The run is over; a topic that stays behind is no fault of it.
-	if err := topic.Leave(report); err != nil {
-		log.Debug("cannot leave the topic of a run", "error", err)
-	}
-	out := r.conclude(run, failure, err, began)
-	out.Joined = true
-	return out
+	run.outbox = r.delivery.Open(given, run.lease, run.log)
+	run.limit(r.cfg.Limits)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.active[run] = true
+	return run
 }
 
-// notJoined is the outcome of a run that the server does not let us join.
-func (r *Runner) notJoined(run *Run, err error, begin time.Time) Outcome {
-	failure := &Failure{Reason: Exception, Type: "JoinError", Message: err.Error()}
-	if isLeaseLost(err) {
-		err = ErrLeaseLost
-	} else {
-		run.log.Error("cannot join the run; the server will call it lost", "error", err)
-	}
-	return r.conclude(run, failure, err, begin)
+func (r *Runner) dismiss(run *Run) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.active, run)
 }
 
 // conclude says how a run went.
-func (r *Runner) conclude(run *Run, failure *Failure, err error, begin time.Time) Outcome {
-	out := Outcome{RunID: run.ID, Reason: Success, Err: err, Took: time.Since(begin), Settled: run.settlement(failure, err)}
+func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
+	out := Outcome{RunID: run.ID, Reason: Success, Err: err, Took: time.Since(run.began), Settled: run.settlement(failure, err)}
 	if failure != nil && failure.wants != nil {
 		out.Stopped, out.Unable = failure.wants.stopped, failure.wants.unable != nil
 	}
@@ -207,13 +221,16 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error, begin time.Time
 	case failure != nil:
 		out.Reason, out.Type, out.Message = failure.Reason, failure.Type, failure.Message
 	}
-	r.tally.settle(out.Settled)
-	if n := run.leftOut.Load(); n > 0 {
+	r.mu.Lock()
+	r.settled[out.Settled]++
+	r.mu.Unlock()
+	if n := run.outbox.LeftOut(); n > 0 {
 		run.log.Warn("lines of the run's log were left out: there was no room for them when its time was over, or it was over already", "lines", n)
 	}
 	// The message of a job's error is not logged: it may quote the data of the
 	// run. It is with the run, at the server.
-	attrs := []any{"reason", out.Reason, "took", out.Took.Round(time.Microsecond)}
+	took := out.Took.Round(time.Microsecond)
+	attrs := []any{"reason", out.Reason, "took", took}
 	if out.Type != "" {
 		attrs = append(attrs, "error_type", out.Type)
 	}
@@ -222,10 +239,9 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error, begin time.Time
 	}
 	switch {
 	case out.Settled == LeaseLost:
-		r.tally.leasesLost.Add(1)
-		run.log.Warn("the run is another worker's now; nothing more is reported of it", "took", out.Took.Round(time.Microsecond))
+		run.log.Warn("the run is another worker's now; nothing more is reported of it", "took", took)
 	case run.settled != Unsettled:
-		run.log.Info("run returned to the queue", "settled", out.Settled, "why", firstLine(run.why), "took", out.Took.Round(time.Microsecond))
+		run.log.Info("run returned to the queue", "settled", out.Settled, "why", firstLine(run.why), "took", took)
 	case err == nil:
 		run.log.Info("run complete", attrs...)
 	}
@@ -237,7 +253,7 @@ func (r *Run) settlement(failure *Failure, err error) Settlement {
 	switch {
 	case r.settled != Unsettled:
 		return r.settled
-	case errors.Is(err, ErrLeaseLost):
+	case errors.Is(err, terms.ErrLeaseLost):
 		return LeaseLost
 	case err != nil:
 		return Undelivered
@@ -252,10 +268,98 @@ func (r *Run) settlement(failure *Failure, err error) Settlement {
 }
 
 func firstLine(text string) string {
-	const most = 300
 	line, _, _ := strings.Cut(text, "\n")
-	if len(line) > most {
-		line = strings.ToValidUTF8(line[:most], "") + "…"
+	return delivery.Cut(line, 300, "…")
+}
+
+// Stats is what a [Runner] has done since it was made.
+type Stats struct {
+	delivery.Stats
+
+	// Panics counts the engine's, and the worker's own while it takes a run to its end.
+	Panics uint64 `json:"engine_panics"`
+	// Stuck counts the calls of the engine that did not end when their run did;
+	// StuckNow are those of them that still have not.
+	Stuck    uint64 `json:"engines_stuck"`
+	StuckNow int64  `json:"engines_stuck_now"`
+	// Renewed counts leases that were renewed, and LeasesLost those that were lost.
+	Renewed    uint64 `json:"leases_renewed"`
+	LeasesLost uint64 `json:"leases_lost"`
+	// Unknown counts pushes of the server that mean nothing here.
+	Unknown uint64 `json:"unknown_pushes"`
+	// Settled counts the runs that are over, by what became of them.
+	Settled map[Settlement]uint64 `json:"settled"`
+}
+
+// tally is what the runner counts itself.
+type tally struct {
+	panics, stuck atomic.Uint64
+	stuckNow      atomic.Int64
+}
+
+// Stats returns the numbers so far. It may be called at any time.
+func (r *Runner) Stats() Stats {
+	t, agreed := &r.tally, r.terms.Stats()
+	r.mu.Lock()
+	settled := maps.Clone(r.settled)
+	r.mu.Unlock()
+	return Stats{
+		Stats: r.delivery.Stats(), Panics: t.panics.Load(), Stuck: t.stuck.Load(), StuckNow: t.stuckNow.Load(),
+		Renewed: agreed.Renewed, LeasesLost: settled[LeaseLost], Unknown: agreed.Unknown, Settled: settled,
 	}
-	return line
+}
+
+// Phase is how far a run has come.
+type Phase string
+
+// The phases of a run, in their order.
+const (
+	Joining   Phase = "joining"   // waits for the server to let it onto its topic
+	Loading   Phase = "loading"   // fetches plan, dataclip and credentials
+	Preparing Phase = "preparing" // the engine gets what it needs, such as adaptors
+	Executing Phase = "executing"
+	Reporting Phase = "reporting" // over for the engine; the server is still to be told
+)
+
+// Progress is one run under way.
+type Progress struct {
+	RunID string    `json:"id"`
+	Phase Phase     `json:"phase"`
+	Since time.Time `json:"phase_since"` // when the phase began
+	// Job is the id of the job that is executed, of several the one that
+	// began last; empty between steps.
+	Job string `json:"job,omitempty"`
+	// Unacknowledged is how many events the server has not answered yet.
+	Unacknowledged int `json:"unacknowledged"`
+}
+
+// enter takes the run to its next phase.
+func (r *Run) enter(phase Phase) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.phase, r.since = phase, time.Now()
+}
+
+func (r *Run) progress() Progress {
+	p := Progress{RunID: r.ID, Unacknowledged: r.outbox.Waiting()}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p.Phase, p.Since = r.phase, r.since
+	if n := len(r.open); n > 0 {
+		p.Job = r.open[n-1].jobID
+	}
+	return p
+}
+
+// Active returns the runs under way, by id.
+func (r *Runner) Active() []Progress {
+	r.mu.Lock()
+	active := slices.Collect(maps.Keys(r.active))
+	r.mu.Unlock()
+	list := make([]Progress, len(active))
+	for i, run := range active {
+		list[i] = run.progress()
+	}
+	slices.SortFunc(list, func(a, b Progress) int { return cmp.Compare(a.RunID, b.RunID) })
+	return list
 }

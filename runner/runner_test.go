@@ -1,10 +1,18 @@
 package runner
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
+	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,19 +21,10 @@ import (
 
 	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/runner/delivery"
+	"github.com/phxworker/phxworker/runner/terms"
 )
-
-// twoSteps is an engine that reports two jobs, the second on the output of the
-// first.
-func twoSteps(_ context.Context, run *Run) (any, error) {
-	a := run.StartStep("a", nil)
-	a.Log(TextLine("info", "JOB", "hello"))
-	memory := Memory{Job: 1, System: 2}
-	a.Complete(StepResult{State: json.RawMessage(`{"data":{"x":1}}`), Duration: time.Millisecond, Memory: memory, ThreadID: "1"})
-	b := run.StartStep("b", a)
-	b.Complete(StepResult{State: json.RawMessage(`{"data":{"x":2}}`), Leaf: true, Duration: time.Millisecond, Memory: memory, ThreadID: "1"})
-	return json.RawMessage(`{"data":{"x":2}}`), nil
-}
 
 func TestAStepsInputIsTheOutputItWasGiven(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
@@ -76,6 +75,47 @@ func TestTheWorstLeafIsTheReason(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Guards against errors that are kept of every step until the run is over: only that of
+// the worst leaf is told once more.
+func TestOnlyTheWorstLeafKeepsItsError(t *testing.T) {
+	run := &Run{Plan: &Plan{}}
+	ends := []StepResult{
+		{Reason: Success, WebhookResponse: json.RawMessage(`{}`), Leaf: true},
+		{Reason: Fail, ErrorType: "First", ErrorMessage: "of the first", Leaf: true},
+		{Reason: Crash, ErrorType: "Inner", ErrorMessage: "of one in the middle"},
+		{Reason: Kill, ErrorType: "Worst", ErrorMessage: "of the worst", Leaf: true},
+		{Reason: Kill, ErrorType: "Later", ErrorMessage: "of one as bad", Leaf: true},
+		{Reason: Fail, ErrorType: "Last", ErrorMessage: "of the last", Leaf: true},
+	}
+	var steps []*Step
+	for range ends {
+		step := newStep(run, "a", nil)
+		run.open, steps = append(run.open, step), append(steps, step)
+	}
+	for i, step := range steps {
+		require.True(t, run.completed(step, ends[i]))
+	}
+	require.Equal(t, &Failure{Reason: Kill, Type: "Worst", Message: "of the worst"}, run.verdict())
+}
+
+// Guards against one of two open steps that is closed in the place of the other.
+func TestAStepIsCompletedOnce(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		w.run(Config{Engine: Func(func(_ context.Context, run *Run) (any, error) {
+			a, b := run.StartStep("a", nil), run.StartStep("b", nil)
+			b.Complete(StepResult{State: json.RawMessage(`{}`)})
+			b.Complete(StepResult{State: json.RawMessage(`{}`), Reason: Fail, Leaf: true})
+			a.Complete(StepResult{State: json.RawMessage(`{}`), Leaf: true})
+			return nil, nil
+		})}, planOf(""))
+		require.Equal(t, "success", w.result("r1").Reason)
+		completes := w.events("r1", "step:complete")
+		require.Len(t, completes, 2)
+		require.Equal(t, 2, w.pushes("r1", "step:complete"))
+		require.Equal(t, []any{"b", "a"}, []any{completes[0]["job_id"], completes[1]["job_id"]})
+	})
 }
 
 func TestWhatAnEngineReturnsIsHowTheRunEnds(t *testing.T) {
@@ -147,30 +187,6 @@ func TestAnEngineThatIgnoresItsContextIsLeftBehind(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeFetchedEndsTheRunBeforeItStarts(t *testing.T) {
-	tests := []struct {
-		name    string
-		run     mockserver.Run
-		kind    string
-		message string
-	}{
-		{
-			name: "a credential", run: mockserver.Run{Plan: json.RawMessage(`{"id":"r1","jobs":[{"id":"a","credential_id":"nope"},{"id":"b","credential":"nope"}]}`)},
-			kind: "CredentialLoadError", message: `Failed to load credential nope: [fetch:credential] {"errors":{"id":["Credential not found!"]}}`,
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			onWire(t, func(t *testing.T, w *wire) {
-				w.run(Config{Engine: Func(success)}, tt.run)
-				result := w.result("r1")
-				require.Equal(t, []string{"exception", tt.kind, tt.message}, []string{result.Reason, result.ErrorType, result.ErrorMessage})
-				require.NotContains(t, w.names("r1"), "run:start")
-			})
-		})
-	}
-}
-
 func TestARunThatCannotBeJoinedIsSaidToBe(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
 		outcome := New(Config{Engine: Func(success)}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: "nobody", Token: "token"}, nil)
@@ -178,33 +194,243 @@ func TestARunThatCannotBeJoinedIsSaidToBe(t *testing.T) {
 	})
 }
 
-func TestCredentialsAndInputReachTheEngine(t *testing.T) {
+// Guards against a run that goes on for ever, and takes all of a processor for
+// it, when it is stopped while the server owes it an answer on a live join.
+func TestAStopEndsARunThatTheServerDoesNotAnswer(t *testing.T) {
+	for _, event := range []string{"fetch:plan", "fetch:dataclip", "fetch:credential", "run:start", "run:log", "step:complete", "run:complete"} {
+		t.Run(event, func(t *testing.T) {
+			onWire(t, func(t *testing.T, w *wire) {
+				id, token := w.claim(mockserver.Run{
+					Plan:        json.RawMessage(`{"id":"r1","jobs":[{"id":"a","credential":"c"},{"id":"b"}]}`),
+					Credentials: map[string]json.RawMessage{"c": json.RawMessage(`{"k":"v"}`)},
+					Dataclip:    json.RawMessage(`{"data":1}`),
+				})
+				w.fail(fault.Rule{Event: event, Action: fault.Withhold, When: fault.Before, Count: -1})
+				work, stop := context.WithCancel(t.Context())
+				report, silence := context.WithCancel(t.Context())
+				done := make(chan Outcome, 1)
+				go func() {
+					done <- New(Config{Engine: Func(twoSteps)}).Run(work, report, w.socket, claim.Run{ID: id, Token: token}, nil)
+				}()
+				time.Sleep(time.Minute)
+				stop()
+				time.Sleep(15 * time.Second)
+				silence()
+				begin := time.Now()
+				<-done
+				require.Zero(t, time.Since(begin))
+			})
+		})
+	}
+}
+
+func TestAStopIsReportedWithALiveContext(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
-		var input, first, second string
-		engine := Func(func(_ context.Context, run *Run) (any, error) {
-			input, first, second = string(run.Input), string(run.Credential("a")), string(run.Credential("b"))
-			return nil, nil
+		id, token := w.claim(planOf(""))
+		work, cancel := context.WithCancel(t.Context())
+		engine := Func(func(ctx context.Context, run *Run) (any, error) {
+			run.StartStep("a", nil)
+			<-ctx.Done()
+			return nil, ctx.Err()
 		})
-		w.run(Config{Engine: engine}, mockserver.Run{
-			Plan:        json.RawMessage(`{"id":"r1","dataclip_id":"d","jobs":[{"id":"a","credential":"c"},{"id":"b","credential":{"inline":"yes"}}]}`),
-			Dataclip:    json.RawMessage(`{"data":"héllo"}`),
-			Credentials: map[string]json.RawMessage{"c": json.RawMessage(`{"password":"hunter22"}`)},
-		})
-		require.Equal(t, []string{`{"data":"héllo"}`, `{"password":"hunter22"}`, `{"inline":"yes"}`}, []string{input, first, second})
+		done := make(chan Outcome)
+		go func() {
+			done <- New(Config{Engine: engine}).Run(work, t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
+		}()
+		synctest.Wait()
+		cancel()
+		require.NoError(t, (<-done).Err)
+		require.Equal(t, "cancel", w.result("r1").Reason)
+		require.Equal(t, "cancel", w.events("r1", "step:complete")[0]["reason"])
 	})
 }
 
-func TestSecretsOfCredentialsNeverReachTheLog(t *testing.T) {
-	onWire(t, func(t *testing.T, w *wire) {
-		engine := Func(func(_ context.Context, run *Run) (any, error) {
-			run.Print("the password is hunter22!")
-			run.Log(Line{Message: []json.RawMessage{json.RawMessage(`{"hunter22":["x hunter22"],"n":1234}`)}})
-			return nil, nil
+// bomb cannot be encoded, and says in its panic what the run has of secrets: a mistake of ours while an event is sent.
+type bomb struct{ run *Run }
+
+func (b bomb) MarshalJSON() ([]byte, error) {
+	panic(fmt.Errorf("bomb: cannot encode %s of %s", b.run.Credential("a"), b.run.Token()))
+}
+
+// bombed is an engine of which the server is told by a bomb.
+type bombed struct{ Func }
+
+func (e bombed) Prepare(_ context.Context, run *Run) (Execution, error) {
+	return Prepared(Versions{"engine": bomb{run}}, func(ctx context.Context) (Result, error) { return e.execute(ctx, run) }), nil
+}
+
+// Guards against a mistake of ours in one run that takes the worker down with all others.
+func TestAPanicOfOursEndsItsRunOnly(t *testing.T) {
+	t.Run("while an event is sent", func(t *testing.T) {
+		onWire(t, func(t *testing.T, w *wire) {
+			dir := t.TempDir()
+			id, token := w.claim(planOf(""))
+			r := New(Config{Delivery: delivery.Config{Spool: dir}, Engine: bombed{success}})
+			outcome := r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
+			require.ErrorContains(t, outcome.Err, "a mistake in the worker: panic: bomb")
+			require.Equal(t, Undelivered, outcome.Settled)
+			undelivered := r.Stats().Undelivered
+			require.Equal(t, []uint64{1, 1}, []uint64{undelivered["run:start"], undelivered["run:complete"]})
+			all, err := readSpool(dir)
+			require.NoError(t, err)
+			require.Len(t, all[0].Events, int(undelivered["run:log"])+1, "all but the bomb")
 		})
-		w.run(Config{Engine: engine}, mockserver.Run{
-			Plan:        json.RawMessage(`{"id":"r1","jobs":[{"id":"a","credential":"c"}]}`),
-			Credentials: map[string]json.RawMessage{"c": json.RawMessage(`{"username":"somebody","password":"hunter22","pin":"1234"}`)},
+	})
+	t.Run("while the run is executed", func(t *testing.T) {
+		onWire(t, func(t *testing.T, w *wire) {
+			outcome := w.run(Config{Engine: Func(success), MaxAttempts: -1, Releaser: explosive{}, Accept: func(context.Context, *Run) error { return ErrRequeue }}, planOf(""))
+			require.NoError(t, outcome.Err)
+			require.Equal(t, []string{"exception", "WorkerError"}, []string{w.result("r1").Reason, w.result("r1").ErrorType})
 		})
-		require.Equal(t, []string{"the password is ***!", "map[***:[x ***] n:1234]", "Run complete with status: success"}, w.logged("r1"))
 	})
 }
+
+// explosive stands for any code of ours that panics.
+type explosive struct{}
+
+func (explosive) TakesBack() (yes, known bool) { panic("boom") }
+
+func (explosive) Release(context.Context, terms.Release) error { panic("boom") }
+
+// Guards against a run that was joined late, because the server was away, and is
+// given its whole time from then on: its token would be over before it ended.
+func TestALateJoinDoesNotProlongTheRunsToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSigningWire(t, mockserver.Config{})
+		claimed := time.Now()
+		id, token := w.claim(planOf(""))
+		over := claimed.Add(w.lifetime(token))
+		time.Sleep(4 * time.Minute)
+		outcome := New(Config{Engine: Func(func(ctx context.Context, _ *Run) (any, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token, Claimed: claimed}, nil)
+		require.NoError(t, outcome.Err)
+		require.True(t, time.Now().Before(over), "%s too late", time.Since(over))
+		require.Equal(t, "kill", w.result("r1").Reason)
+	})
+}
+
+// Guards against a bound that nobody is told of, and against one line for each run.
+func TestATokenThatDoesNotTellItsEndIsToldOnce(t *testing.T) {
+	for _, opaque := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newSigningWire(t, mockserver.Config{OpaqueTokens: opaque})
+			var log bytes.Buffer
+			r := New(Config{Engine: Func(success), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			for _, id := range []string{"a", "b", "c"} {
+				_, token := w.claim(mockserver.Run{Plan: json.RawMessage(`{"id":"` + id + `","jobs":[{"id":"j"}]}`)})
+				require.NoError(t, r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
+			}
+			told := 0
+			if opaque {
+				told = 1
+			}
+			require.Equal(t, told, strings.Count(log.String(), `msg="the server's run tokens do not tell how long they live; what cannot be reported of a run is given up when it was claimed so long ago" after=24h0m0s`), log.String())
+		})
+	}
+}
+
+// A token that does not tell its end is no reason to end a run early.
+func TestATokenThatDoesNotTellItsEndEndsNoRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t, mockserver.Config{RunTimeout: 100 * time.Hour, JanitorInterval: 200 * time.Hour})
+		outcome := w.run(Config{Limits: Limits{RunTimeout: 48 * time.Hour}, Engine: Func(func(ctx context.Context, _ *Run) (any, error) {
+			select {
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			case <-time.After(30 * time.Hour):
+				return nil, nil
+			}
+		})}, planOf(""))
+		require.NoError(t, outcome.Err)
+		require.Equal(t, "success", w.result("r1").Reason)
+	})
+}
+
+// The events of two steps have the order and the keys of those that OpenFn's
+// worker sent for the same workflow.
+func TestEventsAreThoseOfTheRecordedWorker(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		run := planOf(`,"dataclip_id":"d"`)
+		run.Dataclip = json.RawMessage(`{"data":{}}`)
+		outcome := w.run(Config{Engine: Func(twoSteps)}, run)
+		require.NoError(t, outcome.Err)
+
+		record, _ := w.server.Inspect("r1")
+		var got []recordedEvent
+		for _, e := range record.Events {
+			require.Equal(t, "ok", e.Status, "%s: %s", e.Event, e.Response)
+			if strings.HasPrefix(e.Event, "run:") || strings.HasPrefix(e.Event, "step:") {
+				got = append(got, recordedEvent{e.Event, keysOf(t, e.Payload)})
+			}
+		}
+		isLog := func(e recordedEvent) bool { return e.name == "run:log" }
+		want := recording(t)
+		require.Contains(t, want, got[slices.IndexFunc(got, isLog)])
+		require.Equal(t, slices.DeleteFunc(want, isLog), slices.DeleteFunc(got, isLog))
+	})
+}
+
+type recordedEvent struct {
+	name string
+	keys []string
+}
+
+func keysOf(t *testing.T, payload []byte) []string {
+	t.Helper()
+	var fields map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(payload, &fields))
+	keys := make([]string, 0, len(fields))
+	for key := range fields {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func recording(t *testing.T) (events []recordedEvent) {
+	t.Helper()
+	file, err := os.Open("testdata/ws-worker-1.25.0-real-engine.ndjson")
+	require.NoError(t, err)
+	defer file.Close()
+	scan := bufio.NewScanner(file)
+	for scan.Scan() {
+		var line struct{ Dir, Frame string }
+		require.NoError(t, json.Unmarshal(scan.Bytes(), &line))
+		var parts [5]json.RawMessage
+		if line.Dir != "c2s" || json.Unmarshal([]byte(line.Frame), &parts) != nil {
+			continue
+		}
+		var event string
+		require.NoError(t, json.Unmarshal(parts[3], &event))
+		if strings.HasPrefix(event, "run:") || strings.HasPrefix(event, "step:") {
+			events = append(events, recordedEvent{event, keysOf(t, parts[4])})
+		}
+	}
+	require.NoError(t, scan.Err())
+	return events
+}
+
+// FuzzToken looks for tokens whose life is no time that can be waited for.
+func FuzzToken(f *testing.F) {
+	claims := func(c string) string {
+		return "eyJhbGciOiJub25lIn0." + base64URL(c) + "."
+	}
+	for _, c := range []string{`{}`, `{"nbf":1,"exp":2}`, `{"iat":1,"exp":1e300}`, `{"nbf":-1e300,"exp":1e300}`, `{"nbf":5,"exp":1}`, `{"exp":9223372036854775807,"iat":-9223372036854775808}`, `{"exp":"1"}`, `{"exp":{}}`, `[]`, `{"nbf":0,"exp":1e18}`} {
+		f.Add(claims(c))
+	}
+	f.Add("")
+	f.Add("x.y.z")
+	f.Fuzz(func(t *testing.T, token string) {
+		now := time.Now()
+		run := New(Config{Limits: Limits{RunTimeout: time.Hour}}).enlist(claim.Run{Token: token, Claimed: now}, nil)
+		end, _ := run.outbox.TokenEnd()
+		require.True(t, end.After(now), "%v", end)
+		at, failure := run.deadline()
+		require.NotNil(t, failure)
+		require.WithinRange(t, at, now.Add(-time.Minute), now.Add(2*time.Hour))
+	})
+}
+
+func base64URL(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }

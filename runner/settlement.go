@@ -2,7 +2,10 @@ package runner
 
 import (
 	"errors"
+	"strings"
 	"time"
+
+	"github.com/phxworker/phxworker/runner/terms"
 )
 
 // Settlement is what became of a claimed run as far as the server's queue is
@@ -45,23 +48,19 @@ type disposition struct {
 }
 
 func (d *disposition) Error() string {
-	text := "the run is to be " + string(d.settled)
-	if d.reason != "" {
-		text += ": " + d.reason
-	}
-	return text
+	return strings.TrimSuffix("the run is to be "+string(d.settled)+": "+d.reason, ": ")
 }
 
 // ErrRequeue says that a run failed for a reason that may be gone when it is tried
 // again, by this worker or another. Wrap it to say why. A server that takes no runs
 // back (see docs/extensions/release.md) gets it as an exception of type Requeued.
-var ErrRequeue error = &disposition{settled: Requeued, release: ReleaseRequeue}
+var ErrRequeue error = &disposition{settled: Requeued, release: terms.ReleaseRequeue}
 
 // Requeue says the same as [ErrRequeue], for the reason given, and that the next try
 // is to come after the delay at the earliest, 0 for 3 s. It counts as an attempt, so the delay can grow
 // with [Run.Attempt].
 func Requeue(delay time.Duration, reason string) error {
-	return &disposition{settled: Requeued, release: ReleaseRequeue, delay: delay, reason: reason}
+	return &disposition{settled: Requeued, release: terms.ReleaseRequeue, delay: delay, reason: reason}
 }
 
 // Unable says that an engine could not execute a run for a reason that lies in this
@@ -72,14 +71,14 @@ func Unable(failure *Failure) error {
 	if failure == nil {
 		failure = &Failure{Reason: Exception, Type: "EngineError", Message: "The engine was not able to execute the run, and does not say why"}
 	}
-	return &disposition{settled: Requeued, release: ReleaseRequeue, reason: failure.Message, unable: failure}
+	return &disposition{settled: Requeued, release: terms.ReleaseRequeue, reason: failure.Message, unable: failure}
 }
 
 // Postpone says that a run is for later, at the earliest after the delay, for the reason
 // given, and that nothing has failed: it counts as no attempt. It falls back as [ErrRequeue]
 // does, with the type Postponed.
 func Postpone(delay time.Duration, reason string) error {
-	return &disposition{settled: Postponed, release: ReleasePostpone, delay: delay, reason: reason}
+	return &disposition{settled: Postponed, release: terms.ReleasePostpone, delay: delay, reason: reason}
 }
 
 // Discard says that a run is not to be executed, for the reason given. It is
@@ -92,7 +91,7 @@ func Poison(reason string) error { return &disposition{settled: Poisonous, reaso
 
 // ErrTooLong is for the begin of [Runner.Run]: the run was claimed ahead and has waited
 // too long for a slot.
-var ErrTooLong error = &disposition{settled: Returned, release: ReleasePrefetch, reason: "it was claimed ahead, and has waited too long for a slot"}
+var ErrTooLong error = &disposition{settled: Returned, release: terms.ReleasePrefetch, reason: "it was claimed ahead, and has waited too long for a slot"}
 
 // dispositionOf returns what an error wants to become of its run, nil if nothing
 // special.

@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,12 +13,86 @@ import (
 
 	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/runner/delivery"
 )
 
+// Guards against a rejoin that is tried for ever: nobody will let this run in
+// again.
+func TestARunThatIsRefusedOnRejoinIsGivenUpAndSpooled(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		dir := t.TempDir()
+		id, token := w.claim(planOf(""))
+		w.fail(fault.Rule{Event: "step:complete", Action: fault.Drop, When: fault.Before})
+		w.fail(fault.Rule{Event: fault.Join, Run: "r1", Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"reason":"unauthorized"}`), Count: -1})
+		outcome := New(Config{Engine: Func(twoSteps), Delivery: delivery.Config{Spool: dir}}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
+		require.ErrorContains(t, outcome.Err, "unauthorized")
+
+		all, err := readSpool(dir)
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		require.Equal(t, []string{"r1", token}, []string{all[0].RunID, all[0].Token})
+		require.Equal(t, "step:complete", all[0].Events[0].Event)
+		require.Equal(t, "run:complete", all[0].Events[len(all[0].Events)-1].Event)
+		info, err := os.Stat(filepath.Join(dir, "r1.json"))
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "it holds a token")
+
+		w.server.ClearFaults() // the server has changed its mind
+		require.NoError(t, all[0].Resend(t.Context(), w.socket))
+		require.Equal(t, "success", w.result("r1").Reason)
+		require.NoFileExists(t, all[0].Path)
+	})
+}
+
+// Guards against a line about what was left out that is lost, with nobody counting it.
+func TestWhatTheLogShouldBeToldIsSpooledToo(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		dir := t.TempDir()
+		id, token := w.claim(planOf(""))
+		w.fail(fault.Rule{Event: "step:complete", Action: fault.Refuse, Response: json.RawMessage(`{"output_dataclip":["is invalid"]}`)})
+		w.fail(fault.Rule{Event: "run:log", Skip: 1, Action: fault.Drop, When: fault.Before})
+		w.fail(fault.Rule{Event: fault.Join, Run: "r1", Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"reason":"not_found"}`), Count: -1})
+		r := New(Config{Engine: Func(twoSteps), Delivery: delivery.Config{Spool: dir}})
+		r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
+		all, err := readSpool(dir)
+		require.NoError(t, err)
+		require.Equal(t, []string{"run:log", "step:complete"}, []string{all[0].Events[0].Event, all[0].Events[1].Event})
+		require.Contains(t, string(all[0].Events[0].Payload), "left out")
+		total := uint64(0)
+		for _, n := range r.Stats().Undelivered {
+			total += n
+		}
+		require.EqualValues(t, len(all[0].Events), total)
+	})
+}
+
+// Guards against a run whose end is not spooled because of a line in front of it.
+func TestWhatIsNoJSONIsSpooledWithoutIt(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		id, token := w.claim(planOf(""))
+		w.fail(fault.Rule{Event: "run:start", Action: fault.Drop, When: fault.Before})
+		w.fail(fault.Rule{Event: fault.Join, Run: "r1", Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"reason":"not_found"}`)})
+		dir := t.TempDir()
+		New(Config{Delivery: delivery.Config{Spool: dir}, Engine: Func(func(_ context.Context, run *Run) (any, error) {
+			run.Log(Line{Message: []json.RawMessage{json.RawMessage("not json")}})
+			return nil, nil
+		})}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
+		all, err := readSpool(dir)
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		var names []string
+		for _, e := range all[0].Events {
+			names = append(names, e.Event)
+		}
+		require.Equal(t, []string{"run:start", "run:log", "run:log", "run:complete"}, names)
+		require.Contains(t, string(all[0].Events[1].Payload), "it was left out")
+	})
+}
+
 // spooled writes a spool file of the run with these events.
-func spooled(t *testing.T, id, token string, events ...SpooledEvent) Spooled {
+func spooled(t *testing.T, id, token string, events ...delivery.SpooledEvent) delivery.Spooled {
 	t.Helper()
-	s := Spooled{RunID: id, Token: token, Events: events, Path: filepath.Join(t.TempDir(), "r1.json")}
+	s := delivery.Spooled{RunID: id, Token: token, Events: events, Path: filepath.Join(t.TempDir(), "r1.json")}
 	data, err := json.Marshal(s)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(s.Path, data, 0o600))
@@ -27,8 +100,8 @@ func spooled(t *testing.T, id, token string, events ...SpooledEvent) Spooled {
 }
 
 var (
-	unknownStep = SpooledEvent{Event: "run:log", Payload: json.RawMessage(`{"message":["lost"],"timestamp":"1","step_id":"00000000-0000-4000-8000-000000000000"}`)}
-	theEnd      = SpooledEvent{Event: "run:complete", Payload: json.RawMessage(`{"reason":"success","error_type":null,"error_message":null}`)}
+	unknownStep = delivery.SpooledEvent{Event: "run:log", Payload: json.RawMessage(`{"message":["lost"],"timestamp":"1","step_id":"00000000-0000-4000-8000-000000000000"}`)}
+	theEnd      = delivery.SpooledEvent{Event: "run:complete", Payload: json.RawMessage(`{"reason":"success","error_type":null,"error_message":null}`)}
 )
 
 // A file goes when the server has all that is in it, and no sooner.
@@ -81,47 +154,4 @@ func TestASpooledRunIsKeptUntilTheServerHasIt(t *testing.T) {
 			require.FileExists(t, s.Path)
 		})
 	})
-}
-
-// Guards against a run whose end is not spooled because of a line in front of it.
-func TestWhatIsNoJSONIsSpooledWithoutIt(t *testing.T) {
-	onWire(t, func(t *testing.T, w *wire) {
-		id, token := w.claim(planOf(""))
-		w.fail(fault.Rule{Event: "run:start", Action: fault.Drop, When: fault.Before})
-		w.fail(fault.Rule{Event: fault.Join, Run: "r1", Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"reason":"not_found"}`)})
-		dir := t.TempDir()
-		New(Config{Spool: dir, Engine: Func(func(_ context.Context, run *Run) (any, error) {
-			run.Log(Line{Message: []json.RawMessage{json.RawMessage("not json")}})
-			return nil, nil
-		})}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
-		all, err := readSpool(dir)
-		require.NoError(t, err)
-		require.Len(t, all, 1)
-		var names []string
-		for _, e := range all[0].Events {
-			names = append(names, e.Event)
-		}
-		require.Equal(t, []string{"run:start", "run:log", "run:log", "run:complete"}, names)
-		require.Contains(t, string(all[0].Events[1].Payload), "it was left out")
-	})
-}
-
-func TestEachSpooledNamesAFileThatIsNone(t *testing.T) {
-	good := spooled(t, "r1", "token", theEnd)
-	dir := filepath.Dir(good.Path)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "odd.json"), []byte("{"), 0o600))
-	all, err := readSpool(dir)
-	require.ErrorContains(t, err, "odd.json is no spooled run")
-	require.Len(t, all, 1)
-	require.Equal(t, good.Path, all[0].Path)
-}
-
-// readSpool returns what lies in a spool folder, by name, and what is wrong with the rest.
-func readSpool(dir string) (all []Spooled, err error) {
-	for spooled, wrong := range EachSpooled(dir) {
-		if err = errors.Join(err, wrong); wrong == nil {
-			all = append(all, *spooled)
-		}
-	}
-	return all, err
 }

@@ -3,9 +3,13 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
+	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,6 +24,9 @@ import (
 	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/internal/wstest"
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/runner/delivery"
+	"github.com/phxworker/phxworker/runner/terms"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -101,6 +108,15 @@ func (w *wire) claim(run mockserver.Run) (id, token string) {
 	return body.Runs[0].ID, body.Runs[0].Token
 }
 
+// lifetime returns how long a token of a signing wire is good.
+func (w *wire) lifetime(token string) time.Duration {
+	w.t.Helper()
+	var claims jwt.RegisteredClaims
+	_, _, err := jwt.NewParser().ParseUnverified(token, &claims)
+	require.NoError(w.t, err)
+	return claims.ExpiresAt.Sub(claims.NotBefore.Time)
+}
+
 // run takes a run with this plan through a Runner and returns its outcome.
 func (w *wire) run(cfg Config, run mockserver.Run) Outcome {
 	w.t.Helper()
@@ -167,3 +183,184 @@ func onWire(t *testing.T, test func(t *testing.T, w *wire)) {
 }
 
 func success(context.Context, *Run) (any, error) { return map[string]int{"n": 1}, nil }
+
+// fail makes the server misbehave.
+func (w *wire) fail(r fault.Rule) {
+	w.t.Helper()
+	_, err := w.server.AddFault(r)
+	require.NoError(w.t, err)
+}
+
+// pushes returns how often the event came, whatever became of it.
+func (w *wire) pushes(id, name string) int {
+	w.t.Helper()
+	record, ok := w.server.Inspect(id)
+	require.True(w.t, ok)
+	n := 0
+	for _, e := range record.Events {
+		if e.Event == name {
+			n++
+		}
+	}
+	return n
+}
+
+// entry is a line that the server took, alone or in a batch.
+type entry struct {
+	RunID   string `json:"run_id"`
+	StepID  string `json:"step_id"`
+	Message []any
+}
+
+// lines returns the run's log, and how many lines there were in each batch.
+func (w *wire) lines(id string) (lines []entry, batches []int) {
+	w.t.Helper()
+	record, ok := w.server.Inspect(id)
+	require.True(w.t, ok)
+	for _, e := range record.Events {
+		if e.Status != "ok" {
+			continue
+		}
+		switch e.Event {
+		case "run:log":
+			var line entry
+			require.NoError(w.t, json.Unmarshal(e.Payload, &line))
+			require.Equal(w.t, id, line.RunID)
+			lines = append(lines, line)
+		case "run:batch_logs":
+			var batch struct {
+				RunID string `json:"run_id"`
+				Logs  []entry
+			}
+			require.NoError(w.t, json.Unmarshal(e.Payload, &batch))
+			require.Equal(w.t, id, batch.RunID)
+			lines = append(lines, batch.Logs...)
+			batches = append(batches, len(batch.Logs))
+		}
+	}
+	return lines, batches
+}
+
+func (w *wire) messages(id string) (messages []string, batches []int) {
+	lines, batches := w.lines(id)
+	for _, line := range lines {
+		messages = append(messages, fmt.Sprint(line.Message...))
+	}
+	return messages, batches
+}
+
+// hasAll asserts that the server has a whole run of twoSteps, and that the worker says so.
+func (w *wire) hasAll(r *Runner, outcome Outcome) {
+	w.t.Helper()
+	require.NoError(w.t, outcome.Err)
+	require.Equal(w.t, Processed, outcome.Settled)
+	require.Equal(w.t, string(outcome.Reason), w.result("r1").Reason)
+	require.Equal(w.t, "success", w.result("r1").Reason)
+	require.NotEmpty(w.t, w.events("r1", "run:start"))
+	require.Len(w.t, w.events("r1", "step:start"), 2)
+	require.Len(w.t, w.events("r1", "run:complete"), 1)
+	require.Contains(w.t, w.logged("r1"), "hello")
+	for _, step := range w.events("r1", "step:complete") {
+		require.NotEmpty(w.t, step["output_dataclip"])
+	}
+	require.Len(w.t, w.events("r1", "step:complete"), 2)
+	require.Empty(w.t, r.Stats().Undelivered)
+}
+
+// booksAgree holds what the worker says of a run of twoSteps to what the server has: each
+// event was acknowledged or is counted as undelivered by its name, and the run is
+// processed only if its end is there.
+func (w *wire) booksAgree(r *Runner, outcome Outcome) {
+	w.t.Helper()
+	has := make(map[string]int)
+	for _, event := range runEvents {
+		distinct := make(map[string]bool)
+		for _, e := range w.events("r1", event) {
+			if e["level"] != "warn" { // such a line is the worker's own, about what it had to leave out
+				distinct[fmt.Sprint(e["step_id"], e["message"], e["reason"])] = true
+			}
+		}
+		has[event] = len(distinct)
+	}
+	if outcome.Settled == Processed {
+		require.Equal(w.t, string(outcome.Reason), w.result("r1").Reason)
+	}
+	made := map[string]int{"run:start": 1, "step:start": 2, "run:log": 2, "step:complete": 2, "run:complete": 1}
+	if outcome.Reason == Exception { // something could not be fetched
+		made = map[string]int{"run:log": 2, "run:complete": 1}
+	}
+	for _, event := range runEvents {
+		undelivered := int(r.Stats().Undelivered[event])
+		require.Equal(w.t, made[event], has[event]+undelivered, "%s: %d at the server, %d undelivered", event, has[event], undelivered)
+	}
+	require.Equal(w.t, has["run:complete"] == 1, outcome.Settled == Processed && outcome.Err == nil, "%v", outcome)
+}
+
+var runEvents = []string{"run:start", "step:start", "run:log", "step:complete", "run:complete"}
+
+func count(list []string, of string) int {
+	return len(slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s != of }))
+}
+
+func numbers(from, to int) (texts []string) {
+	for i := from; i < to; i++ {
+		texts = append(texts, strconv.Itoa(i))
+	}
+	return texts
+}
+
+// counts logs numbers, with a step in their midst and a pause at the end.
+func counts(_ context.Context, run *Run) (any, error) {
+	for i := range 12 {
+		run.Print(i)
+	}
+	step := run.StartStep("a", nil)
+	for i := 12; i < 20; i++ {
+		step.Log(TextLine("info", "JOB", fmt.Sprint(i)))
+	}
+	step.Complete(StepResult{State: json.RawMessage(`{}`), Leaf: true})
+	time.Sleep(time.Minute)
+	run.Print(20)
+	return nil, nil
+}
+
+// twoSteps is an engine that reports two jobs, the second on the output of the
+// first.
+func twoSteps(_ context.Context, run *Run) (any, error) {
+	a := run.StartStep("a", nil)
+	a.Log(TextLine("info", "JOB", "hello"))
+	memory := Memory{Job: 1, System: 2}
+	a.Complete(StepResult{State: json.RawMessage(`{"data":{"x":1}}`), Duration: time.Millisecond, Memory: memory, ThreadID: "1"})
+	b := run.StartStep("b", a)
+	b.Complete(StepResult{State: json.RawMessage(`{"data":{"x":2}}`), Leaf: true, Duration: time.Millisecond, Memory: memory, ThreadID: "1"})
+	return json.RawMessage(`{"data":{"x":2}}`), nil
+}
+
+// fetching is a run of which there is everything to fetch.
+func fetching() mockserver.Run {
+	return mockserver.Run{
+		Plan:        json.RawMessage(`{"id":"r1","dataclip_id":"d","jobs":[{"id":"a","credential":"c"},{"id":"b"}]}`),
+		Dataclip:    json.RawMessage(`{"data":{}}`),
+		Credentials: map[string]json.RawMessage{"c": json.RawMessage(`{"k":"v"}`)},
+	}
+}
+
+// readSpool returns what lies in a spool folder, by name, and what is wrong with the rest.
+func readSpool(dir string) (all []delivery.Spooled, err error) {
+	for spooled, wrong := range delivery.EachSpooled(dir) {
+		if err = errors.Join(err, wrong); wrong == nil {
+			all = append(all, *spooled)
+		}
+	}
+	return all, err
+}
+
+// outbox claims a run, joins its topic, and returns an outbox for it.
+func (w *wire) outbox(given claim.Run, permit delivery.Permit) (*delivery.Outbox, *channel.Topic) {
+	w.t.Helper()
+	given.ID, given.Token = w.claim(planOf(""))
+	topic, err := w.socket.Join(w.t.Context(), "run:"+given.ID, terms.New(nil, nil).JoinPayload(given.Token))
+	require.NoError(w.t, err)
+	log := slog.New(slog.DiscardHandler)
+	return delivery.New(delivery.Config{}, log).Open(given, permit, log), topic
+}

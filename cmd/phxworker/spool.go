@@ -12,7 +12,7 @@ import (
 
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
-	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/delivery"
 )
 
 func (p *program) spoolCommand() *cli.Command {
@@ -70,7 +70,7 @@ func (p *program) listSpool(dir string) error {
 	var unreadable []error
 	listed := 0
 	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	for run, err := range runner.EachSpooled(dir) {
+	for run, err := range delivery.EachSpooled(dir) {
 		if err != nil {
 			unreadable = append(unreadable, err)
 			continue

@@ -15,7 +15,7 @@ import (
 
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/mockserver"
-	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/delivery"
 )
 
 func TestSpoolIsListedAndResent(t *testing.T) {
@@ -28,9 +28,9 @@ func TestSpoolIsListedAndResent(t *testing.T) {
 	// A run that was claimed, started and given up; its token is still good.
 	enqueue(t, server, "lost", "fn(s => s)")
 	token := claimByHand(t, server)
-	spooled := runner.Spooled{
+	spooled := delivery.Spooled{
 		RunID: "lost", Token: token, Cause: "the network was away", At: time.Now(), Delivered: 2,
-		Events: []runner.SpooledEvent{{Event: "run:complete", Payload: json.RawMessage(`{"reason":"success","error_type":null,"error_message":null,"final_state":{"kept":true}}`)}},
+		Events: []delivery.SpooledEvent{{Event: "run:complete", Payload: json.RawMessage(`{"reason":"success","error_type":null,"error_message":null,"final_state":{"kept":true}}`)}},
 	}
 	data, err := json.Marshal(spooled)
 	require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestASpooledRunThatNamesNoneIsRefused(t *testing.T) {
 // Guards against a terminal that does what a server says.
 func TestWhatIsListedOfASpoolIsPlainText(t *testing.T) {
 	dir := t.TempDir()
-	data, err := json.Marshal(runner.Spooled{RunID: "\x1b[2Jrun", Token: "t", Cause: "no\x1b]0;owned\a\nsecond line\t"})
+	data, err := json.Marshal(delivery.Spooled{RunID: "\x1b[2Jrun", Token: "t", Cause: "no\x1b]0;owned\a\nsecond line\t"})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "run.json"), data, 0o600))
 	code, stdout, _ := execute(t.Context(), nil, "spool", "--spool", dir)

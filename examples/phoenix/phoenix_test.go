@@ -22,7 +22,7 @@ import (
 	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/extended"
-	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/terms"
 )
 
 const root = "../.."
@@ -94,7 +94,7 @@ func TestTheExtensionsAreThoseOfWorkerAndMockServer(t *testing.T) {
 	all := names(lists["queue"], lists["run"])
 	require.Equal(t, names(phxworker.KnownExtensions()), all)
 	require.Equal(t, names(extended.Names()), all)
-	require.Equal(t, names(runner.Extensions(), []string{"lease"}), names(lists["run"]))
+	require.Equal(t, names(terms.Extensions(), []string{"lease"}), names(lists["run"]))
 
 	require.Equal(t, []string{"extensions"}, matched(module))
 	require.Contains(t, tagsOf(t, ".", "joinPayload.MarshalJSON"), "extensions")
@@ -116,7 +116,7 @@ func TestTheFieldsThatAreReadAreThoseOfTheWorker(t *testing.T) {
 	}
 	helpers := strings.Join(append(clauses(queue, "queues"), clauses(queue, "wait")...), "")
 	require.Equal(t, keysOf(t, claim.Request{WaitMS: 1}), names(in(queue, "claim"), matched(helpers)))
-	require.Equal(t, keysOf(t, runner.Release{}), in(queue, "run:release"))
+	require.Equal(t, keysOf(t, terms.Release{}), in(queue, "run:release"))
 	require.Equal(t, tagsOf(t, ".", "status"), in(queue, "worker:status"))
 
 	join := strings.Join(clauses(run, "join"), "")
@@ -184,7 +184,7 @@ func source(t *testing.T, folder string) string {
 
 // The reasons of a release are those that the worker gives.
 func TestTheReasonsOfAReleaseAreThoseOfTheWorker(t *testing.T) {
-	reasons := []string{runner.ReleaseRequeue, runner.ReleasePostpone, runner.ReleaseDrain, runner.ReleasePrefetch}
+	reasons := []string{terms.ReleaseRequeue, terms.ReleasePostpone, terms.ReleaseDrain, terms.ReleasePrefetch}
 	list := found(`@reasons ~w\(([^)]*)\)`, elixir(t, "run_queue.ex"))
 	require.Len(t, list, 1)
 	require.Equal(t, names(reasons), names(strings.Fields(list[0])))

@@ -14,6 +14,7 @@ import (
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/delivery"
 )
 
 // BenchmarkScrape measures an answer without the network: of a registry that is
@@ -57,7 +58,7 @@ func busy() phxworker.Stats {
 	taken := h.Histogram()
 	stats := phxworker.Stats{
 		Ended: map[phxworker.Reason]int{runner.Success: 1000}, Times: phxworker.TimeStats{Run: taken, ClaimToStart: taken, WakeToStart: taken},
-		Delivery: runner.Stats{Acknowledged: taken},
+		Delivery: runner.Stats{Stats: delivery.Stats{Acknowledged: taken}},
 		Groups:   []phxworker.GroupStats{{Name: "fast_lane", Stats: claim.Stats{Answered: taken}}, {Name: "manual>*", Stats: claim.Stats{Answered: taken}}},
 	}
 	for n := range 90 {

@@ -1,20 +1,18 @@
-package runner
+package delivery
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/phxworker/phxworker/channel"
 )
 
-// deliver pushes one event until it is known what became of it; tries is what is known
-// of copies that were pushed before. A refusal is an answer; err is for what ends the
-// outbox. The rules are those of docs/delivery.md:
+// deliver pushes one event until it is known what became of it. A refusal is an answer; err is
+// for what ends the outbox. The rules are those of docs/delivery.md:
 //
 // The event is pushed again only when the join was lost: on a live one the first copy
 // may have been applied, and a second would throw the worker off the topic. A join
@@ -27,15 +25,21 @@ import (
 //
 // An event that is too large, or refused for another reason, is offered with
 // less in it, as long as there is less to offer.
-func (o *outbox) deliver(ctx context.Context, e event, tries *tries) (refusal, err error) {
+func (o *Outbox) deliver(ctx context.Context, e event) (refusal, err error) {
 	for {
-		err := o.pushOnce(ctx, e, tries)
-		switch tries.fate(e, err) {
+		err := o.pushOnce(ctx, e)
+		if err != nil {
+			if ended := o.withdrawn(err); ended != nil {
+				return nil, ended
+			}
+		}
+		t := e.state()
+		switch fateOf(e, err) {
 		case acknowledged:
-			if tries.duplicate = err != nil; tries.duplicate {
+			if t.duplicate = err != nil; t.duplicate {
 				o.log.Info("an event had arrived, though its answer was lost", "event", e.name())
 			}
-			if tries.crashed {
+			if t.crashed {
 				o.patience.recovered()
 			}
 			return nil, nil
@@ -50,17 +54,23 @@ func (o *outbox) deliver(ctx context.Context, e event, tries *tries) (refusal, e
 				return err, nil
 			}
 		case over:
-			if isLeaseLost(err) {
-				err = ErrLeaseLost
-			}
 			return nil, err
 		case pending:
 		}
 	}
 }
 
+// withdrawn asks the permit of the run.
+func (o *Outbox) withdrawn(err error) error {
+	if o.permit == nil {
+		return nil
+	}
+	return o.permit.Withdrawn(err)
+}
+
 // pushOnce pushes an event under the next join, and counts what came of it.
-func (o *outbox) pushOnce(ctx context.Context, e event, t *tries) error {
+func (o *Outbox) pushOnce(ctx context.Context, e event) error {
+	t := e.state()
 	join, err := o.ready(ctx)
 	if err != nil {
 		return err
@@ -71,40 +81,30 @@ func (o *outbox) pushOnce(ctx context.Context, e event, t *tries) error {
 	pushed := time.Now()
 	_, err = o.patience.push(ctx, join, e.name(), e.payload(), t.unanswered)
 	if t.unknown > 0 && !errors.Is(err, channel.ErrNotSent) {
-		o.tally.resent.Add(1)
+		o.delivery.resent.Add(1)
 	}
-	switch {
-	case err == nil:
-		o.tally.acknowledged.Observe(time.Since(pushed))
-	case errors.Is(err, channel.ErrOutcomeUnknown):
+	if err == nil {
+		o.delivery.acknowledged.Observe(time.Since(pushed))
+		return nil
+	}
+	if errors.Is(err, channel.ErrOutcomeUnknown) {
 		if t.unknown++; t.since.IsZero() {
 			t.since = pushed
 		}
 	}
-	if errors.Is(err, channel.ErrCrashed) && !t.crashed {
+	switch {
+	case errors.Is(err, channel.ErrCrashed) && !t.crashed:
 		t.crashed = true
 		o.log.Warn("the server's channel crashed over an event; it is sent again", "event", e.name())
-	}
-	if errors.As(err, new(*channel.AnswerTooLargeError)) {
+	case errors.As(err, new(*channel.AnswerTooLargeError)):
 		t.unread++
 		o.log.Warn("the answer to an event cannot be read; its topic is joined anew", "event", e.name(), "error", err)
 		join.Renew() // on this one, the event is not to be sent again
-	}
-	if errors.Is(err, channel.ErrUnanswered) {
+	case errors.Is(err, channel.ErrUnanswered):
 		t.unanswered++
 		o.log.Warn("the server has not answered an event; its topic is joined anew", "event", e.name(), "after", time.Since(pushed).Round(time.Millisecond))
 	}
 	return err
-}
-
-// tries is what is known of the copies of one event.
-type tries struct {
-	unknown    int       // those that may have arrived
-	since      time.Time // the first of them was pushed
-	unanswered int       // those of them that were waited for
-	unread     int       // those of them whose answers were too large to be read
-	crashed    bool
-	duplicate  bool // it was acknowledged by the refusal of a second copy
 }
 
 // fate is what is to become of an event after a push.
@@ -118,13 +118,13 @@ const (
 	over                     // nothing can be delivered any more
 )
 
-func (t *tries) fate(e event, err error) fate {
-	refused := refusalOf(err)
+func fateOf(e event, err error) fate {
+	t, refused := e.state(), refusalOf(err)
 	var tooLarge *channel.TooLargeError
 	switch {
 	case err == nil:
 		return acknowledged
-	case errors.Is(err, errTokenOver), isLeaseLost(err):
+	case errors.Is(err, errTokenOver):
 		return over
 	case isDuplicate(e.name(), refused):
 		if t.unknown > 0 {
@@ -148,7 +148,7 @@ func (t *tries) fate(e event, err error) fate {
 }
 
 // isDoubtful reports whether a batch may be at fault for what became of its copies.
-func (t *tries) isDoubtful() bool {
+func (t *sending) isDoubtful() bool {
 	return t.crashed || t.unanswered > 0 || t.unread > 0 || t.unknown == fewLosses
 }
 
@@ -173,17 +173,16 @@ const lastsLong = time.Minute
 // not bear, and can be done without: of a line there is a note. An output goes as a text,
 // which breaks no connection, and is not given up for a crash; nor is a final state,
 // which may be the last copy of it.
-func (t *tries) mayBeTheCause(e event, err error) bool {
-	_, line := e.(*runLog)
+func (t *sending) mayBeTheCause(e event, err error) bool {
 	if errors.Is(err, channel.ErrCrashed) {
-		return line && time.Since(t.since) > lastsLong
+		return isLine(e) && time.Since(t.since) > lastsLong
 	}
-	return line || isEnd(e)
+	return isLine(e) || isEnd(e)
 }
 
 // offerLess takes something out of an event, and reports whether there was anything. The
 // run's log is told first, under the same rules.
-func (o *outbox) offerLess(ctx context.Context, e event, why error) (less bool, ended error) {
+func (o *Outbox) offerLess(ctx context.Context, e event, why error) (less bool, ended error) {
 	less, told := e.lessen(why)
 	if !less {
 		return false, nil
@@ -192,7 +191,7 @@ func (o *outbox) offerLess(ctx context.Context, e event, why error) (less bool, 
 	if told == nil {
 		return true, nil
 	}
-	refusal, ended := o.deliver(ctx, told, new(tries))
+	refusal, ended := o.deliver(ctx, told)
 	if ended != nil {
 		o.putFirst(told) // for the spool
 		return true, ended
@@ -218,14 +217,15 @@ func whyLess(why error) string {
 // ready waits until the topic is joined, and does what a new join needs before
 // its first event. That one goes out under this join or not at all: the next would
 // not be ready for it.
-func (o *outbox) ready(ctx context.Context) (*channel.Join, error) {
+func (o *Outbox) ready(ctx context.Context) (*channel.Join, error) {
 	for {
 		join, err := joined(ctx, o.topic)
+		if err == nil {
+			err = o.withdrawn(nil)
+		}
 		switch {
 		case err != nil:
 			return nil, err
-		case o.lease.over():
-			return nil, ErrLeaseLost
 		case join.Epoch == o.epoch:
 			return join, nil
 		}
@@ -233,7 +233,9 @@ func (o *outbox) ready(ctx context.Context) (*channel.Join, error) {
 		o.mu.Lock()
 		rejoined := o.rejoined
 		o.mu.Unlock()
-		rejoined(ctx, join) // it may be lost meanwhile
+		if rejoined != nil && !rejoined(ctx, join) { // the join may be lost meanwhile
+			o.AfterRejoin(nil)
+		}
 	}
 }
 
@@ -271,40 +273,15 @@ var duplicate = map[string]string{
 // alone.
 func isDuplicate(event string, refused *channel.RefusedError) bool {
 	words, found := duplicate[event]
-	var response any
-	return found && refused != nil && json.Unmarshal(refused.Response, &response) == nil && says(response, words)
-}
-
-func says(response any, words string) bool {
-	switch r := response.(type) {
-	case string:
-		return strings.Contains(r, words)
-	case []any:
-		return slices.ContainsFunc(r, func(item any) bool { return says(item, words) })
-	case map[string]any:
-		for _, item := range r {
-			if says(item, words) {
-				return true
-			}
-		}
-	}
-	return false
+	return found && refused != nil && strings.Contains(string(refused.Response), words)
 }
 
 // isAbout reports whether a refusal names the field: {"field":["is invalid"]}, or the same
 // under "errors".
 func isAbout(why error, field string) bool {
-	refused := refusalOf(why)
-	var response map[string]json.RawMessage
-	if refused == nil || json.Unmarshal(refused.Response, &response) != nil {
-		return false
+	var named, nested map[string]json.RawMessage
+	if refused := refusalOf(why); refused != nil && json.Unmarshal(refused.Response, &named) == nil {
+		_ = json.Unmarshal(named["errors"], &nested)
 	}
-	if nested, found := response["errors"]; found {
-		response = nil
-		if json.Unmarshal(nested, &response) != nil {
-			return false
-		}
-	}
-	_, found := response[field]
-	return found
+	return named[field] != nil || nested[field] != nil
 }

@@ -1,9 +1,10 @@
-package runner
+package delivery
 
 import (
-	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,9 +15,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/claim"
-	"github.com/phxworker/phxworker/mockserver"
-	"github.com/phxworker/phxworker/mockserver/fault"
 )
+
+var theEnd = SpooledEvent{Event: "run:complete", Payload: json.RawMessage(`{"reason":"success","error_type":null,"error_message":null}`)}
+
+// spoolRun gives up a run with that id, after its start.
+func spoolRun(dir, id string) {
+	box := New(Config{Spool: dir}, slog.New(slog.DiscardHandler)).Open(claim.Run{ID: id, Token: "t"}, nil, slog.New(slog.DiscardHandler))
+	box.Start(map[string]string{"worker": "test"})
+	box.Complete(End{Reason: success, State: json.RawMessage(`1`)})
+	box.GiveUp(errDead)
+}
 
 // The id is the server's: it must not lead out of the folder, be longer than a name may, or have the
 // name of another one, also where capitals do not count.
@@ -36,22 +45,6 @@ func TestEachIDHasASpoolNameOfItsOwn(t *testing.T) {
 	require.Regexp(t, `^etc_passwd~[0-9a-f]{32}\.json$`, spoolName("../../etc/passwd"))
 }
 
-// spoolRun gives up a run with that id, after its start.
-func spoolRun(t *testing.T, w *wire, dir, id string) {
-	t.Helper()
-	plan, err := json.Marshal(map[string]any{"id": id, "jobs": []any{map[string]string{"id": "a"}}})
-	require.NoError(t, err)
-	_, err = w.queue.Ready(t.Context()) // again, after the one before
-	require.NoError(t, err)
-	claimed, token := w.claim(mockserver.Run{Plan: plan})
-	require.Equal(t, id, claimed)
-	w.fail(fault.Rule{Event: "run:start", Run: id, Action: fault.Drop, When: fault.Before})
-	w.fail(fault.Rule{Event: fault.Join, Run: id, Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"reason":"not_found"}`)})
-	outcome := New(Config{Spool: dir, Engine: Func(func(_ context.Context, run *Run) (any, error) { return run.ID, nil })}).
-		Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
-	require.Equal(t, Undelivered, outcome.Settled)
-}
-
 // spooledIDs returns the ids of the runs in a folder.
 func spooledIDs(t *testing.T, dir string) (ids []string) {
 	t.Helper()
@@ -66,40 +59,36 @@ func spooledIDs(t *testing.T, dir string) (ids []string) {
 // Guards against a run's last copy that another run's replaces, be it from a version that gave
 // both the same name.
 func TestNoSpooledRunReplacesAnother(t *testing.T) {
-	onWire(t, func(t *testing.T, w *wire) {
-		dir := t.TempDir()
-		old, err := json.Marshal(Spooled{RunID: "c/d", Token: "t", Events: []SpooledEvent{theEnd}})
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "c_d.json"), old, 0o600))
-		for _, id := range []string{"a/b", "a_b", "A/B", "c_d"} {
-			spoolRun(t, w, dir, id)
-		}
-		require.ElementsMatch(t, []string{"a/b", "a_b", "A/B", "c_d", "c/d"}, spooledIDs(t, dir))
-		entries, err := os.ReadDir(dir)
-		require.NoError(t, err)
-		require.Len(t, entries, 5, "nothing is left behind")
-	})
+	dir := t.TempDir()
+	old, err := json.Marshal(Spooled{RunID: "c/d", Token: "t", Events: []SpooledEvent{theEnd}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "c_d.json"), old, 0o600))
+	for _, id := range []string{"a/b", "a_b", "A/B", "c_d"} {
+		spoolRun(dir, id)
+	}
+	require.ElementsMatch(t, []string{"a/b", "a_b", "A/B", "c_d", "c/d"}, spooledIDs(t, dir))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 5, "nothing is left behind")
 }
 
 // Guards against a link that somebody has put where a run is going to be spooled.
 func TestASpooledRunIsWrittenThroughNoLink(t *testing.T) {
-	onWire(t, func(t *testing.T, w *wire) {
-		dir, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
-		require.NoError(t, os.WriteFile(victim, []byte("precious"), 0o600))
-		for _, name := range []string{"r1.json", "r1.json.part"} {
-			require.NoError(t, os.Symlink(victim, filepath.Join(dir, name)))
-		}
-		spoolRun(t, w, dir, "r1")
-		data, err := os.ReadFile(victim)
-		require.NoError(t, err)
-		require.Equal(t, "precious", string(data))
-		all, err := readSpool(dir)
-		require.ErrorContains(t, err, "r1.json is no spooled run: it is a symbolic link")
-		require.Len(t, all, 1)
-		info, err := os.Lstat(all[0].Path)
-		require.NoError(t, err)
-		require.Equal(t, os.FileMode(0o600), info.Mode())
-	})
+	dir, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
+	require.NoError(t, os.WriteFile(victim, []byte("precious"), 0o600))
+	for _, name := range []string{"r1.json", "r1.json.part"} {
+		require.NoError(t, os.Symlink(victim, filepath.Join(dir, name)))
+	}
+	spoolRun(dir, "r1")
+	data, err := os.ReadFile(victim)
+	require.NoError(t, err)
+	require.Equal(t, "precious", string(data))
+	all, err := readSpool(dir)
+	require.ErrorContains(t, err, "r1.json is no spooled run: it is a symbolic link")
+	require.Len(t, all, 1)
+	info, err := os.Lstat(all[0].Path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
 }
 
 // A folder may hold anything by the time that somebody looks into it. What is not a spooled run is
@@ -145,6 +134,16 @@ func TestWhatIsReadFromASpoolFolder(t *testing.T) {
 			require.Equal(t, filepath.Join(dir, "good.json"), all[0].Path)
 		})
 	}
+}
+
+// readSpool returns what lies in a spool folder, by name, and what is wrong with the rest.
+func readSpool(dir string) (all []Spooled, err error) {
+	for spooled, wrong := range EachSpooled(dir) {
+		if err = errors.Join(err, wrong); wrong == nil {
+			all = append(all, *spooled)
+		}
+	}
+	return all, err
 }
 
 func put(text string) func(t *testing.T, path string) {
@@ -211,7 +210,7 @@ func TestWhatWasLeftHalfWrittenIsRemovedOnceItIsOld(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("{}"), 0o600))
 		require.NoError(t, os.Chtimes(filepath.Join(dir, name), at, at))
 	}
-	require.NoError(t, (&Spooled{RunID: "r", Token: "t", Events: []SpooledEvent{theEnd}}).create(dir))
+	require.NoError(t, (&Spooled{RunID: "r", Token: "t", Events: []SpooledEvent{theEnd}}).write(dir))
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	var names []string
@@ -242,4 +241,14 @@ func TestASpoolIsReadRunByRun(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(n, ".json")), []byte(`{"run_id":"r1"}`), 0o600))
 	}
 	require.Equal(t, 2, n)
+}
+
+func TestEachSpooledNamesAFileThatIsNone(t *testing.T) {
+	dir := t.TempDir()
+	spoolRun(dir, "r1")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "odd.json"), []byte("{"), 0o600))
+	all, err := readSpool(dir)
+	require.ErrorContains(t, err, "odd.json is no spooled run")
+	require.Len(t, all, 1)
+	require.Equal(t, filepath.Join(dir, "r1.json"), all[0].Path)
 }

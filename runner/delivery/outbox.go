@@ -1,0 +1,297 @@
+package delivery
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/claim"
+)
+
+// Permit says whether a run may still be reported from here.
+type Permit interface {
+	// Withdrawn returns why nothing more may be sent, nil while it may. It is asked before
+	// each event with nil, and after one that failed with the error.
+	Withdrawn(err error) error
+}
+
+// Limits bound the events of a run. Zero is no limit.
+type Limits struct {
+	// PayloadMB is the largest output dataclip, LogPayloadMB the largest line, in MB of 2^20 bytes.
+	PayloadMB, LogPayloadMB float64
+	// WithholdDataclips keeps the contents of output dataclips from the server.
+	WithholdDataclips bool
+}
+
+// Outbox holds the events of one run in order, each until the server has
+// acknowledged or refused it, and sends them one at a time. The head is the
+// one that is sent; those behind it are unsent. Its methods may be called concurrently.
+type Outbox struct {
+	delivery *Delivery
+	run      claim.Run
+	permit   Permit
+	log      *slog.Logger
+	patience patience
+	scrub    scrubber
+	limits   atomic.Pointer[Limits]
+	leftOut  atomic.Int64 // lines that found no room
+
+	// These are the sender's own, which is the goroutine in Deliver.
+
+	topic   *channel.Topic
+	epoch   int     // the join that is ready for events
+	webhook webhook // what the caller of the run's webhook is to be answered
+	refused error   // why the server takes no end of the run
+
+	mu sync.Mutex
+	// rejoined is called by the sender before the first event of a join that
+	// is not the first, until it returns false.
+	rejoined  func(ctx context.Context, join *channel.Join) (again bool)
+	done      <-chan struct{} // closed when nobody waits for room any more
+	unbound   bool            // there is room for everything
+	queue     []event
+	bytes     int
+	delivered int
+	closed    bool          // no more events will come
+	dead      bool          // nothing will be sent any more
+	work      chan struct{} // capacity one: the queue or closed changed
+	room      chan struct{} // closed and replaced when events have left
+}
+
+// overhead is counted for each event besides its variable part, so that many
+// small ones fill the outbox as well.
+const overhead = 256
+
+// Limit sets the limits of the run, which has none before.
+func (o *Outbox) Limit(limits Limits) { o.limits.Store(&limits) }
+
+// Learn has the secrets in these credentials, by job, replaced in all lines that come
+// from now on.
+func (o *Outbox) Learn(credentials map[string]json.RawMessage) {
+	o.scrub.learn(o.run.Token, credentials)
+}
+
+// Scrub returns the text without the secrets of the run.
+func (o *Outbox) Scrub(text string) string { return o.scrub.plain(text) }
+
+// AfterRejoin says what a new join needs before its first event. It is called for each, until
+// it returns false.
+func (o *Outbox) AfterRejoin(do func(ctx context.Context, join *channel.Join) (again bool)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.rejoined = do
+}
+
+// Bound ends the waiting for room when ctx ends: a line that has found none is left out. All else is taken
+// in any case, for there is little of it and the server counts on it.
+func (o *Outbox) Bound(ctx context.Context) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.done = ctx.Done()
+}
+
+// Unbound makes room for everything: what is said at the end of a run is little, and nobody is there to wait.
+func (o *Outbox) Unbound() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.unbound = true
+}
+
+// put appends an event whose variable part has so many bytes, when there is room.
+func (o *Outbox) put(e event, size int) {
+	e.state().size = size + overhead
+	if o.append(e) {
+		return
+	}
+	o.delivery.undeliver(e)
+	if isLine(e) {
+		o.leftOut.Add(1)
+	}
+}
+
+func (o *Outbox) append(e event) bool {
+	size := e.state().size
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for waiting := true; waiting && !o.closed && !o.dead && !o.fitsLocked(size); {
+		room, done := o.room, o.done
+		o.mu.Unlock()
+		select {
+		case <-room:
+		case <-done:
+			waiting = false
+		}
+		o.mu.Lock()
+	}
+	if o.closed || isLine(e) && !o.fitsLocked(size) {
+		return false
+	}
+	o.queue = append(o.queue, e)
+	o.bytes += size
+	o.signalLocked()
+	return true
+}
+
+// fitsLocked reports whether there is room; an event that is larger than the outbox has it alone.
+func (o *Outbox) fitsLocked(size int) bool {
+	return o.unbound || o.bytes == 0 || o.bytes+size <= o.delivery.cfg.OutboxBytes
+}
+
+// putFirst puts an event before the head.
+func (o *Outbox) putFirst(e event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.queue = append([]event{e}, o.queue...)
+}
+
+// Close tells that no more events will come; what an engine that outlived its
+// run still reports is not taken.
+func (o *Outbox) Close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	o.signalLocked()
+}
+
+func (o *Outbox) signalLocked() {
+	select {
+	case o.work <- struct{}{}:
+	default:
+	}
+}
+
+var errDead = errors.New("nothing can be delivered any more")
+
+// Deliver sends the events on the run's topic, which is joined, until the outbox is closed and empty. It
+// returns an error when the rest cannot be delivered, because the topic, the permit or ctx has ended, or when
+// the server does not take the end of the run; [Outbox.GiveUp] is for that. It is called once.
+func (o *Outbox) Deliver(ctx context.Context, topic *channel.Topic) (err error) {
+	o.topic = topic
+	defer o.delivery.enlist(topic)()
+	err = errDead // what stands after a panic
+	defer func() {
+		if err != nil {
+			o.die()
+		}
+	}()
+	return o.sendAll(ctx)
+}
+
+func (o *Outbox) sendAll(ctx context.Context) (err error) {
+	for err == nil {
+		e, last := o.head()
+		switch {
+		case e != nil && o.isBatched(e):
+			err = o.sendBatch(ctx)
+		case e != nil:
+			err = o.send(ctx, e)
+		case last:
+			return o.refused
+		default:
+			select {
+			case <-o.work:
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			case <-o.topic.Done():
+				err = o.topic.Err()
+			}
+		}
+	}
+	return err
+}
+
+// send delivers the head.
+func (o *Outbox) send(ctx context.Context, e event) error {
+	refusal, err := o.deliver(ctx, e)
+	if err != nil {
+		return err
+	}
+	o.settle(e, refusal)
+	o.pop(1)
+	return nil
+}
+
+// settle tells everybody what became of an event.
+func (o *Outbox) settle(e event, refusal error) {
+	e.settled(refusal)
+	if refusal == nil {
+		return
+	}
+	o.delivery.undeliver(e)
+	if errors.Is(refusal, channel.ErrOutcomeUnknown) {
+		o.log.Warn("an event may be lost, and is not sent again", "event", e.name(), "error", refusal)
+		return
+	}
+	o.log.Warn("the server does not take an event of the run", "event", e.name(), "error", refusal)
+}
+
+// head returns the event to send next; without one, it reports whether that is
+// the end.
+func (o *Outbox) head() (e event, last bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.queue) > 0 {
+		return o.queue[0], false
+	}
+	return nil, o.closed
+}
+
+// pop takes the first n events out, which are delivered.
+func (o *Outbox) pop(n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range n {
+		o.bytes -= o.queue[i].state().size
+		o.queue[i] = nil // let the event go, the array stays
+	}
+	o.queue = o.queue[n:]
+	o.delivered += n
+	o.makeRoomLocked()
+}
+
+// Waiting returns how many events the server has not answered yet.
+func (o *Outbox) Waiting() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.queue)
+}
+
+// LeftOut returns how many lines found no room by the end of the run's time, or came after it.
+func (o *Outbox) LeftOut() int64 { return o.leftOut.Load() }
+
+// Flush waits until everything was delivered.
+func (o *Outbox) Flush(ctx context.Context) error {
+	for {
+		o.mu.Lock()
+		empty, dead, room := len(o.queue) == 0, o.dead, o.room
+		o.mu.Unlock()
+		switch {
+		case empty:
+			return nil
+		case dead:
+			return errDead
+		}
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// die lets go of those who wait for room that will not come.
+func (o *Outbox) die() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.dead = true
+	o.makeRoomLocked()
+}
+
+func (o *Outbox) makeRoomLocked() {
+	close(o.room)
+	o.room = make(chan struct{})
+}

@@ -79,7 +79,7 @@ func TestTheEventsAreThoseOfWorkerAndMockServer(t *testing.T) {
 			events = append(events, strings.Fields(list)...)
 		}
 	}
-	require.Equal(t, eventsOf(t, ".", "runner"), names(events), "the worker's, and the example's")
+	require.Equal(t, eventsOf(t, ".", "runner", "runner/delivery", "runner/terms"), names(events), "the worker's, and the example's")
 	require.Equal(t, eventsOf(t, "mockserver/lightning", "mockserver/extended"), names(events), "the mock server's, and the example's")
 }
 
@@ -98,7 +98,7 @@ func TestTheExtensionsAreThoseOfWorkerAndMockServer(t *testing.T) {
 
 	require.Equal(t, []string{"extensions"}, matched(module))
 	require.Contains(t, tagsOf(t, ".", "joinPayload.MarshalJSON"), "extensions")
-	require.Contains(t, tagsOf(t, "runner", "joinPayload.MarshalJSON"), "extensions")
+	require.Contains(t, tagsOf(t, "runner/terms", "joinPayload.MarshalJSON"), "extensions")
 }
 
 // What the channels match on is what the worker sends. Of the events of Lightning's own
@@ -120,13 +120,14 @@ func TestTheFieldsThatAreReadAreThoseOfTheWorker(t *testing.T) {
 	require.Equal(t, tagsOf(t, ".", "status"), in(queue, "worker:status"))
 
 	join := strings.Join(clauses(run, "join"), "")
-	require.Equal(t, tagsOf(t, "runner", "joinPayload.MarshalJSON"), names(matched(join), matched(elixir(t, "extensions.ex"))))
+	require.Equal(t, tagsOf(t, "runner/terms", "joinPayload.MarshalJSON"), names(matched(join), matched(elixir(t, "extensions.ex"))))
 	require.Empty(t, in(run, "run:renew"))
 	require.Empty(t, in(run, "fetch:plan"))
 
 	rest := names(in(run, "fetch:credential"), matched(strings.Join(clauses(run, "receipt"), "")), matched(elixir(t, "run.ex")))
+	worker := source(t, "runner") + source(t, "runner/delivery")
 	for _, key := range rest {
-		require.True(t, strings.Contains(source(t, "runner"), `json:"`+key) || strings.Contains(source(t, "runner"), `{"`+key+`":`), "the worker sends no %s", key)
+		require.True(t, strings.Contains(worker, `json:"`+key) || strings.Contains(worker, `{"`+key+`":`), "the worker sends no %s", key)
 	}
 }
 
@@ -141,7 +142,7 @@ func TestTheFieldsThatAreAnsweredAreThoseOfTheWorker(t *testing.T) {
 
 	answers := func(module string) []string { return names(found(`\{:reply, \{:ok, %\{([a-z_]+):`, module)) }
 	require.Empty(t, answers(queue), "releases and statuses are answered {}")
-	require.Equal(t, tagsOf(t, "runner", "keeper.renew"), answers(run))
+	require.Equal(t, tagsOf(t, "runner/terms", "Terms.renew"), answers(run))
 
 	reasons := names(found(`%\{reason: "([a-z_]+)"\}`, queue+run), []string{"lease_lost", "not_found"})
 	require.Equal(t, []string{"lease_lost", "not_claimed", "not_found", "unauthorized"}, reasons)
@@ -152,7 +153,7 @@ func TestTheFieldsThatAreAnsweredAreThoseOfTheWorker(t *testing.T) {
 	}
 	require.Equal(t, []string{"message"}, found(`"run:cancel", %\{([a-z_]+):`, run))
 	requireText(t, mock, `{"message":`)
-	requireText(t, source(t, "runner"), `struct{ Message string }`)
+	requireText(t, source(t, "runner/terms"), `struct{ Message string }`)
 	phrases := found(`\["([^"]*\balready\b[^"]*|[^"]* been taken)"\]`, elixir(t, "run.ex"))
 	require.Len(t, phrases, 2)
 	for _, phrase := range phrases {

@@ -141,7 +141,7 @@ func fateOf(e event, err error) fate {
 		return over // so that it is spooled
 	case !e.repeatable(), t.unread == mostUnread, isBatch(e) && t.isDoubtful(): // its lines may do better alone
 		return undelivered
-	case t.unknown%manyLosses == 0 && t.mayBeTheCause(e, err):
+	case t.unknown%manyLosses == 0 && time.Since(t.since) >= passesWithin && t.mayBeTheCause(e, err):
 		return tooMuch
 	}
 	return pending
@@ -157,7 +157,7 @@ func isEnd(e event) bool { return e.name() == "run:complete" }
 // mostUnread answers to one event that are too large to be read are no chance.
 const mostUnread = 3
 
-// manyLosses of a join over one event are no chance: the event is what the server
+// manyLosses of a join over one event, for longer than passesWithin, are no chance: the event is what the server
 // cannot bear, and if it takes the connection with it, all that shares that suffers too.
 // For a batch, of which no line need be the cause, it takes fewer.
 const (

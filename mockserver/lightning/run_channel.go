@@ -47,8 +47,8 @@ func (s *Service) joinRun(id string, payload []byte) (phoenix.Channel, phoenix.R
 		Token string `json:"token"`
 	}
 	_ = json.Unmarshal(payload, &p) // then the token is missing
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	r := s.runs[id]
 	if r == nil {
 		return nil, phoenix.Refuse(notFound)
@@ -79,8 +79,8 @@ func (c *RunChannel) Handle(p phoenix.Push) phoenix.Reply {
 // apply answers a push and puts it, as e, on the run's record.
 func (c *RunChannel) apply(p phoenix.Push, cs *changeset.Changeset, e Event) phoenix.Reply {
 	s := c.service
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	reply := c.answerLocked(p, cs, &e)
 	e.Status = reply.Status()
 	s.stats.Events++
@@ -143,7 +143,7 @@ func (s *Service) logEnd(r *Entry) {
 	if !s.log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
-	s.mu.Lock()
+	s.Lock()
 	attrs := []any{"run_id", r.id, "reason", r.result.Reason}
 	if r.result.ErrorType != "" {
 		attrs = append(attrs, "error_type", r.result.ErrorType)
@@ -152,7 +152,7 @@ func (s *Service) logEnd(r *Entry) {
 	if r.workerName != "" {
 		attrs = append(attrs, "worker_name", r.workerName)
 	}
-	s.mu.Unlock()
+	s.Unlock()
 	s.log.Info("run ended", attrs...)
 }
 

@@ -2,6 +2,7 @@ package phoenix
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -59,15 +60,9 @@ func NewEndpoint(cfg Config) (*Endpoint, error) {
 	if cfg.App == nil {
 		return nil, errors.New("a phoenix endpoint needs an App to serve: set Config.App")
 	}
-	if cfg.IdleTimeout <= 0 {
-		cfg.IdleTimeout = 60 * time.Second
-	}
-	if cfg.MaxFrame <= 0 {
-		cfg.MaxFrame = 11_000_000
-	}
-	if cfg.MaxTopics <= 0 {
-		cfg.MaxTopics = 100
-	}
+	cfg.IdleTimeout = cmp.Or(max(cfg.IdleTimeout, 0), 60*time.Second)
+	cfg.MaxFrame = cmp.Or(max(cfg.MaxFrame, 0), 11_000_000)
+	cfg.MaxTopics = cmp.Or(max(cfg.MaxTopics, 0), 100)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -117,11 +117,11 @@ func (c *conn) keep(ctx context.Context) {
 	}
 }
 
-// heartbeat sends a heartbeat, and ends the connection when the answer is not there in time,
-// unless it may be behind a large message that is coming in: then the next heartbeat is
-// sent without it, for the server wants to hear of us meanwhile. The time counts from when it
-// is written: behind large messages of ours that may take a while, in which they are the sign
-// of life, with a deadline of their own.
+// heartbeat sends a heartbeat, and ends the connection when the answer is late. An answer is
+// not late while it may be behind a large message that is coming in; the next heartbeat goes
+// out all the same, since the server wants to hear of us meanwhile. The time counts from when
+// the heartbeat was written: large messages of ours before it are a sign of life themselves,
+// with a deadline of their own.
 func (c *conn) heartbeat(ctx context.Context) {
 	ref := c.nextRef()
 	w, err := c.request(ctx, nil, ref, frame.Heartbeat, nil)
@@ -220,7 +220,8 @@ func (c *conn) dispatch(f *frame.Frame) {
 	}
 }
 
-// limitOf returns how large a message may be that begins so: it depends on what it answers.
+// limitOf returns the size limit of a message with this beginning. It depends on the event
+// that the message answers.
 func (c *conn) limitOf(beginning []byte, binary bool) int64 {
 	event := ""
 	if f, err := frame.DecodeHead(beginning, binary); err == nil && f.IsReply() {
@@ -240,8 +241,8 @@ func (c *conn) limitOf(beginning []byte, binary bool) int64 {
 	return min(max(limit, headSize), c.cfg.ReadLimit)
 }
 
-// leaveOut deals with a message that was too large to be kept, of which f is the head: whoever
-// waits for it is told before the rest has come, and nobody else is disturbed. It is dispatch otherwise.
+// leaveOut dispatches a message that is too large to be kept, of which f is the head. Whoever
+// waits for it is told before the rest has come.
 func (c *conn) leaveOut(f *frame.Frame, limit int64) {
 	switch {
 	case f.IsReply():
@@ -287,16 +288,16 @@ const (
 	// of a connection together: with a hundred topics, the buffers alone have room for
 	// hundreds of gigabytes.
 	maxWaiting = 16 << 20
-	// light is the size of messages that there is room for in any case, so that
-	// what is usual costs no look at the other topics.
+	// light is the size up to which a message always finds room, so that usual messages
+	// cost no look at the other topics.
 	light = 4 << 10
 )
 
-// backlog is the sizes of the messages that were put into a channel, oldest first, those that
-// still wait there and perhaps some before them. It is used by who puts them in only.
+// backlog has the sizes of the messages that were put into a Go channel, oldest first: of
+// those that still wait there, and perhaps of some before them. Only the sender uses it.
 type backlog []int
 
-// add notes a message that was put into the channel, which has room for so many.
+// add notes a message that was put into the Go channel; room is the channel's capacity.
 func (b *backlog) add(size, room int) {
 	if len(*b) >= 2*room {
 		*b = append((*b)[:0], b.last(room)...)
@@ -314,8 +315,8 @@ func (b *backlog) bytes(n int) (sum int) {
 	return sum
 }
 
-// hasRoom reports whether a message of that size may wait beside those that do. One that is
-// alone always may.
+// hasRoom reports whether a message of that size may wait beside those that already do. A
+// message that waits alone always may.
 func (c *conn) hasRoom(size int) bool {
 	if size <= light {
 		return true

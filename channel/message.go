@@ -138,21 +138,21 @@ const (
 	// kept is the largest buffer that is used again for the next message. The
 	// payload of a larger message is handed on in the buffer itself.
 	kept = 64 << 10
-	// headSize is how much is kept of a message that is too large, and has come before
-	// its limit is asked for: more than there ever is before a payload.
+	// headSize is how much is kept of a message that is too large, and how much of a message
+	// must have come before its own limit is looked up. No payload begins later.
 	headSize = 16 << 10
 )
 
-// inbox reads messages into a buffer it uses again.
+// inbox reads messages into a buffer that it uses again.
 type inbox struct {
 	ws    *websocket.Conn
 	limit int64 // of messages that are kept
 	most  int64 // of those that are read to be thrown away
 	buf   []byte
-	// limitOf returns the limit of a message that begins so, if it has one of its own.
+	// limitOf returns the limit of a message with this beginning.
 	limitOf func(beginning []byte, binary bool) int64
-	// received counts bytes, decompressed; arriving is whether a message has begun to come that is
-	// not dealt with yet. Others look at them for a sign of life.
+	// received counts bytes, decompressed. arriving tells that a message has begun to come in
+	// and is not dealt with yet. Other goroutines look at both for a sign of life.
 	received atomic.Int64
 	arriving atomic.Bool
 }

@@ -243,8 +243,8 @@ func (r *report) up() {
 // thereby tried less and less often.
 const steady = 5 * time.Second
 
-// retries paces a series of attempts: at once, then exponentially with full
-// jitter, so that clients which lost a server together come back spread out.
+// retries paces a series of attempts. The first is made at once, further ones wait exponentially
+// longer with full jitter, so that clients which lost a server together come back spread out.
 // It is not safe for concurrent use.
 type retries struct {
 	exp   *backoff.ExponentialBackOff
@@ -268,8 +268,8 @@ func (r *retries) reset() {
 	r.exp.Reset()
 }
 
-// spread gives the next attempt a wait of its own even if it is a first one. A
-// server that says it restarts has said so to all its clients at once.
+// spread makes the next attempt wait even if it is a first one: a server that says it
+// restarts says so to all its clients at once.
 func (r *retries) spread() { r.first = false }
 
 // wait returns when the next attempt is due, when somebody wants it now, or when ctx

@@ -25,7 +25,7 @@ type Topic struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	messages chan Message
-	// hurry ends the wait before the next join; whoever sends does not wait for that.
+	// hurry ends the wait before the next join. Sending to it must not block.
 	hurry chan struct{}
 	// missed counts since the last message delivered. It and the backlog are
 	// used by the reader only.
@@ -231,8 +231,8 @@ func (t *Topic) ready(ctx context.Context) (*Join, error) {
 	}
 }
 
-// JoinNow ends the wait before the next join, if there is one: for who has reason to think
-// that what kept the topic from being joined, or made it crash, has passed. It never blocks.
+// JoinNow ends the wait before the next join, if there is one. Call it when what kept the
+// topic from being joined, or made it crash, has probably passed. It never blocks.
 func (t *Topic) JoinNow() {
 	select {
 	case t.hurry <- struct{}{}:

@@ -46,7 +46,7 @@ type Config struct {
 	// Extensions are the names of those that are announced. Defaults to all. This and
 	// the next six count in extended mode only.
 	Extensions []string
-	// Lease is for how long a claim, or a renewal, is good. Defaults to 20 minutes.
+	// Lease is how long a claim, or a renewal, is good for. Defaults to 20 minutes.
 	Lease time.Duration
 	// ClaimAck is how long a worker may take from a claim to the join of the
 	// run's topic. Defaults to 20 s.
@@ -54,10 +54,10 @@ type Config struct {
 	// StatusInterval is how often workers are asked to send their status.
 	// Defaults to 15 s.
 	StatusInterval time.Duration
-	// StatusTimeout is after how long without one a worker is silent. Defaults
-	// to 30 s.
+	// StatusTimeout is how long a worker may send no status before it counts as silent.
+	// Defaults to 30 s.
 	StatusTimeout time.Duration
-	// MaxWait is how long a claim waits for a run at most. Defaults to 20 s.
+	// MaxWait bounds how long a claim waits for a run. Defaults to 20 s.
 	MaxWait time.Duration
 	// AffinityWait is how long a run with a key waits for the worker that it
 	// belongs to, before any may have it. Defaults to 10 s.
@@ -108,7 +108,7 @@ type Config struct {
 	// [Server.Transcript] returns. Defaults to 1,000; negative: none.
 	TranscriptLimit int
 
-	// Faults go wrong from the start, in this order; see [Server.AddFault]. Those
+	// Faults are there from the start, in this order; see [Server.AddFault]. Those
 	// for the event now strike before anybody has connected. Defaults to none.
 	Faults []fault.Rule
 	// FaultSeed decides what faults with a probability strike. Defaults to a

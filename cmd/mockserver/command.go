@@ -72,10 +72,10 @@ func newCommand(stdout, stderr io.Writer) *cli.Command {
 				Value: string(mockserver.Lightning),
 			},
 			&cli.StringFlag{Name: "extensions", Usage: "the `NAMES` of those that are announced, with commas between; none is \"\" (extended mode; default: all)"},
-			&cli.DurationFlag{Name: "lease", Usage: "for how long a claim or a renewal is good (extended mode)", Value: 20 * time.Minute},
+			&cli.DurationFlag{Name: "lease", Usage: "how long a claim or a renewal is good for (extended mode)", Value: 20 * time.Minute},
 			&cli.DurationFlag{Name: "claim-ack", Usage: "how long a worker may take from a claim to the join of the run (extended mode)", Value: 20 * time.Second},
 			&cli.DurationFlag{Name: "status-interval", Usage: "how often workers are asked to send their status (extended mode)", Value: 15 * time.Second},
-			&cli.DurationFlag{Name: "status-timeout", Usage: "after how long without one a worker is silent (extended mode)", Value: 30 * time.Second},
+			&cli.DurationFlag{Name: "status-timeout", Usage: "how long a worker may send no status before it counts as silent (extended mode)", Value: 30 * time.Second},
 			&cli.DurationFlag{Name: "max-wait", Usage: "how long a claim waits for a run at most (extended mode)", Value: 20 * time.Second},
 			&cli.DurationFlag{Name: "affinity-wait", Usage: "how long a run with a key waits for its worker (extended mode)", Value: 10 * time.Second},
 			&cli.StringSliceFlag{Name: "fault", Usage: "a `FAULT` from the start, as JSON, such as {\"event\":\"claim\",\"action\":\"delay\",\"delay\":\"15s\"}; may be repeated"},
@@ -123,7 +123,7 @@ func config(cmd *cli.Command, stderr io.Writer) (mockserver.Config, error) {
 	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(cmd.String("log"))); err != nil {
-		return mockserver.Config{}, fmt.Errorf("--log %q is none of debug, info, warn, error", cmd.String("log"))
+		return mockserver.Config{}, fmt.Errorf("--log %q is not one of debug, info, warn, error", cmd.String("log"))
 	}
 	faults, err := parseFaults(cmd.StringSlice("fault"))
 	if err != nil {

@@ -184,7 +184,7 @@ func (x *Service) release(p phoenix.Push) phoenix.Reply {
 
 const maxDelay = 365 * 24 * 3600 * 1000 // ms
 
-// delayOf casts delay_ms, which is none if absent.
+// delayOf casts delay_ms; absent is 0.
 func delayOf(c *changeset.Changeset) time.Duration {
 	const field = "delay_ms"
 	if c.Absent(field) {

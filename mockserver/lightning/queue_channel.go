@@ -112,7 +112,7 @@ func claimDemand(fields map[string]json.RawMessage) (demand int, reason string) 
 	return int(min(*n, math.MaxInt32)), ""
 }
 
-// claimQueues reads queues; whatever is not a list of names is as good as none.
+// claimQueues reads queues. What is not a list of names counts as absent.
 func claimQueues(raw json.RawMessage) []string {
 	var names []*string
 	if raw == nil || json.Unmarshal(raw, &names) != nil || len(names) == 0 {

@@ -96,7 +96,7 @@ func (c *RunChannel) apply(p phoenix.Push, cs *changeset.Changeset, e Event) pho
 	return reply
 }
 
-// answerLocked applies a push; cs is its payload, nil if that is no object, and e its record.
+// answerLocked applies a push. cs is its payload, nil if that is not an object; e is its record.
 func (c *RunChannel) answerLocked(p phoenix.Push, cs *changeset.Changeset, e *Event) phoenix.Reply {
 	if c.Guard != nil {
 		if response := c.Guard.Refuse(e); response != nil {
@@ -175,7 +175,7 @@ func hasNUL(c *changeset.Changeset) bool {
 
 func decoded(raw []byte) any {
 	var v any
-	_ = json.Unmarshal(raw, &v) // of what is no JSON there is nothing to say here
+	_ = json.Unmarshal(raw, &v) // what is not JSON is refused elsewhere
 	return v
 }
 

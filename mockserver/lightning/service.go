@@ -200,7 +200,7 @@ func (s *Service) Notify(id string, payload json.RawMessage) error {
 	return &NotAgreedError{ID: id, Extension: "notify"}
 }
 
-// NotifiedLocked returns the run that is to be notified, which a worker has. The errors are
+// NotifiedLocked returns the run that is to be notified, if a worker has it. The errors are
 // those of Notify.
 func (s *Service) NotifiedLocked(id string, payload json.RawMessage) (*Entry, error) {
 	r := s.runs[id]

@@ -147,7 +147,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name, ok := e.admit(w, r)
-	if !ok || !e.spare(w, r, name) {
+	if !ok || !e.passUpgrade(w, r, name) {
 		return
 	}
 	hijacked := &hijacker{ResponseWriter: w}
@@ -164,9 +164,9 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.run()
 }
 
-// admit answers a request that is not to be upgraded, or says who it comes from. The order is Phoenix's,
-// the serializer before the token before the upgrade, except that a request
-// with no parameters at all is first of all told that this is a websocket.
+// admit answers a request that is not to be upgraded, or says who it comes from. The order is
+// Phoenix's: first the serializer, then the token, then the upgrade. Only a request with no
+// parameters at all is told first that this is a websocket.
 func (e *Endpoint) admit(w http.ResponseWriter, r *http.Request) (name string, ok bool) {
 	params := r.URL.Query()
 	vsn, token := params.Get("vsn"), params.Get("token")
@@ -238,7 +238,7 @@ func (e *Endpoint) Kick(name string, code int) int {
 }
 
 // Stall has the sockets of a client, or all if the name is empty, handle nothing
-// for so long, and returns how many they are.
+// for the time given, and returns how many they are.
 func (e *Endpoint) Stall(name string, d time.Duration) int {
 	open := e.open(name)
 	for _, s := range open {

@@ -52,8 +52,8 @@ func (s *socket) fault(f *frame.Frame) *fault.Rule {
 	return faults.Strike(fault.Message{Socket: s.id, Worker: s.name, Topic: f.Topic, Event: event, Size: s.buf.Len()})
 }
 
-// suffer handles a message as the rule has it.
-func (s *socket) suffer(f *frame.Frame, rule *fault.Rule) {
+// serveStruck answers a message as the rule has it.
+func (s *socket) serveStruck(f *frame.Frame, rule *fault.Rule) {
 	s.log.Debug("fault", "rule", rule.ID, "action", rule.Action, "topic", f.Topic, "event", f.Event)
 	t, served := twistOf(rule, f.Event == frame.Join)
 	deferred := false
@@ -75,7 +75,7 @@ func (s *socket) suffer(f *frame.Frame, rule *fault.Rule) {
 	}
 }
 
-// end does what a rule has in store for the connection. Any goroutine may call it.
+// end does to the connection what the rule says. Any goroutine may call it.
 func (s *socket) end(rule *fault.Rule) {
 	switch rule.Action {
 	case fault.Drop:
@@ -86,7 +86,7 @@ func (s *socket) end(rule *fault.Rule) {
 		s.endpoint.Restart(rule.Code, rule.Delay)
 	case fault.Stall:
 		s.stall(rule.Delay)
-	default: // the twist was all
+	default: // the others are done by the twist alone
 	}
 }
 
@@ -134,12 +134,12 @@ func (s *socket) askPush(t *Topic, f *frame.Frame) Reply {
 	return t.channel.Handle(Push{Event: f.Event, Payload: f.Payload, Binary: f.Binary, topic: t, ref: f.Ref})
 }
 
-// stall lets the socket handle nothing for so long. It has read one message more
-// by then at most. Any goroutine may call it.
+// stall has the socket handle nothing for the time given. It reads one more message at most
+// meanwhile. Any goroutine may call it.
 func (s *socket) stall(d time.Duration) { s.stalled.Store(time.Now().Add(d).UnixNano()) }
 
-// rest waits until a stall is over or the connection is to end.
-func (s *socket) rest() {
+// awaitStall waits until a stall is over or the connection is to end.
+func (s *socket) awaitStall() {
 	until := s.stalled.Load()
 	if until == 0 {
 		return
@@ -153,9 +153,9 @@ func (s *socket) rest() {
 	}
 }
 
-// spare asks whether a fault strikes an upgrade. It reports whether to go on with
-// it; if not, it was answered.
-func (e *Endpoint) spare(w http.ResponseWriter, r *http.Request, name string) bool {
+// passUpgrade asks whether a fault strikes an upgrade, and reports whether to go on with it.
+// If not, the request was answered.
+func (e *Endpoint) passUpgrade(w http.ResponseWriter, r *http.Request, name string) bool {
 	if e.cfg.Faults == nil {
 		return true
 	}
@@ -352,9 +352,8 @@ func (p Push) Defer() (*Later, Reply) {
 }
 
 // Answer sends the reply, which is an [OK], [Bytes] or [Refuse], and reports
-// whether it could: the topic may have ended, or its connection. It is to be called
-// once at most; if it never is, the client waits for ever. It never blocks and may
-// be called by any goroutine.
+// whether it could: the topic may have ended, or its connection. Call it once at most; if you
+// never do, the client waits for ever. It never blocks and may be called by any goroutine.
 func (l *Later) Answer(r Reply) bool {
 	s := l.topic.socket
 	sent := s.out.answer(l.topic, answer(l.topic.joinRef, l.ref, l.topic.name, r), l.delivery)

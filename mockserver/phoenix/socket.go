@@ -124,7 +124,7 @@ func (s *socket) read() int {
 			return s.ended(websocket.ErrReadLimit)
 		}
 		s.hear()
-		s.rest()
+		s.awaitStall()
 		if s.closing.Load() {
 			continue
 		}
@@ -171,10 +171,10 @@ var (
 	tooManyChannels = []byte(`{"reason":"too many channels joined"}`)
 )
 
-// handle answers one message, unless a fault has it otherwise.
+// handle answers one message, as the fault has it that strikes it.
 func (s *socket) handle(f *frame.Frame) {
 	if rule := s.fault(f); rule != nil {
-		s.suffer(f, rule)
+		s.serveStruck(f, rule)
 		return
 	}
 	s.serve(f)

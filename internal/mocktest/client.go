@@ -96,6 +96,7 @@ type Client struct {
 	Pushes []frame.Frame
 }
 
+// Dial connects a client; url is that of [mockserver.Server.URL].
 func Dial(t *testing.T, d websocket.Dialer, url, token string) *Client {
 	t.Helper()
 	conn, resp, err := d.Dial(url+"/websocket?vsn=2.0.0&token="+token, nil)
@@ -113,6 +114,7 @@ type Sender struct {
 	Joins map[string]frame.Ref // the join_ref of each topic
 }
 
+// NewSender returns the sending half of a client of that connection.
 func NewSender(t *testing.T, conn *websocket.Conn) Sender {
 	return Sender{T: t, Conn: conn, Joins: make(map[string]frame.Ref)}
 }
@@ -154,13 +156,16 @@ func (c *Client) Read() frame.Frame {
 	return f
 }
 
+// Join joins a topic and returns the reply.
 func (c *Client) Join(topic, payload string) frame.Frame {
 	c.T.Helper()
 	return c.Exchange(topic, frame.Join, payload)
 }
 
+// ClaimedRun is a run in the reply to a claim.
 type ClaimedRun struct{ ID, Token string }
 
+// Claim claims runs, and returns those that it gets.
 func (c *Client) Claim(payload string) []ClaimedRun {
 	c.T.Helper()
 	f := c.Exchange("worker:queue", "claim", payload)
@@ -224,7 +229,7 @@ func InTime(t *testing.T) context.Context {
 func Call(t *testing.T, s http.Handler, method, path, body string) (int, string) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	s.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+	s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body)))
 	return w.Code, w.Body.String()
 }
 

@@ -3,8 +3,10 @@ package channel
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -409,4 +411,35 @@ func TestLogIsTerse(t *testing.T) {
 		require.Zero(t, log.Len())
 		require.NotContains(t, strings.Join(got, ""), "s3cret")
 	})
+}
+
+// Guards against a topic that ended between the two halves of Close, without an error: its
+// Join waited until the context ended, once in some thousand times.
+func TestAJoinEndsWithItsSocket(t *testing.T) {
+	rounds := 5000
+	if testing.Short() {
+		rounds = 500
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for round := range rounds {
+		socket, err := Open(Config{URL: "ws://localhost/socket", NetDial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		require.NoError(t, err)
+		var joining []<-chan outcome[*Topic]
+		for i := range 4 {
+			joining = append(joining, async(func() (*Topic, error) { return socket.Join(ctx, fmt.Sprint("room:", i), nil) }))
+		}
+		for range round % 7 {
+			runtime.Gosched()
+		}
+		require.NoError(t, socket.Close())
+		for _, joined := range joining {
+			err := (<-joined).err
+			require.ErrorIs(t, err, ErrClosed)
+			require.NotErrorIs(t, err, context.DeadlineExceeded)
+		}
+	}
 }

@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -202,4 +204,71 @@ func serve(ctx context.Context, cfg mockserver.Config, stdout io.Writer) error {
 	<-ctx.Done()
 	fmt.Fprintln(stdout, "stopping")
 	return server.Close()
+}
+
+// extend adds what the extended mode is about.
+func extend(cfg *mockserver.Config, cmd *cli.Command) error {
+	var err error
+	cfg.Mode, err = mockserver.ParseMode(cmd.String("mode"))
+	if err != nil {
+		return fmt.Errorf("--mode: %w", err)
+	}
+	if cmd.IsSet("max-queued") {
+		cfg.MaxQueued = orNone(cmd.Int("max-queued"))
+	}
+	if cfg.Mode != mockserver.Extended {
+		for _, name := range []string{"extensions", "lease", "claim-ack", "status-interval", "status-timeout", "max-wait", "affinity-wait"} {
+			if cmd.IsSet(name) {
+				return fmt.Errorf("--%s needs --mode extended", name)
+			}
+		}
+		return nil
+	}
+	if cmd.IsSet("extensions") {
+		cfg.Extensions = []string{}
+		if names := cmd.String("extensions"); names != "" {
+			cfg.Extensions = strings.Split(names, ",")
+		}
+		for _, name := range cfg.Extensions {
+			if known := mockserver.ExtensionNames(); !slices.Contains(known, name) {
+				return fmt.Errorf("--extensions: there is no %q; there are %s", name, strings.Join(known, ", "))
+			}
+		}
+	}
+	for _, name := range []string{"lease", "claim-ack", "status-interval", "status-timeout", "max-wait", "affinity-wait"} {
+		if cmd.Duration(name) <= 0 {
+			return fmt.Errorf("--%s must be more than nothing", name)
+		}
+	}
+	cfg.Lease, cfg.ClaimAck = cmd.Duration("lease"), cmd.Duration("claim-ack")
+	cfg.StatusInterval, cfg.StatusTimeout = cmd.Duration("status-interval"), cmd.Duration("status-timeout")
+	cfg.MaxWait, cfg.AffinityWait = cmd.Duration("max-wait"), cmd.Duration("affinity-wait")
+	return nil
+}
+
+// greet tells what a worker and a shell need to know.
+func greet(w io.Writer, server *mockserver.Server) {
+	secret := "(as given)"
+	if server.Secret() == defaultSecret {
+		secret = defaultSecret
+	}
+	key := server.PublicKey()
+	if key == "" {
+		key = "(none: run tokens are opaque)"
+	}
+	name := "mock Lightning"
+	if server.Mode() == mockserver.Extended {
+		name = "mock Lightning with extensions"
+	}
+	fmt.Fprintf(w, `%[5]s at %[1]s (stop with Ctrl+C)
+
+worker URL     %[2]s
+WORKER_SECRET  %[3]s
+WORKER_LIGHTNING_PUBLIC_KEY (to verify run tokens)
+%[4]s
+
+Queue a run, and look at it:
+  curl -X POST '%[1]s/run?wakeup' -d '{"id":"run-1","jobs":[{"id":"a","adaptor":"@openfn/language-common","body":"fn(state => ({ ...state, hello: 42 }))"}]}'
+  curl %[1]s/run/run-1
+`, server.HTTPURL(), server.URL(), secret, key, name)
 }

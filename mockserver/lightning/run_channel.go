@@ -78,22 +78,27 @@ func (c *RunChannel) Handle(p phoenix.Push) phoenix.Reply {
 
 // apply answers a push and puts it, as e, on the run's record.
 func (c *RunChannel) apply(p phoenix.Push, cs *changeset.Changeset, e Event) phoenix.Reply {
-	s := c.service
-	s.Lock()
-	defer s.Unlock()
+	c.service.Lock()
+	defer c.service.Unlock()
 	reply := c.answerLocked(p, cs, &e)
-	e.Status = reply.Status()
-	s.stats.Events++
-	switch e.Status {
-	case "error":
-		s.stats.Refused++
-		e.Response = reply.Response()
-	case "crash":
-		s.stats.Crashes++
-		e.Crash = reply.Reason()
-	}
+	c.CountLocked(&e, reply)
 	c.Run.NoteLocked(e)
 	return reply
+}
+
+// CountLocked counts an event, and completes its record with the answer.
+func (c *RunChannel) CountLocked(e *Event, reply phoenix.Reply) {
+	stats := &c.service.stats
+	e.Status = reply.Status()
+	stats.Events++
+	switch e.Status {
+	case "error":
+		stats.Refused++
+		e.Response = reply.Response()
+	case "crash":
+		stats.Crashes++
+		e.Crash = reply.Reason()
+	}
 }
 
 // answerLocked applies a push. cs is its payload, nil if that is not an object; e is its record.

@@ -57,9 +57,9 @@
 // # Loss
 //
 // A connection ends when it breaks, when the server closes it with any code
-// (1000 included, which Phoenix sends to a client it kicked), when a heartbeat is
-// not answered within the time between two and no message is coming in, when a write exceeds its deadline,
-// and when the server sends something that is no Phoenix message, or is without end. The first
+// (1000 included, which Phoenix sends to a client it kicked), when a heartbeat is not answered
+// before the next is due and no message is coming in, when a write exceeds its deadline, and
+// when the server sends what is not a Phoenix message, or has no end. The first
 // new attempt is made at once if the connection had been steady; further ones
 // wait longer and longer, with full jitter. A topic whose channel process
 // crashed (phx_error) is joined again in the same manner.

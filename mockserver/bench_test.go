@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/mockserver"
 )
 
@@ -36,7 +37,7 @@ func BenchmarkRuns(b *testing.B) {
 	queue, err := socket.Join(ctx, "worker:queue", struct{}{})
 	require.NoError(b, err)
 	for i := range b.N {
-		_, err := s.Enqueue(mockserver.Run{Plan: plan(fmt.Sprint("r", i))})
+		_, err := s.Enqueue(mockserver.Run{Plan: mocktest.Plan(fmt.Sprint("r", i))})
 		require.NoError(b, err)
 	}
 
@@ -53,7 +54,7 @@ func oneRun(ctx context.Context, socket *channel.Socket, queue *channel.Topic) e
 	if err != nil {
 		return err
 	}
-	var claimed struct{ Runs []claimedRun }
+	var claimed struct{ Runs []mocktest.ClaimedRun }
 	if err := reply.Decode(&claimed); err != nil || len(claimed.Runs) != 1 {
 		return fmt.Errorf("claimed %v: %w", claimed, err)
 	}

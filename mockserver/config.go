@@ -1,6 +1,7 @@
 package mockserver
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/rsa"
 	"fmt"
@@ -45,7 +46,7 @@ type Config struct {
 	// Extensions are the names of those that are announced. Defaults to all. This and
 	// the next six count in extended mode only.
 	Extensions []string
-	// Lease is for how long a claim, or a renewal, is good. Defaults to 20 minutes.
+	// Lease is how long a claim, or a renewal, is good for. Defaults to 20 minutes.
 	Lease time.Duration
 	// ClaimAck is how long a worker may take from a claim to the join of the
 	// run's topic. Defaults to 20 s.
@@ -53,10 +54,10 @@ type Config struct {
 	// StatusInterval is how often workers are asked to send their status.
 	// Defaults to 15 s.
 	StatusInterval time.Duration
-	// StatusTimeout is after how long without one a worker is silent. Defaults
-	// to 30 s.
+	// StatusTimeout is how long a worker may send no status before it counts as silent.
+	// Defaults to 30 s.
 	StatusTimeout time.Duration
-	// MaxWait is how long a claim waits for a run at most. Defaults to 20 s.
+	// MaxWait bounds how long a claim waits for a run. Defaults to 20 s.
 	MaxWait time.Duration
 	// AffinityWait is how long a run with a key waits for the worker that it
 	// belongs to, before any may have it. Defaults to 10 s.
@@ -75,9 +76,9 @@ type Config struct {
 	// Key signs the run tokens. Defaults to a key of 2048 bits, made when the
 	// first one is needed.
 	Key *rsa.PrivateKey
-	// OpaqueTokens hands out random strings for run tokens instead of signed
-	// ones, which a worker cannot verify. Benchmarks want it: a signature
-	// costs about a millisecond of processor time a run.
+	// OpaqueTokens hands out random strings for run tokens, as OpenFn's lightning-mock
+	// does, instead of signed ones. They expire all the same, but a worker cannot verify
+	// them. Benchmarks want it: a signature costs about a millisecond of processor time a run.
 	OpaqueTokens bool
 	// RunTimeout is the time limit of runs whose plan has none. Defaults to 5 minutes.
 	RunTimeout time.Duration
@@ -87,10 +88,11 @@ type Config struct {
 	WakeDebounce time.Duration
 	// JanitorInterval is how often overdue runs are marked lost. Defaults to 5 minutes.
 	JanitorInterval time.Duration
-	// KeepRuns is how many ended runs are remembered. Defaults to 10,000;
-	// negative: none.
+	// KeepRuns is how many ended runs are remembered; the oldest are forgotten first, and
+	// their ids may be used again. Defaults to 10,000; negative: none.
 	KeepRuns int
-	// WipeDataclips erases inputs when they are first read and keeps no outputs.
+	// WipeDataclips erases inputs when they are first read and keeps no outputs: the
+	// retention policy erase_all. A second read gets null.
 	WipeDataclips bool
 
 	// IdleTimeout closes the socket of a client that is silent for as long.
@@ -106,7 +108,7 @@ type Config struct {
 	// [Server.Transcript] returns. Defaults to 1,000; negative: none.
 	TranscriptLimit int
 
-	// Faults go wrong from the start, in this order; see [Server.AddFault]. Those
+	// Faults are there from the start, in this order; see [Server.AddFault]. Those
 	// for the event now strike before anybody has connected. Defaults to none.
 	Faults []fault.Rule
 	// FaultSeed decides what faults with a probability strike. Defaults to a
@@ -127,18 +129,10 @@ func (c Config) withDefaults() (Config, error) {
 	if c.MaxQueued == 0 && c.Mode == Extended {
 		c.MaxQueued = 1000
 	}
-	if c.Addr == "" {
-		c.Addr = "127.0.0.1:0"
-	}
-	if c.Secret == "" {
-		c.Secret = rand.Text()
-	}
-	if c.TranscriptLimit == 0 {
-		c.TranscriptLimit = 1000
-	}
-	if c.FaultSeed == 0 {
-		c.FaultSeed = 1 + mathrand.Uint64N(1<<32) // easily typed again
-	}
+	c.Addr = cmp.Or(c.Addr, "127.0.0.1:0")
+	c.Secret = cmp.Or(c.Secret, rand.Text())
+	c.TranscriptLimit = cmp.Or(c.TranscriptLimit, 1000)
+	c.FaultSeed = cmp.Or(c.FaultSeed, 1+mathrand.Uint64N(1<<32)) // easily typed again
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

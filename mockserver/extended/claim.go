@@ -137,7 +137,7 @@ func (x *Service) dropWaitsLocked(which func(*wait) bool) (dropped []*wait) {
 }
 
 // give answers a claim that has waited. If its worker has gone meanwhile, the runs are
-// available again: nobody has heard of them.
+// available again, for it has not heard of them.
 func (x *Service) give(a answer) {
 	reply, err := x.hand(a.taken, a.at)
 	if err == nil && a.wait.later.Answer(reply) {

@@ -1,6 +1,7 @@
 package extended
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -35,26 +36,12 @@ func Names() []string {
 	return append(slices.Clone(queueExtensions), extCancel, extNotify)
 }
 
-// Config are the options of the extended mode; the zero value has all extensions.
+// Config are the options of the extended mode: those of the same names in
+// [github.com/phxworker/phxworker/mockserver.Config], where they are described, with the same
+// defaults. Names are the extensions that are announced.
 type Config struct {
-	// Names are those that are announced to clients which offer them. Defaults
-	// to all.
-	Names []string
-	// Lease is for how long a claim or a renewal is good. Defaults to 20 minutes.
-	Lease time.Duration
-	// ClaimAck is how long the worker may take from the claim to the join of the
-	// run's topic. Defaults to 20 s.
-	ClaimAck time.Duration
-	// StatusInterval is how often workers are asked to send their status.
-	// Defaults to 15 s.
-	StatusInterval time.Duration
-	// StatusTimeout is how long a worker may be silent. Defaults to 30 s.
-	StatusTimeout time.Duration
-	// MaxWait is how long a claim waits for a run at most. Defaults to 20 s.
-	MaxWait time.Duration
-	// AffinityWait is how long a run with a key waits for the worker that it
-	// belongs to, before any worker may have it. Defaults to 10 s.
-	AffinityWait time.Duration
+	Names                                                                 []string
+	Lease, ClaimAck, StatusInterval, StatusTimeout, MaxWait, AffinityWait time.Duration
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -66,21 +53,12 @@ func (c Config) withDefaults() (Config, error) {
 			return c, fmt.Errorf("there is no extension %q: they are %s", name, strings.Join(Names(), ", "))
 		}
 	}
-	for _, d := range []struct {
-		value *time.Duration
-		or    time.Duration
-	}{
-		{&c.Lease, 20 * time.Minute},
-		{&c.ClaimAck, 20 * time.Second},
-		{&c.StatusInterval, 15 * time.Second},
-		{&c.StatusTimeout, 30 * time.Second},
-		{&c.MaxWait, 20 * time.Second},
-		{&c.AffinityWait, 10 * time.Second},
-	} {
-		if *d.value <= 0 {
-			*d.value = d.or
-		}
-	}
+	c.Lease = cmp.Or(max(c.Lease, 0), 20*time.Minute)
+	c.ClaimAck = cmp.Or(max(c.ClaimAck, 0), 20*time.Second)
+	c.StatusInterval = cmp.Or(max(c.StatusInterval, 0), 15*time.Second)
+	c.StatusTimeout = cmp.Or(max(c.StatusTimeout, 0), 30*time.Second)
+	c.MaxWait = cmp.Or(max(c.MaxWait, 0), 20*time.Second)
+	c.AffinityWait = cmp.Or(max(c.AffinityWait, 0), 10*time.Second)
 	return c, nil
 }
 

@@ -9,21 +9,21 @@ import (
 	"github.com/phxworker/phxworker/mockserver/lightning"
 )
 
-// fate is told by Lightning what becomes of the runs.
-type fate struct{ x *Service }
+// watcher hears from Lightning what becomes of the runs.
+type watcher struct{ x *Service }
 
-var _ lightning.Beyond = fate{}
+var _ lightning.Beyond = watcher{}
 
 // Enqueued implements [lightning.Beyond].
-func (f fate) Enqueued(r *lightning.Entry) {
+func (w watcher) Enqueued(r *lightning.Entry) {
 	r.Beyond = &tenure{attempt: 1}
-	f.x.availableLocked(r)
+	w.x.availableLocked(r)
 }
 
 // Finished implements [lightning.Beyond]. The run's last owner keeps it, and is answered as
 // Lightning answers.
-func (f fate) Finished(r *lightning.Entry) {
-	x, t := f.x, tenureOf(r)
+func (w watcher) Finished(r *lightning.Entry) {
+	x, t := w.x, tenureOf(r)
 	x.agenda.drop(t.patience)
 	if t.delay != nil {
 		x.endDelayLocked(t)
@@ -39,7 +39,7 @@ func (f fate) Finished(r *lightning.Entry) {
 }
 
 // Keeps implements [lightning.Beyond]: the end of a lease decides over a run that has one.
-func (f fate) Keeps(r *lightning.Entry) bool {
+func (w watcher) Keeps(r *lightning.Entry) bool {
 	o := tenureOf(r).owner
 	return o != nil && !o.until.IsZero()
 }
@@ -142,8 +142,8 @@ func (x *Service) partLocked(r *lightning.Entry, o *owner, end End, now time.Tim
 	x.forgetLocked(o.member)
 }
 
-// takeBackLocked takes a run from its owner, who is told by the end of its topics,
-// and makes it available again; unless it was to be cancelled anyway.
+// takeBackLocked takes a run from its owner and makes it available again. The owner is told by
+// the end of its topics. A run that was to be cancelled ends instead.
 func (x *Service) takeBackLocked(r *lightning.Entry, end End, now time.Time) {
 	t := tenureOf(r)
 	o := t.owner
@@ -158,11 +158,11 @@ func (x *Service) takeBackLocked(r *lightning.Entry, end End, now time.Time) {
 		x.endWaitsLocked(func(w *wait) bool { return w.channel.member == o.member }, now)
 	}
 	t.owner = nil
-	x.TakeBackLocked(r)
 	if t.cancel != nil {
 		x.CancelLocked(r, *t.cancel)
 		return
 	}
+	x.TakeBackLocked(r)
 	if o.delay > 0 {
 		t.notBefore = now.Add(o.delay)
 		x.stats.Delayed++

@@ -99,7 +99,7 @@ type Stats struct {
 	Statuses      int64 `json:"statuses"`
 	SilentWorkers int64 `json:"silent_workers"`
 	TakenBack     int64 `json:"taken_back"` // runs taken from an owner, for whatever reason
-	Stale         int64 `json:"stale"`      // joins, events and releases refused to who had lost the run
+	Stale         int64 `json:"stale"`      // joins, events and releases of workers that had lost the run
 	Cancels       int64 `json:"cancels"`    // asked of workers
 	Notifications int64 `json:"notifications"`
 	Drains        int64 `json:"drains"` // workers told to drain

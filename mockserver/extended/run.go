@@ -99,26 +99,29 @@ func (c *runChannel) Handle(p phoenix.Push) phoenix.Reply {
 	return c.RunChannel.Handle(p)
 }
 
-// renew begins the owner's lease anew. One that succeeds is counted with the owner, and is not
-// on the run's record.
+// renew answers a renewal. One that succeeds is counted with the owner, and is not on the
+// run's record.
 func (c *runChannel) renew(p phoenix.Push) phoenix.Reply {
-	x := c.x
-	x.Lock()
-	defer x.Unlock()
-	lost := c.owner.lost(c.Run)
-	if lost {
-		x.stats.Stale++
+	c.x.Lock()
+	defer c.x.Unlock()
+	e := lightning.Event{At: time.Now(), Event: p.Event, Payload: bytes.Clone(p.Payload)}
+	reply := c.renewLocked(&e)
+	c.CountLocked(&e, reply)
+	if e.Status == "error" {
+		c.Run.NoteLocked(e)
 	}
-	if lost || c.Run.StateLocked().Final() {
-		c.Run.NoteLocked(lightning.Event{
-			At: time.Now(), Event: p.Event, Payload: bytes.Clone(p.Payload), Status: "error", Response: leaseLost, Owner: c.owner.number,
-		})
+	return reply
+}
+
+// renewLocked begins the owner's lease anew.
+func (c *runChannel) renewLocked(e *lightning.Event) phoenix.Reply {
+	if c.Refuse(e) != nil || c.Run.StateLocked().Final() {
 		return phoenix.Refuse(leaseLost)
 	}
 	c.owner.renewals++
-	x.stats.Renewals++
-	x.leaseLocked(c.Run, c.owner)
-	return phoenix.OK(fmt.Appendf(nil, `{"lease_ms":%d}`, ms(x.cfg.Lease)))
+	c.x.stats.Renewals++
+	c.x.leaseLocked(c.Run, c.owner)
+	return phoenix.OK(fmt.Appendf(nil, `{"lease_ms":%d}`, ms(c.x.cfg.Lease)))
 }
 
 // by returns the owner with the token, nil if nobody ever had it.
@@ -184,7 +187,7 @@ func (x *Service) release(p phoenix.Push) phoenix.Reply {
 
 const maxDelay = 365 * 24 * 3600 * 1000 // ms
 
-// delayOf casts delay_ms, which is none if absent.
+// delayOf casts delay_ms; absent is 0.
 func delayOf(c *changeset.Changeset) time.Duration {
 	const field = "delay_ms"
 	if c.Absent(field) {

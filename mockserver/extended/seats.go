@@ -46,7 +46,7 @@ func (s *seats) rise(worker string) {
 	}
 }
 
-// of returns the worker that a key belongs to; none if there is none.
+// of returns the worker that a key belongs to; empty if there is no worker.
 func (s *seats) of(key string) (worker string) {
 	if len(s.all) == 0 {
 		return ""

@@ -53,7 +53,7 @@ func New(plain lightning.Config, cfg Config) (*Service, error) {
 	if x.log == nil {
 		x.log = slog.New(slog.DiscardHandler)
 	}
-	plain.Beyond = fate{x}
+	plain.Beyond = watcher{x}
 	if x.Service, err = lightning.New(plain); err != nil {
 		return nil, err
 	}

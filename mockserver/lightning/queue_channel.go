@@ -112,7 +112,7 @@ func claimDemand(fields map[string]json.RawMessage) (demand int, reason string) 
 	return int(min(*n, math.MaxInt32)), ""
 }
 
-// claimQueues reads queues; whatever is not a list of names is as good as none.
+// claimQueues reads queues. What is not a list of names counts as absent.
 func claimQueues(raw json.RawMessage) []string {
 	var names []*string
 	if raw == nil || json.Unmarshal(raw, &names) != nil || len(names) == 0 {
@@ -132,17 +132,17 @@ func claimQueues(raw json.RawMessage) []string {
 // worker.
 func (s *Service) claim(request Claim) phoenix.Reply {
 	now := time.Now()
-	s.mu.Lock()
+	s.Lock()
 	taken := s.TakeLocked(request, nil, now)
 	s.CountClaimLocked(len(taken))
-	s.mu.Unlock()
+	s.Unlock()
 
 	if err := s.Sign(taken, now); err != nil {
 		return phoenix.Crash(err.Error())
 	}
 
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	for _, g := range taken {
 		g.GiveLocked()
 	}

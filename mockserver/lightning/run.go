@@ -127,7 +127,7 @@ type Event struct {
 	Owner int `json:"owner,omitempty"`
 }
 
-// Entry is a run in the store. Service.mu guards everything but the constants.
+// Entry is a run in the store. The lock of the [Service] guards everything but the constants.
 type Entry struct {
 	// Beyond is what the [Beyond] of the service, if there is one, keeps of the run. It is
 	// guarded by Lock.

@@ -47,8 +47,8 @@ func (s *Service) joinRun(id string, payload []byte) (phoenix.Channel, phoenix.R
 		Token string `json:"token"`
 	}
 	_ = json.Unmarshal(payload, &p) // then the token is missing
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	r := s.runs[id]
 	if r == nil {
 		return nil, phoenix.Refuse(notFound)
@@ -78,25 +78,30 @@ func (c *RunChannel) Handle(p phoenix.Push) phoenix.Reply {
 
 // apply answers a push and puts it, as e, on the run's record.
 func (c *RunChannel) apply(p phoenix.Push, cs *changeset.Changeset, e Event) phoenix.Reply {
-	s := c.service
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	c.service.Lock()
+	defer c.service.Unlock()
 	reply := c.answerLocked(p, cs, &e)
-	e.Status = reply.Status()
-	s.stats.Events++
-	switch e.Status {
-	case "error":
-		s.stats.Refused++
-		e.Response = reply.Response()
-	case "crash":
-		s.stats.Crashes++
-		e.Crash = reply.Reason()
-	}
+	c.CountLocked(&e, reply)
 	c.Run.NoteLocked(e)
 	return reply
 }
 
-// answerLocked applies a push; cs is its payload, nil if that is no object, and e its record.
+// CountLocked counts an event, and completes its record with the answer.
+func (c *RunChannel) CountLocked(e *Event, reply phoenix.Reply) {
+	stats := &c.service.stats
+	e.Status = reply.Status()
+	stats.Events++
+	switch e.Status {
+	case "error":
+		stats.Refused++
+		e.Response = reply.Response()
+	case "crash":
+		stats.Crashes++
+		e.Crash = reply.Reason()
+	}
+}
+
+// answerLocked applies a push. cs is its payload, nil if that is not an object; e is its record.
 func (c *RunChannel) answerLocked(p phoenix.Push, cs *changeset.Changeset, e *Event) phoenix.Reply {
 	if c.Guard != nil {
 		if response := c.Guard.Refuse(e); response != nil {
@@ -143,7 +148,7 @@ func (s *Service) logEnd(r *Entry) {
 	if !s.log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
-	s.mu.Lock()
+	s.Lock()
 	attrs := []any{"run_id", r.id, "reason", r.result.Reason}
 	if r.result.ErrorType != "" {
 		attrs = append(attrs, "error_type", r.result.ErrorType)
@@ -152,7 +157,7 @@ func (s *Service) logEnd(r *Entry) {
 	if r.workerName != "" {
 		attrs = append(attrs, "worker_name", r.workerName)
 	}
-	s.mu.Unlock()
+	s.Unlock()
 	s.log.Info("run ended", attrs...)
 }
 
@@ -175,7 +180,7 @@ func hasNUL(c *changeset.Changeset) bool {
 
 func decoded(raw []byte) any {
 	var v any
-	_ = json.Unmarshal(raw, &v) // of what is no JSON there is nothing to say here
+	_ = json.Unmarshal(raw, &v) // what is not JSON is refused elsewhere
 	return v
 }
 

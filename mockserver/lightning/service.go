@@ -29,7 +29,8 @@ type Service struct {
 	closed <-chan struct{}
 	done   sync.WaitGroup
 
-	mu          sync.Mutex // guards what follows, and the runs
+	sync.Mutex // guards what follows, and the runs
+
 	runs        map[string]*Entry
 	active      map[string]*Entry // claimed or started
 	available   queues
@@ -68,12 +69,6 @@ func (s *Service) Close() {
 	s.stop()
 	s.done.Wait()
 }
-
-// Lock keeps everybody else from the runs until Unlock.
-func (s *Service) Lock() { s.mu.Lock() }
-
-// Unlock is the end of Lock.
-func (s *Service) Unlock() { s.mu.Unlock() }
 
 // PublicKey is the key that verifies run tokens, as WORKER_LIGHTNING_PUBLIC_KEY
 // takes it: PEM in base64.
@@ -138,8 +133,8 @@ func (s *Service) enqueue(r Run) (*Entry, error) {
 }
 
 func (s *Service) add(added *Entry) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	if s.runs[added.id] != nil {
 		return &ConflictError{ID: added.id}
 	}
@@ -162,8 +157,8 @@ func (s *Service) add(added *Entry) error {
 // Cancel ends a run that waits. That of a worker goes on, for Lightning cannot tell the worker. The
 // errors are [ErrUnknownRun], [*StateError] when the run is over, and [*NotAgreedError].
 func (s *Service) Cancel(id, message string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	r, err := s.CancelWaitingLocked(id, message)
 	if r != nil {
 		return &NotAgreedError{ID: id, Extension: "cancel"}
@@ -197,15 +192,15 @@ func (s *Service) CancelLocked(r *Entry, message string) {
 // errors are [ErrUnknownRun], [*StateError] when no worker has the run, [*NotAgreedError] and
 // [ErrNotification].
 func (s *Service) Notify(id string, payload json.RawMessage) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	if _, err := s.NotifiedLocked(id, payload); err != nil {
 		return err
 	}
 	return &NotAgreedError{ID: id, Extension: "notify"}
 }
 
-// NotifiedLocked returns the run that is to be notified, which a worker has. The errors are
+// NotifiedLocked returns the run that is to be notified, if a worker has it. The errors are
 // those of Notify.
 func (s *Service) NotifiedLocked(id string, payload json.RawMessage) (*Entry, error) {
 	r := s.runs[id]
@@ -233,9 +228,9 @@ func (s *Service) Wake() { s.waker.now() }
 // Wait returns how the run ended, as soon as it has. The errors are
 // [ErrUnknownRun], [ErrClosed] and the context's.
 func (s *Service) Wait(ctx context.Context, id string) (Result, error) {
-	s.mu.Lock()
+	s.Lock()
 	r := s.runs[id]
-	s.mu.Unlock()
+	s.Unlock()
 	if r == nil {
 		return Result{}, ErrUnknownRun
 	}
@@ -243,7 +238,7 @@ func (s *Service) Wait(ctx context.Context, id string) (Result, error) {
 }
 
 func (s *Service) wait(ctx context.Context, r *Entry) (Result, error) {
-	s.mu.Lock()
+	s.Lock()
 	if r.ended == nil {
 		r.ended = make(chan struct{})
 		if r.state.Final() {
@@ -251,7 +246,7 @@ func (s *Service) wait(ctx context.Context, r *Entry) (Result, error) {
 		}
 	}
 	ended := r.ended
-	s.mu.Unlock()
+	s.Unlock()
 
 	select {
 	case <-ended:
@@ -259,8 +254,8 @@ func (s *Service) wait(ctx context.Context, r *Entry) (Result, error) {
 		return Result{}, context.Cause(ctx)
 	case <-s.closed:
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	if !r.state.Final() {
 		return Result{}, ErrClosed
 	}
@@ -269,8 +264,8 @@ func (s *Service) wait(ctx context.Context, r *Entry) (Result, error) {
 
 // Inspect returns what is known of a run.
 func (s *Service) Inspect(id string) (RunRecord, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	r := s.runs[id]
 	if r == nil {
 		return RunRecord{}, false
@@ -283,16 +278,16 @@ func (s *Service) EntryLocked(id string) *Entry { return s.runs[id] }
 
 // AddCredential sets the body that fetch:credential answers with; it may be null.
 func (s *Service) AddCredential(id string, body json.RawMessage) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	s.credentials[id] = body
 }
 
 // AddDataclip sets the body of a dataclip, the input of every run whose plan
 // names it and that was not given one of its own.
 func (s *Service) AddDataclip(id string, body json.RawMessage) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	s.dataclips[id] = body
 }
 
@@ -338,8 +333,8 @@ type Stats struct {
 // Stats returns the counts.
 func (s *Service) Stats() Stats {
 	workers, wakes := s.waker.stats()
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	out := s.stats
 	out.Workers, out.Wakes, out.Available = workers, wakes, s.available.size
 	for _, r := range s.active {
@@ -377,8 +372,8 @@ func (s *Service) clean(ctx context.Context) {
 }
 
 func (s *Service) loseOverdue(now time.Time) (ids []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	for id, r := range s.active {
 		since, errorType := r.claimed, "LostAfterClaim"
 		if r.state == Started {
@@ -394,8 +389,8 @@ func (s *Service) loseOverdue(now time.Time) (ids []string) {
 
 // Struck puts a fault on the record of its run, if that is known.
 func (s *Service) Struck(strike fault.Strike) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	if r := s.runs[strike.Run]; r != nil {
 		r.faults = append(r.faults, strike)
 	}
@@ -404,8 +399,8 @@ func (s *Service) Struck(strike fault.Strike) {
 // ExpireToken makes a run's token expire now, for joins to come: what is joined
 // stays so. It reports whether the run has a token.
 func (s *Service) ExpireToken(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	r := s.runs[id]
 	if r == nil || r.token == "" {
 		return false

@@ -11,11 +11,14 @@ import (
 
 	"github.com/gorilla/websocket"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/phxworker/phxworker/internal/wstest"
 	"github.com/phxworker/phxworker/mockserver/lightning"
 	"github.com/phxworker/phxworker/mockserver/phoenix"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // What happens within the moment that a test from outside cannot hit: between the taking
 // of a run and the answer to the claim, and between the arrival of an event and its

@@ -1,8 +1,7 @@
-package mockserver_test
+package extended_test
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"sync"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/channel/frame"
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/mockserver"
 )
 
@@ -23,17 +23,22 @@ const (
 	claimAndWait        = `{"demand":1,"worker_name":"w","queues":["manual","*"],"wait_ms":60000}`
 )
 
+// server is one in extended mode, with clients that offer extensions.
+type server struct{ *mocktest.Server }
+
+func newServer(t *testing.T, cfg mockserver.Config) *server { return &server{mocktest.New(t, cfg)} }
+
 // inExtended runs a test in a bubble, with a server in extended mode that has the
 // runs given.
-func inExtended(t *testing.T, cfg mockserver.Config, runs []string, test func(t *testing.T, m *inMemory)) {
+func inExtended(t *testing.T, cfg mockserver.Config, runs []string, test func(t *testing.T, m *server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		cfg.Mode = mockserver.Extended
 		cfg.OpaqueTokens = true
 		cfg.IdleTimeout = 1000 * time.Hour // nobody here sends heartbeats
-		m := newInMemory(t, cfg)
+		m := newServer(t, cfg)
 		for _, id := range runs {
-			m.enqueue(mockserver.Run{Plan: plan(id)})
+			m.Queue(mockserver.Run{Plan: mocktest.Plan(id)})
 		}
 		test(t, m)
 	})
@@ -42,7 +47,7 @@ func inExtended(t *testing.T, cfg mockserver.Config, runs []string, test func(t 
 // peer is a bare websocket that reads all the time, so that hours may pass: a pipe has
 // no buffer. It has none of the code under test but the frame codec.
 type peer struct {
-	sender
+	mocktest.Sender
 
 	mu      sync.Mutex // guards what follows
 	frames  []frame.Frame
@@ -51,13 +56,13 @@ type peer struct {
 }
 
 // peer connects a worker with that worker_id.
-func (m *inMemory) peer(id string) *peer {
-	m.t.Helper()
-	d := websocket.Dialer{NetDialContext: m.listener.DialContext}
-	conn, resp, err := d.Dial("ws://mock/worker/websocket?vsn=2.0.0&token="+workerToken(m.t, m.Secret(), map[string]any{"worker_id": id}), nil)
-	require.NoError(m.t, err)
-	require.NoError(m.t, resp.Body.Close())
-	c := &peer{sender: newSender(m.t, conn), replies: make(map[frame.Ref]frame.Frame), came: make(chan struct{})}
+func (m *server) peer(id string) *peer {
+	m.T.Helper()
+	d := websocket.Dialer{NetDialContext: m.Listener.DialContext}
+	conn, resp, err := d.Dial("ws://mock/worker/websocket?vsn=2.0.0&token="+mocktest.WorkerToken(m.T, m.Secret(), map[string]any{"worker_id": id}), nil)
+	require.NoError(m.T, err)
+	require.NoError(m.T, resp.Body.Close())
+	c := &peer{Sender: mocktest.NewSender(m.T, conn), replies: make(map[frame.Ref]frame.Frame), came: make(chan struct{})}
 	go func() {
 		for {
 			kind, data, err := conn.ReadMessage()
@@ -75,15 +80,15 @@ func (m *inMemory) peer(id string) *peer {
 			c.mu.Unlock()
 		}
 	}()
-	m.t.Cleanup(func() { _ = conn.Close() })
+	m.T.Cleanup(func() { _ = conn.Close() })
 	return c
 }
 
 // queued connects a worker and joins worker:queue, with extensions.
-func (m *inMemory) queued(id, extensions string) *peer {
-	m.t.Helper()
+func (m *server) queued(id, extensions string) *peer {
+	m.T.Helper()
 	c := m.peer(id)
-	require.Equal(m.t, "ok", c.ask("worker:queue", frame.Join, `{"extensions":{`+extensions+`}}`).Status)
+	require.Equal(m.T, "ok", c.ask("worker:queue", frame.Join, `{"extensions":{`+extensions+`}}`).Status)
 	return c
 }
 
@@ -107,22 +112,22 @@ func (c *peer) replied(ref frame.Ref) (frame.Frame, bool) {
 	if len(found) == 0 {
 		return frame.Frame{}, false
 	}
-	require.Len(c.t, found, 1)
+	require.Len(c.T, found, 1)
 	return found[0], true
 }
 
 // ask sends an event whose reply comes at once.
 func (c *peer) ask(topic, event, payload string) frame.Frame {
-	c.t.Helper()
-	ref := c.send(topic, event, payload)
+	c.T.Helper()
+	ref := c.Send(topic, event, payload)
 	f, ok := c.replied(ref)
-	require.True(c.t, ok, "%s %s was not answered", topic, event)
+	require.True(c.T, ok, "%s %s was not answered", topic, event)
 	return f
 }
 
 // answer is ask, as text: the status and the response.
 func (c *peer) answer(topic, event, payload string) string {
-	c.t.Helper()
+	c.T.Helper()
 	f := c.ask(topic, event, payload)
 	return f.Status + " " + string(f.Payload)
 }
@@ -157,37 +162,37 @@ func runs(t *testing.T, f frame.Frame) []extendedRun {
 
 // claim claims one run, which must be there.
 func (c *peer) claim() extendedRun {
-	c.t.Helper()
-	got := runs(c.t, c.ask("worker:queue", "claim", claimOne))
-	require.Len(c.t, got, 1)
+	c.T.Helper()
+	got := runs(c.T, c.ask("worker:queue", "claim", claimOne))
+	require.Len(c.T, got, 1)
 	return got[0]
 }
 
 // claimNothing claims and gets nothing.
 func (c *peer) claimNothing() {
-	c.t.Helper()
-	require.Empty(c.t, runs(c.t, c.ask("worker:queue", "claim", claimOne)))
+	c.T.Helper()
+	require.Empty(c.T, runs(c.T, c.ask("worker:queue", "claim", claimOne)))
 }
 
 // joinRun joins a run's topic with extensions, and returns the answer.
 func (c *peer) joinRun(r extendedRun, extensions string) string {
-	c.t.Helper()
+	c.T.Helper()
 	return c.answer(r.topic(), frame.Join, `{"token":"`+r.Token+`","extensions":{`+extensions+`}}`)
 }
 
 // begin claims a run, joins it with all extensions, and starts it.
 func (c *peer) begin() extendedRun {
-	c.t.Helper()
+	c.T.Helper()
 	r := c.claim()
-	require.Contains(c.t, c.joinRun(r, everyRunExtension), "ok ")
-	require.Equal(c.t, "ok null", c.answer(r.topic(), "run:start", `{}`))
+	require.Contains(c.T, c.joinRun(r, everyRunExtension), "ok ")
+	require.Equal(c.T, "ok null", c.answer(r.topic(), "run:start", `{}`))
 	return r
 }
 
-func (m *inMemory) record(id string) mockserver.RunRecord {
-	m.t.Helper()
+func (m *server) record(id string) mockserver.RunRecord {
+	m.T.Helper()
 	record, ok := m.Inspect(id)
-	require.True(m.t, ok)
+	require.True(m.T, ok)
 	return record
 }
 
@@ -209,21 +214,6 @@ func ends(record mockserver.RunRecord) []mockserver.End {
 		all = append(all, o.End)
 	}
 	return slices.Clip(all)
-}
-
-var opaque = regexp.MustCompile(`"token":"[A-Z2-7]{26}"`)
-
-// withoutTokens replaces the run tokens in a frame.
-func withoutTokens(text string) string { return opaque.ReplaceAllString(text, `"token":"…"`) }
-
-// tokenOf returns the first run token that the server sent.
-func tokenOf(m *inMemory) string {
-	for _, x := range m.Transcript() {
-		if token := opaque.FindString(string(x.Data)); token != "" {
-			return token[len(`"token":"`) : len(token)-1]
-		}
-	}
-	return ""
 }
 
 // pass lets time pass, and all happen that is due then.

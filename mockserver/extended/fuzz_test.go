@@ -1,4 +1,4 @@
-package mockserver_test
+package extended_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/channel/frame"
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/mockserver"
 )
 
@@ -30,14 +31,14 @@ func FuzzExtendedEvents(f *testing.F) {
 		if !json.Valid([]byte(payload)) || string(frame.Portable([]byte(payload))) != payload {
 			return // ends the connection, in any mode
 		}
-		m := newInMemory(t, mockserver.Config{Mode: mockserver.Extended, OpaqueTokens: true, MaxWait: 1})
-		m.enqueue(mockserver.Run{Plan: plan("r1")})
-		c := m.connect()
-		require.Equal(t, "ok", c.join("worker:queue", `{"extensions":{`+everyQueueExtension+`}}`).Status)
-		r := c.claim(`{"demand":1,"worker_name":"w"}`)[0]
-		got := c.exchange("worker:queue", events[uint(i)%uint(len(events))], payload)
+		m := newServer(t, mockserver.Config{Mode: mockserver.Extended, OpaqueTokens: true, MaxWait: 1})
+		m.Queue(mockserver.Run{Plan: mocktest.Plan("r1")})
+		c := m.Connect()
+		require.Equal(t, "ok", c.Join("worker:queue", `{"extensions":{`+everyQueueExtension+`}}`).Status)
+		r := c.Claim(`{"demand":1,"worker_name":"w"}`)[0]
+		got := c.Exchange("worker:queue", events[uint(i)%uint(len(events))], payload)
 		require.True(t, got.IsReply() || got.Event == frame.Error)
-		require.Equal(t, "ok", c.join("run:r1", `{"token":"`+r.Token+`"}`).Status)
-		c.ok("run:r1", "run:complete", `{"reason":"success"}`)
+		require.Equal(t, "ok", c.Join("run:r1", `{"token":"`+r.Token+`"}`).Status)
+		c.OK("run:r1", "run:complete", `{"reason":"success"}`)
 	})
 }

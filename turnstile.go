@@ -21,14 +21,14 @@ import (
 var ErrUnable = errors.New("the worker cannot execute runs")
 
 const (
-	// mostUnproven is how many runs there may be between their claim and the proof that the
-	// engine executes them, as long as it has not shown so lately: all of these may be lost.
-	// They are shared out among the groups; each has one at least.
+	// mostUnproven is how many runs may be claimed and not executed yet, while the engine has
+	// executed none lately: an engine that is ill may lose all of them. The groups share
+	// them; each has one at least.
 	mostUnproven = 3
 	// provenFor is how long the engine is trusted for a run that it executed.
 	provenFor = 10 * time.Second
-	// waitingMost is how long a trial is put off at most while runs wait for it, which are
-	// not lost by it.
+	// waitingMost is the longest time between trials while runs wait for one, which a trial
+	// costs nothing.
 	waitingMost = 30 * time.Second
 	// checkTimeout bounds a check, which may install something.
 	checkTimeout = 2 * time.Minute
@@ -142,8 +142,8 @@ func (t *turnstile) changeLocked() {
 	t.changed = make(chan struct{})
 }
 
-// leave takes a run out of those that may be lost.
-func (t *turnstile) leave(group string) {
+// forget takes a run out of those that may be lost.
+func (t *turnstile) forget(group string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.countLocked(group, -1)
@@ -334,8 +334,7 @@ func isPermanent(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// mend tries whenever a breaker was open for its time whether it may be closed, until ctx
-// ends.
+// mend tries a breaker each time that its wait is over, until ctx ends.
 func (t *turnstile) mend(ctx context.Context, b *breaker) {
 	timer := time.NewTimer(never)
 	defer timer.Stop()
@@ -374,8 +373,8 @@ func (t *turnstile) try(ctx context.Context, b *breaker) {
 	}
 }
 
-// breaker keeps claims back, for longer and longer: first, then twice as long, most at the
-// most. It is guarded by its turnstile.
+// breaker keeps claims back: for the time first, then for twice as long each time, and never
+// for longer than most. Its turnstile guards it.
 type breaker struct {
 	name        string
 	problem     string // in words, for the log

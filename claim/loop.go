@@ -37,8 +37,8 @@ type Loop struct {
 	woken    time.Time       // when the wake-up came that the next claim answers
 	reserved []*slots.Slot   // for the claim that is being made
 	held     []Run           // claimed at the server, waiting for a slot
-	failure  string          // what the last claim failed of, "" if it did not
-	closed   string          // what the gate said last, "" if it was open
+	failure  news            // what the last claim failed of
+	closed   news            // what the gate said last
 	seen     sightings
 	ahead    ahead
 }
@@ -106,12 +106,12 @@ func (l *Loop) Run(intake, work context.Context) error {
 	defer l.running.Store(false)
 
 	defer l.enter(Idle)
-	l.settle(brought)
+	l.schedule(brought)
 	for intake.Err() == nil && work.Err() == nil {
 		l.startHeld()
 		l.enter(l.decide(nil))
 		if l.State() == Claiming {
-			l.settle(l.turn(intake, work, nil))
+			l.schedule(l.turn(intake, work, nil))
 		} else {
 			l.wait(intake, work)
 		}
@@ -160,8 +160,8 @@ func (l *Loop) wait(intake, work context.Context) {
 		defer timer.Stop()
 		due = timer.C
 	default:
-		// Without a slot, the leave to fill it or the queue, there is nothing that could be
-		// done about a wake-up.
+		// A loop that is paused, full or not on the queue can do nothing about a wake-up,
+		// which stays in its channel.
 		wakeups = nil
 	}
 	if l.unready != nil && l.hasRoom() {
@@ -178,7 +178,7 @@ func (l *Loop) wait(intake, work context.Context) {
 		l.woken = at
 		l.due, l.resting = time.Time{}, false
 	case <-l.cfg.Pool.Freed():
-		// That a run was returned is no reason to hope for others.
+		// A returned run does not count: there is nothing new to be had for it.
 		if !l.resting || l.cfg.Pool.Finished() != l.finished {
 			l.hasten()
 		}
@@ -200,8 +200,8 @@ func (l *Loop) hasten() {
 	l.pace.reset()
 }
 
-// settle says when the loop may claim again.
-func (l *Loop) settle(o outcome) {
+// schedule says when the loop may claim again, after a turn.
+func (l *Loop) schedule(o outcome) {
 	switch o {
 	case brought:
 		l.hasten()
@@ -295,7 +295,7 @@ func (l *Loop) answer(a *ask, intake, work context.Context) {
 	}
 	l.enter(Claiming)
 	outcome := l.turn(intake, work, a)
-	l.settle(outcome)
+	l.schedule(outcome)
 	a.became <- outcome
 }
 

@@ -21,23 +21,6 @@ const (
 	nothing                  // it did not, for whatever reason
 )
 
-func (o outcome) String() string {
-	switch o {
-	case undone:
-		return "undone"
-	case unsent:
-		return "unsent"
-	case brought:
-		return "brought"
-	case exhausted:
-		return "exhausted"
-	case nothing:
-		return "nothing"
-	default:
-		return fmt.Sprintf("outcome(%d)", uint8(o))
-	}
-}
-
 // turn makes one claim, for whoever asks for it if there is somebody, and starts the runs
 // it brings.
 func (l *Loop) turn(intake, work context.Context, a *ask) outcome {
@@ -75,11 +58,15 @@ func (l *Loop) turn(intake, work context.Context, a *ask) outcome {
 	if err != nil {
 		if !endedBy(work, err) {
 			l.tally.failed.Add(1)
-			l.reportFailure(err)
+			if l.failure.isNew(err) {
+				l.log.Warn("claim failed, the loop keeps trying", "error", err)
+			}
 		}
 		return nothing
 	}
-	l.reportSuccess()
+	if l.failure.isOver() {
+		l.log.Info("claims are answered again")
+	}
 	l.tally.seconds.Observe(time.Since(asked))
 	if len(runs) == 0 {
 		l.tally.empty.Add(1)
@@ -218,21 +205,23 @@ func (l *Loop) takeSlot() (*slots.Slot, bool) {
 	return slot, true
 }
 
-// reportFailure logs an error that is not the one of the claim before: a server
-// that is away for an hour is one line.
-func (l *Loop) reportFailure(err error) {
-	// The text is all there is to compare: two claims never fail of one value.
-	if text := err.Error(); text != l.failure {
-		l.failure = text
-		l.log.Warn("claim failed, the loop keeps trying", "error", err)
-	}
+// news is the text of the last error of its kind, "" when all is well. It makes one line of
+// a server that is away, or a disk that is full, for an hour.
+type news string
+
+// isNew notes an error, and reports whether it says something else than the one before. The
+// text is all there is to compare: two claims never fail of one value.
+func (n *news) isNew(err error) bool {
+	before := *n
+	*n = news(err.Error())
+	return *n != before
 }
 
-func (l *Loop) reportSuccess() {
-	if l.failure != "" {
-		l.failure = ""
-		l.log.Info("claims are answered again")
-	}
+// isOver notes that all is well, and reports whether it was not before.
+func (n *news) isOver() bool {
+	before := *n
+	*n = ""
+	return before != ""
 }
 
 // endedBy reports whether err is what the end of ctx makes of a claim, which is
@@ -251,15 +240,13 @@ func (l *Loop) mayClaim(intake context.Context) bool {
 	case intake.Err() != nil:
 		return false
 	case err == nil:
-		if l.closed != "" {
-			l.closed = ""
+		if l.closed.isOver() {
 			l.log.Info("claims are no longer held back")
 		}
 		return true
 	}
 	l.tally.heldBack.Add(1)
-	if text := err.Error(); text != l.closed { // a full disk is one line, not one a claim
-		l.closed = text
+	if l.closed.isNew(err) {
 		l.log.Warn("claims are held back, the gate keeps being asked", "error", err)
 	}
 	return false

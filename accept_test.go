@@ -90,7 +90,7 @@ func TestARunThatNobodyWantsMakesTheGroupRest(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		h.withAdaptor("http", "@openfn/language-http")
 		worker, _ := h.hire(Config{
-			Groups: slots.MustParse("manual:1"), Extensions: []string{extRelease}, Hooks: Hooks{Accept: func(context.Context, *Run) error { return Postpone(time.Millisecond, "") }},
+			Groups: slots.MustParse("manual:1"), Extensions: []string{"release"}, Hooks: Hooks{Accept: func(context.Context, *Run) error { return Postpone(time.Millisecond, "") }},
 		})
 		settle(time.Minute)
 		require.Positive(t, worker.Stats().Groups[0].Claims.Exhausted)

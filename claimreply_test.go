@@ -11,15 +11,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/claim"
 )
 
 // claimed reads the reply to a claim that asked for one run.
 func claimed(t *testing.T, log *bytes.Buffer, response string) []claim.Run {
 	t.Helper()
-	q := &queue{log: slog.New(slog.NewTextHandler(log, nil))}
-	runs, err := q.runs(channel.Reply{Response: []byte(response)}, nil, 1)
+	runs, err := ReadClaimReply(slog.New(slog.NewTextHandler(log, nil)), []byte(response))
 	require.NoError(t, err)
 	return runs
 }
@@ -74,12 +72,12 @@ func FuzzClaimReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, response []byte) {
 		var plain struct{ Runs []json.RawMessage }
 		failed := json.Unmarshal(response, &plain)
-		runs, err := (&queue{log: slog.New(slog.DiscardHandler)}).runs(channel.Reply{Response: response}, nil, 1)
+		runs, err := ReadClaimReply(slog.New(slog.DiscardHandler), response)
 		require.Equal(t, failed == nil, err == nil, "%v, %v", failed, err)
 		var want []string
 		for _, data := range plain.Runs {
 			var run claim.Run
-			if failed == nil && json.Unmarshal(data, &run) == nil && len(run.ID) <= maxRunID {
+			if failed == nil && json.Unmarshal(data, &run) == nil && len(run.ID) <= MaxRunID {
 				want = append(want, run.ID)
 			}
 		}

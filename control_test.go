@@ -103,7 +103,7 @@ func TestAResizeCountsAtOnceAndIsToldAtTheNextJoin(t *testing.T) {
 // joinsOf returns the payloads of the joins of the queue.
 func joinsOf(h *house) (payloads []string) {
 	for _, join := range h.sent("phx_join") {
-		if join.topic == queueTopic {
+		if join.topic == "worker:queue" {
 			payloads = append(payloads, join.payload)
 		}
 	}

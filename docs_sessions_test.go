@@ -133,7 +133,7 @@ func (h *house) returns(id string) {
 	}
 	require.NotEmpty(h.t, token, "%s was never joined", id)
 	socket, err := channel.Open(channel.Config{
-		URL: "ws://lightning.test/worker", NetDial: h.dial, Params: socketParams(h.server.Secret(), "frozen", "dev"),
+		URL: "ws://lightning.test/worker", NetDial: h.dial, Params: SocketParams(h.server.Secret(), "frozen", "dev"),
 	})
 	require.NoError(h.t, err)
 	defer func() { require.NoError(h.t, socket.Close()) }()

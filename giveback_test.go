@@ -20,7 +20,7 @@ func TestAReleaseIsKnownByTheEndOfItsTopic(t *testing.T) {
 		h := extended(t, mockserver.Config{StatusTimeout: time.Hour})
 		h.enqueue("manual", "a")
 		h.fail(fault.Rule{Action: fault.Withhold, When: fault.After, Event: "run:release", Count: 1})
-		worker, _ := h.hire(Config{Extensions: []string{extRelease}, Groups: slots.MustParse("manual:1"), Engine: Func(func(context.Context, *Run) (any, error) { return nil, ErrRequeue })})
+		worker, _ := h.hire(Config{Extensions: []string{"release"}, Groups: slots.MustParse("manual:1"), Engine: Func(func(context.Context, *Run) (any, error) { return nil, ErrRequeue })})
 		settle(time.Minute)
 		require.Zero(t, worker.Stats().Undelivered, "the server has closed the topic: it has the release")
 	})

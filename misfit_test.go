@@ -64,8 +64,7 @@ func TestATokenThatVerifiesEndsATrial(t *testing.T) {
 		h.enqueue("manual", "a", "b", "c", "d", "e")
 		worker, _ := h.hire(Config{PublicKey: h.server.PublicKey()})
 		settle(0)
-		turnstile := worker.current().turnstile
-		turnstile.trip(&turnstile.key, errors.New("as if it did not fit"))
+		worker.TripKey(errors.New("as if it did not fit"))
 		h.enqueue("manual", "f")
 		for _, id := range []string{"a", "b", "c", "d", "e"} {
 			h.gate.release(id)

@@ -20,9 +20,9 @@ func TestARunWhoseTopicIsNotJoinedGoesToAnother(t *testing.T) {
 		h := extended(t, mockserver.Config{ClaimAck: 20 * time.Second})
 		h.enqueue("manual", "a")
 		h.fail(fault.Rule{Action: fault.Withhold, When: fault.After, Event: "claim"}) // its reply never comes
-		h.hire(Config{Groups: slots.MustParse("manual:1"), Name: "deaf", Extensions: []string{extClaimAck}})
+		h.hire(Config{Groups: slots.MustParse("manual:1"), Name: "deaf", Extensions: []string{"claim_ack"}})
 		settle(time.Second)
-		h.hire(Config{Groups: slots.MustParse("manual:1"), Name: "other", Extensions: []string{extClaimAck}})
+		h.hire(Config{Groups: slots.MustParse("manual:1"), Name: "other", Extensions: []string{"claim_ack"}})
 		settle(40 * time.Second)
 		require.Equal(t, "started", h.state("a"))
 		require.Equal(t, "other", h.record("a").WorkerName)

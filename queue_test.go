@@ -16,7 +16,7 @@ import (
 // the topic.
 func (h *house) refuseTheQueue(times int) {
 	h.t.Helper()
-	h.fail(fault.Rule{Event: fault.Join, Topic: queueTopic, Action: fault.Refuse, Response: json.RawMessage(`{"reason":"unauthorized"}`), Count: times})
+	h.fail(fault.Rule{Event: fault.Join, Topic: "worker:queue", Action: fault.Refuse, Response: json.RawMessage(`{"reason":"unauthorized"}`), Count: times})
 	h.cut()
 }
 

@@ -29,7 +29,7 @@ func TestWhatWasClaimedAndNotBegunIsGivenBackOnADrain(t *testing.T) {
 		require.Equal(t, "drain", h.record("a").Owners[0].ReleaseReason)
 		require.Equal(t, 1, h.record("a").Attempt, "that was no attempt")
 		for _, join := range h.sent("phx_join") {
-			require.Equal(t, queueTopic, join.topic, "nor was it begun")
+			require.Equal(t, "worker:queue", join.topic, "nor was it begun")
 		}
 	})
 }
@@ -99,7 +99,7 @@ func TestAReleaseEndsWithItsContext(t *testing.T) {
 		settle(time.Second)
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
-		require.ErrorIs(t, worker.current().queue.Release(over, runner.Release{ID: "a"}), context.Canceled)
+		require.ErrorIs(t, worker.ReleaseRun(over, runner.Release{ID: "a"}), context.Canceled)
 	})
 }
 
@@ -199,7 +199,7 @@ func TestACrashOverAWaitingClaimEndsWaiting(t *testing.T) {
 		for _, claim := range claims[2:] {
 			require.NotContains(t, claim.payload, "wait_ms")
 		}
-		require.Equal(t, []string{extLongpoll}, worker.Stats().ExtensionsOff)
+		require.Equal(t, []string{"longpoll"}, worker.Stats().ExtensionsOff)
 		require.Equal(t, "success", h.state("a"))
 	})
 }

@@ -115,25 +115,17 @@ func TestTooManyErrorsStopTheWorker(t *testing.T) {
 }
 
 func TestBudget(t *testing.T) {
-	b := newBudget(2)
-	spent := func() bool {
-		select {
-		case <-b.spent.raised:
-			return true
-		default:
-			return false
-		}
-	}
-	b.count(nil)
-	b.count(context.Canceled)
-	b.count(nil)
-	b.count(context.Canceled)
-	require.False(t, spent(), "a success takes an error off")
-	b.count(context.Canceled)
-	require.True(t, spent())
-	b.count(nil)
-	b.count(context.Canceled)
-	require.True(t, spent(), "for good")
+	b := NewBudget(2)
+	b.Count(nil)
+	b.Count(context.Canceled)
+	b.Count(nil)
+	b.Count(context.Canceled)
+	require.False(t, b.Spent(), "a success takes an error off")
+	b.Count(context.Canceled)
+	require.True(t, b.Spent())
+	b.Count(nil)
+	b.Count(context.Canceled)
+	require.True(t, b.Spent(), "for good")
 }
 
 // Guards against a stop that waits for a slot which is only held so that the server is not

@@ -1,4 +1,4 @@
-package phxworker
+package phxworker_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/channel/frame"
 	"github.com/phxworker/phxworker/internal/wstest"
 	"github.com/phxworker/phxworker/mockserver"
@@ -97,25 +98,25 @@ func (h *house) cut() {
 // hire starts a worker and returns it with the function that stops it, waits
 // for its end and returns what Run did. Its engine holds each run until the test releases it, unless
 // cfg names another.
-func (h *house) hire(cfg Config) (worker *Worker, stop func() error) {
+func (h *house) hire(cfg phxworker.Config) (worker *phxworker.Worker, stop func() error) {
 	h.t.Helper()
-	return h.hireWith(cfg, func(*Worker) {})
+	return h.hireWith(cfg, func(*phxworker.Worker) {})
 }
 
 // hireWith is hire, with something to be done before the worker runs.
-func (h *house) hireWith(cfg Config, before func(*Worker)) (worker *Worker, stop func() error) {
+func (h *house) hireWith(cfg phxworker.Config, before func(*phxworker.Worker)) (worker *phxworker.Worker, stop func() error) {
 	h.t.Helper()
 	cfg.URL, cfg.Transport.NetDial = "ws://lightning.test/worker", h.dial
 	if cfg.Secret == "" {
 		cfg.Secret = h.server.Secret()
 	}
 	if cfg.Engine == nil {
-		cfg.Engine = Func(h.gate.hold)
+		cfg.Engine = phxworker.Func(h.gate.hold)
 	}
 	if cfg.Extensions == nil {
 		cfg.Extensions = switchedOn()
 	}
-	worker, err := New(cfg)
+	worker, err := phxworker.New(cfg)
 	require.NoError(h.t, err)
 	before(worker)
 	ctx, cancel := context.WithCancel(h.t.Context())
@@ -130,7 +131,7 @@ func (h *house) hireWith(cfg Config, before func(*Worker)) (worker *Worker, stop
 }
 
 // unable returns why a worker claims nothing, empty if all is well.
-func unable(w *Worker) string {
+func unable(w *phxworker.Worker) string {
 	if broken := w.Stats().Unable; len(broken) > 0 {
 		return broken[0].Error
 	}
@@ -209,7 +210,7 @@ func (g *gate) of(id string) chan error {
 	return g.runs[id]
 }
 
-func (g *gate) hold(ctx context.Context, run *Run) (any, error) {
+func (g *gate) hold(ctx context.Context, run *phxworker.Run) (any, error) {
 	select {
 	case err := <-g.of(run.ID):
 		return map[string]string{"ran": run.ID}, err

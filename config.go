@@ -148,11 +148,18 @@ func (c *Config) problem() error {
 		field string
 		value float64
 	}{
-		{"Grace", float64(c.Grace)}, {"MaxErrors", float64(c.MaxErrors)}, {"MaxRuns", float64(c.MaxRuns)}, {"IdleTimeout", float64(c.IdleTimeout)},
-		{"Delivery.MessageTimeout", float64(c.Delivery.MessageTimeout)}, {"Delivery.BatchLogs.Interval", float64(c.Delivery.BatchLogs.Interval)},
-		{"Delivery.BatchLogs.Limit", float64(c.Delivery.BatchLogs.Limit)}, {"Transport.ReadLimit", float64(c.Transport.ReadLimit)},
-		{"Limits.RunTimeout", float64(c.Limits.RunTimeout)}, {"Limits.MemoryMB", c.Limits.MemoryMB},
-		{"Limits.PayloadMB", c.Limits.PayloadMB}, {"Limits.LogPayloadMB", c.Limits.LogPayloadMB},
+		{"Grace", float64(c.Grace)},
+		{"MaxErrors", float64(c.MaxErrors)},
+		{"MaxRuns", float64(c.MaxRuns)},
+		{"IdleTimeout", float64(c.IdleTimeout)},
+		{"Delivery.MessageTimeout", float64(c.Delivery.MessageTimeout)},
+		{"Delivery.BatchLogs.Interval", float64(c.Delivery.BatchLogs.Interval)},
+		{"Delivery.BatchLogs.Limit", float64(c.Delivery.BatchLogs.Limit)},
+		{"Transport.ReadLimit", float64(c.Transport.ReadLimit)},
+		{"Limits.RunTimeout", float64(c.Limits.RunTimeout)},
+		{"Limits.MemoryMB", c.Limits.MemoryMB},
+		{"Limits.PayloadMB", c.Limits.PayloadMB},
+		{"Limits.LogPayloadMB", c.Limits.LogPayloadMB},
 	} {
 		if n.value < 0 {
 			return fmt.Errorf("%s is negative: give more, or 0 for the default", n.field)

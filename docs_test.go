@@ -102,18 +102,20 @@ func essence(line string) string {
 	return anyRefs.ReplaceAllString(line, `$1$2,$3,`)
 }
 
-// The frames that a page shows are on the wire, in that order.
+// The frames that a page shows are on the wire, those of each side in that order: what both
+// do at one moment, as when a lease ends, comes in either.
 func TestThePagesShowWhatIsOnTheWire(t *testing.T) {
 	for _, session := range sessions {
 		t.Run(session.page, func(t *testing.T) {
 			shown := frameLine.FindAllString(readPage(t, session.page), -1)
 			require.NotEmpty(t, shown, "no frames in the page")
 			frames := play(t, session.extensions, session.prefetch, session.happens)
-			rest := frames
+			rest := map[string][]string{"→": frames, "←": frames}
 			for _, line := range shown {
-				at := slices.IndexFunc(rest, func(frame string) bool { return essence(frame) == essence(line) })
+				side, _, _ := strings.Cut(line, " ")
+				at := slices.IndexFunc(rest[side], func(frame string) bool { return essence(frame) == essence(line) })
 				require.GreaterOrEqual(t, at, 0, "not on the wire, or not in this order: %s\n\nthe session:\n%s", line, strings.Join(frames, "\n"))
-				rest = rest[at+1:]
+				rest[side] = rest[side][at+1:]
 			}
 		})
 	}

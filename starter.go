@@ -99,7 +99,7 @@ func (s *starter) CanPrefetch() bool { return s.queue.canRelease() }
 // Prefetch implements [claim.Prefetcher]: the run's topic is joined and its plan
 // fetched. The dataclip is not: a server may erase it once it was read, and the
 // run may yet go to another worker.
-func (s *starter) Prefetch(run claim.Run, _ slots.Group) claim.Ahead {
+func (s *starter) Prefetch(run claim.Run) claim.Ahead {
 	this := s.take(run, nil, make(chan error, 2))
 	this.proven() // it waits for a slot, and could be returned
 	return this

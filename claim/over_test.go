@@ -167,7 +167,7 @@ func (f *fetcher) released() []time.Duration {
 
 func (f *fetcher) CanPrefetch() bool { return !f.cannot }
 
-func (f *fetcher) Prefetch(run claim.Run, _ slots.Group) claim.Ahead {
+func (f *fetcher) Prefetch(run claim.Run) claim.Ahead {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ids = append(f.ids, run.ID)

@@ -76,6 +76,11 @@ func (l *Loop) turn(intake, work context.Context, a *ask) outcome {
 		return nothing
 	}
 	l.tally.brought.Add(1)
+	return l.take(runs, woken, ahead, intake, work)
+}
+
+// take starts the runs of a reply, and holds those that there is no slot for.
+func (l *Loop) take(runs []Run, woken time.Time, ahead bool, intake, work context.Context) outcome {
 	now := time.Now()
 	for i := range runs {
 		runs[i].Group, runs[i].Claimed, runs[i].Woken = l.cfg.Pool.Group().Name, now, woken

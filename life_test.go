@@ -177,8 +177,9 @@ func TestConfigIsRefusedWithOneClearLine(t *testing.T) {
 		{name: "unknown extension", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Extensions: []string{"leese"}}, want: `no extension "leese"`},
 		{name: "a negative time", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Delivery: phxworker.Delivery{MessageTimeout: -time.Second}}, want: "Delivery.MessageTimeout is negative"},
 		{name: "a negative number", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s", Engine: engine, MaxRuns: -1}, want: "MaxRuns is negative"},
-		{name: "a negative back-off", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Claim: phxworker.Claim{MinBackoff: -1}}, want: "Claim has a time that is negative"},
+		{name: "a negative back-off", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Claim: phxworker.Claim{MinBackoff: -1}}, want: "Claim.MinBackoff is negative"},
 		{name: "back-offs exchanged", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Claim: phxworker.Claim{MinBackoff: time.Minute, MaxBackoff: time.Second}}, want: "exchange them"},
+		{name: "a level that is none", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Limits: phxworker.Limits{JobLogLevel: "loud"}}, want: `JobLogLevel is "loud"`},
 		{name: "no middleware", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Hooks: phxworker.Hooks{Middleware: []phxworker.Middleware{nil}}}, want: "Hooks.Middleware"},
 		{name: "bad key", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s", Engine: engine, PublicKey: "%%%"}, want: "key"},
 	}

@@ -152,12 +152,12 @@ func (t *turnstile) forget(group string) {
 // prove notes that the engine executes a run, which it began to prepare at the time given.
 func (t *turnstile) prove(began time.Time) {
 	t.mu.Lock()
-	if began.Before(t.engine.tripped) { // that says nothing about the time since
+	if began.Before(t.engine.tripped) { // before it was found to be ill: that says nothing about now
 		t.mu.Unlock()
 		return
 	}
 	t.proven = time.Now()
-	if t.proven.Sub(t.engine.tripped) > t.engine.most { // else it comes and goes
+	if t.proven.Sub(t.engine.tripped) > t.engine.most { // one that comes and goes keeps its long wait
 		t.engine.wait = 0
 	}
 	t.mu.Unlock()

@@ -3,10 +3,9 @@ package claim
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
-
-	"github.com/cenkalti/backoff/v4"
 
 	"github.com/phxworker/phxworker/slots"
 )
@@ -29,7 +28,7 @@ type Loop struct {
 
 	// What is below is used by Run's goroutine only.
 
-	pace     *pace
+	pause    time.Duration   // the next one, before it is off a little
 	due      time.Time       // when the next claim is to be made, if there is no reason to hurry
 	resting  bool            // until then only a run that finishes is a reason, or a wake-up
 	finished uint64          // runs, when it began to rest
@@ -39,7 +38,7 @@ type Loop struct {
 	held     []Run           // claimed at the server, waiting for a slot
 	failure  news            // what the last claim failed of
 	closed   news            // what the gate said last
-	seen     sightings
+	seen     map[string]int  // how often each run came
 	ahead    ahead
 }
 
@@ -55,7 +54,8 @@ func NewLoop(cfg Config) *Loop {
 		wakeups: make(chan time.Time, 1),
 		resumed: make(chan struct{}, 1),
 		asks:    make(chan *ask),
-		pace:    newPace(cfg.MinBackoff, cfg.MaxBackoff),
+		seen:    make(map[string]int),
+		pause:   cfg.MinBackoff,
 	}
 	l.paused.Store(cfg.Manual)
 	if cfg.Prefetch {
@@ -197,7 +197,7 @@ func (l *Loop) wait(intake, work context.Context) {
 // hasten lets the loop claim at once, and makes the next pause the shortest again.
 func (l *Loop) hasten() {
 	l.due, l.resting = time.Time{}, false
-	l.pace.reset()
+	l.pause = l.cfg.MinBackoff
 }
 
 // schedule says when the loop may claim again, after a turn.
@@ -211,7 +211,7 @@ func (l *Loop) schedule(o outcome) {
 		l.due = time.Now().Add(l.cfg.MaxBackoff)
 	case nothing:
 		l.resting = false
-		l.due = time.Now().Add(l.pace.next())
+		l.due = time.Now().Add(l.nextPause())
 	case undone, unsent:
 	}
 }
@@ -327,7 +327,7 @@ func (l *Loop) forgetSignals() {
 	l.takeWakeUp()
 	select {
 	case <-l.cfg.Pool.Freed():
-		l.pace.reset()
+		l.pause = l.cfg.MinBackoff
 	default:
 	}
 	select {
@@ -336,32 +336,17 @@ func (l *Loop) forgetSignals() {
 	}
 }
 
+// Each pause between claims that bring nothing is longer than the one before by growth, and
+// off by jitter either way, so that workers which began together drift apart.
 const (
 	growth = 1.15
 	jitter = 0.1
 )
 
-// pace is the pauses between claims that bring nothing.
-type pace struct {
-	min, max time.Duration
-	backoff  *backoff.ExponentialBackOff
+// nextPause returns the pause to make now, and lengthens the one after it.
+func (l *Loop) nextPause() time.Duration {
+	pause := float64(l.pause)
+	l.pause = min(time.Duration(growth*pause), l.cfg.MaxBackoff)
+	pause *= 1 + jitter*(2*rand.Float64()-1) //nolint:gosec // nobody gains by guessing it
+	return min(max(time.Duration(pause), l.cfg.MinBackoff), l.cfg.MaxBackoff)
 }
-
-func newPace(minimum, maximum time.Duration) *pace {
-	return &pace{min: minimum, max: maximum, backoff: backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(minimum),
-		backoff.WithMaxInterval(maximum),
-		backoff.WithMultiplier(growth),
-		backoff.WithRandomizationFactor(jitter),
-		backoff.WithMaxElapsedTime(0), // there is no giving up
-	)}
-}
-
-// next returns the pause to make now, and lengthens the one after it.
-func (p *pace) next() time.Duration {
-	// The library's jitter goes beyond both ends.
-	return min(max(p.backoff.NextBackOff(), p.min), p.max)
-}
-
-// reset makes the next pause the shortest again.
-func (p *pace) reset() { p.backoff.Reset() }

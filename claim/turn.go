@@ -162,7 +162,7 @@ func (l *Loop) admit(runs []Run) (admitted, fresh bool) {
 		}
 		l.held = append(l.held, run)
 		admitted = true
-		times := l.seen.see(run.ID)
+		times := l.see(run.ID)
 		if times == tired {
 			l.log.Warn("a run comes back again and again", "run_id", run.ID, "times", times)
 		}
@@ -273,27 +273,15 @@ func (l *Loop) askGate(ctx context.Context) (err error) {
 // the server.
 const tired = 5
 
-// mostSeen bounds what is remembered.
+// mostSeen bounds what is remembered of runs that come.
 const mostSeen = 1000
 
-// sightings counts how often each run came. It remembers the latest ones.
-type sightings struct {
-	times map[string]int
-	order []string // oldest first
-}
-
-// see counts a run, and returns how often it has come.
-func (s *sightings) see(id string) int {
-	if s.times == nil {
-		s.times = make(map[string]int)
+// see counts a run, and returns how often it has come. It forgets all of them when there are
+// too many.
+func (l *Loop) see(id string) int {
+	if l.seen[id] == 0 && len(l.seen) == mostSeen {
+		clear(l.seen)
 	}
-	if s.times[id] == 0 {
-		s.order = append(s.order, id)
-		if len(s.order) > mostSeen {
-			delete(s.times, s.order[0])
-			s.order = s.order[1:]
-		}
-	}
-	s.times[id]++
-	return s.times[id]
+	l.seen[id]++
+	return l.seen[id]
 }

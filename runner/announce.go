@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// AnnounceLimits writes the lines about its limits that OpenFn's engine begins
-// every run's log with. Engines call it as they prepare.
-func (r *Run) AnnounceLimits() {
+// announceLimits writes the lines about its limits that OpenFn's engine begins
+// every run's log with.
+func (r *Run) announceLimits() {
 	r.Log(TextLine("info", "RTE", "Memory limit: "+FormatMB(r.Limits.MemoryMB)))
 	r.Log(TextLine("info", "RTE", "Timeout: "+formatSeconds(r.Limits.RunTimeout)))
 }
 
-// AnnounceVersions writes the lines that follow run:start there: the payload
+// announceVersions writes the lines that follow run:start there: the payload
 // limit, and what executes the run.
-func (r *Run) AnnounceVersions() {
+func (r *Run) announceVersions() {
 	r.Log(TextLine("info", "RTE", "Payload limit: "+FormatMB(r.Limits.PayloadMB)))
 	r.Log(TextLine("info", "VER", r.Versions.String()))
 }

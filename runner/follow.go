@@ -204,7 +204,13 @@ func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	run.setDone(ctx)
 	run.notices, _ = ready.Execution.(Notifiable)
 	run.enter(Executing)
+	if ready.versions != nil {
+		run.announceLimits()
+	}
 	run.report(&runStart{versions: run.Versions, at: time.Now()}, 0)
+	if ready.versions != nil {
+		run.announceVersions()
+	}
 	soon := time.AfterFunc(ableAfter, run.able)
 	result, failure := r.execute(ctx, run, ready)
 	soon.Stop()

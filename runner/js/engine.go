@@ -111,7 +111,6 @@ func (e *Engine) Prepare(_ context.Context, run *runner.Run) (runner.Execution, 
 	if err != nil {
 		return nil, runner.Unable(&runner.Failure{Reason: runner.Exception, Type: "EngineError", Message: "the js engine cannot start: " + err.Error()})
 	}
-	run.AnnounceLimits()
 	x := &execution{engine: e, prelude: prelude, run: run}
 	return runner.Prepared(versions, x.execute), nil
 }

@@ -2,9 +2,9 @@
 // run:complete.
 //
 // [Runner.Run] joins run:<id>, fetches the plan, the input dataclip and the
-// credentials, hands them to an [Engine] as a [Run], executes what that has prepared (an
-// [Execution]), and reports to the server what the engine does: run:start, step:start, run:log, step:complete,
-// run:complete, then it leaves. The engine decides what happens; the runner
+// credentials, hands them to an [Engine] as a [Run], lets the [Execution] that it
+// prepares take its course, and reports to the server what the engine does: run:start,
+// step:start, run:log, step:complete, run:complete, then it leaves. The engine decides what happens; the runner
 // owns how it is told: ids, timestamps, limits on size, which dataclips may be
 // referenced, the reason of the run.
 //

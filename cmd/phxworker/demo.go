@@ -43,7 +43,7 @@ func (p *program) demo(ctx context.Context, cmd *cli.Command) error {
 	log := slog.New(options.Log{Level: level, Format: "text"}.Handler(p.stderr, false))
 	return demo.Run(ctx, demo.Config{
 		Out: p.stdout, Terminal: isTerminal(p.stdout), Keep: cmd.Bool("keep"),
-		Engine: js.New(js.Config{Logger: log}), Examples: plans, Logger: log,
+		Engine: js.New(js.Config{}), Examples: plans, Logger: log,
 	})
 }
 

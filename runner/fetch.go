@@ -28,13 +28,27 @@ type idPayload struct {
 	ID string `json:"id"`
 }
 
-// maxPlan is the largest plan that is executed, in bytes: what Lightning takes
-// in one message, and far more than a workflow has.
-const maxPlan = 11_000_000
+// unfetched is how a run ends that cannot be executed for want of something.
+func unfetched(kind, message string) *Failure {
+	return &Failure{Reason: Exception, Type: kind + "Error", Message: message}
+}
 
-// smallPlan is what any number of runs may have; larger plans are in memory one after the other, as
-// far as they have more than maxPlan bytes together.
-const smallPlan = 1 << 20
+// whyUnfetched makes that of a read that was refused, with the response in its
+// message, or given up; any other error stays what it is.
+func whyUnfetched(err error, kind, doing string) error {
+	if why, ok := delivery.WhyUnread(err); ok {
+		return unfetched(kind, doing+why)
+	}
+	return err
+}
+
+// maxPlan is the largest plan that is executed, in bytes: what Lightning takes
+// in one message, and far more than a workflow has. Any number of runs may have plans up to smallPlan;
+// larger ones are in memory one after the other, as far as they have more than maxPlan bytes together.
+const (
+	maxPlan   = 11_000_000
+	smallPlan = 1 << 20
+)
 
 // plan reads the plan. A large one is read again when there is room for it: it is not kept until then. Of a run
 // that was claimed ahead, a large plan is nil: who waits for a slot takes no room from who has one.
@@ -42,22 +56,18 @@ func (f *fetcher) plan(ctx context.Context, ahead bool) (*Plan, error) {
 	for {
 		reply, _, err := f.Read(ctx, "fetch:plan", struct{}{}, false)
 		if err != nil {
-			return nil, fetchFailure(err, "PlanError", "Failed to load the plan: [fetch:plan] ")
+			return nil, whyUnfetched(err, "Plan", "Failed to load the plan: [fetch:plan] ")
 		}
 		size := int64(len(reply.Response))
-		if size > maxPlan {
-			return nil, &Failure{
-				Reason: Exception, Type: "PlanError",
-				Message: fmt.Sprintf("The plan has %d bytes, over the limit of %d", size, maxPlan),
-			}
-		}
-		if size > smallPlan && ahead {
+		switch {
+		case size > maxPlan:
+			return nil, unfetched("Plan", fmt.Sprintf("The plan has %d bytes, over the limit of %d", size, maxPlan))
+		case size > smallPlan && ahead:
 			return nil, nil
-		}
-		if size <= smallPlan || f.run.room.fits(size) {
+		case size <= smallPlan || f.run.room.fits(size):
 			plan, err := ParsePlan(reply.Response)
 			if err != nil {
-				return nil, &Failure{Reason: Exception, Type: "PlanError", Message: err.Error()}
+				return nil, unfetched("Plan", err.Error())
 			}
 			return plan, nil
 		}
@@ -77,19 +87,16 @@ func (f *fetcher) dataclip(ctx context.Context, id string) (json.RawMessage, err
 		return nil, nil
 	}
 	doing := "Failed to load dataclip " + delivery.Cut(id, delivery.MaxWords, "…") + ": "
-	failed := func(why string) error {
-		return &Failure{Reason: Exception, Type: "DataClipError", Message: doing + why}
-	}
 	reply, again, err := f.Read(ctx, "fetch:dataclip", idPayload{id}, true)
 	if err != nil {
-		return nil, fetchFailure(err, "DataClipError", doing+"[fetch:dataclip] ")
+		return nil, whyUnfetched(err, "DataClip", doing+"[fetch:dataclip] ")
 	}
 	body, err := dataclipBody(reply)
-	if err != nil {
-		return nil, failed(err.Error())
-	}
-	if again && (body == nil || string(body) == "null") {
-		return nil, failed("it was read once without an answer, and was empty when it was read again")
+	switch {
+	case err != nil:
+		return nil, unfetched("DataClip", doing+err.Error())
+	case again && (body == nil || string(body) == "null"):
+		return nil, unfetched("DataClip", doing+"it was read once without an answer, and was empty when it was read again")
 	}
 	return body, nil
 }
@@ -98,22 +105,20 @@ func (f *fetcher) dataclip(ctx context.Context, id string) (json.RawMessage, err
 // (Lightning), or an array of byte values (lightning-mock).
 func dataclipBody(reply channel.Reply) (json.RawMessage, error) {
 	body := bytes.TrimSpace(reply.Response)
-	if !reply.Binary && bytes.HasPrefix(body, []byte("[")) {
-		var values []byteValue
-		if err := json.Unmarshal(body, &values); err == nil {
-			body = make([]byte, len(values))
-			for i, v := range values {
-				body[i] = byte(v)
-			}
+	var values []byteValue
+	if !reply.Binary && bytes.HasPrefix(body, []byte("[")) && json.Unmarshal(body, &values) == nil {
+		body = body[:0]
+		for _, v := range values { // each has taken a byte at least
+			body = append(body, byte(v))
 		}
 	}
-	if len(body) == 0 {
+	switch {
+	case len(body) == 0:
 		return nil, nil
-	}
-	if !json.Valid(body) {
+	case !json.Valid(body):
 		return nil, errors.New("its body is not JSON")
 	}
-	return append(json.RawMessage(nil), body...), nil
+	return body, nil
 }
 
 // byteValue is a byte written as a number; encoding/json would take a []byte for
@@ -144,13 +149,10 @@ func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.
 	var missing []string
 	held, copied := 0, 0
 	for i, id := range ids {
-		err := fetchFailure(errs[i], "CredentialLoadError", "Failed to load credential "+delivery.Cut(id, delivery.MaxWords, "…")+": [fetch:credential] ")
-		var failure *Failure
-		switch {
-		case errors.As(err, &failure):
-			missing = append(missing, failure.Message)
-		case err != nil:
-			return nil, err
+		if why, ok := delivery.WhyUnread(errs[i]); ok {
+			missing = append(missing, "Failed to load credential "+delivery.Cut(id, delivery.MaxWords, "…")+": [fetch:credential] "+why)
+		} else if errs[i] != nil {
+			return nil, errs[i]
 		}
 		fetched[id] = bodies[i]
 		held += len(bodies[i])
@@ -181,7 +183,7 @@ func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.
 	default:
 		return credentials, nil
 	}
-	return nil, &Failure{Reason: Exception, Type: "CredentialLoadError", Message: why}
+	return nil, unfetched("CredentialLoad", why)
 }
 
 const (
@@ -228,15 +230,6 @@ func credentialIDs(jobs []Job) (ids []string) {
 		}
 	}
 	return ids
-}
-
-// fetchFailure makes an Exception of a read that was refused, with the response in its
-// message, or given up; any other error stays what it is.
-func fetchFailure(err error, errorType, doing string) error {
-	if why, ok := delivery.WhyUnread(err); ok {
-		return &Failure{Reason: Exception, Type: errorType, Message: doing + why}
-	}
-	return err
 }
 
 // planRoom is the part that one run has of the memory for large plans, which all runs share. A large plan takes

@@ -34,7 +34,7 @@ func (o *Outbox) deliver(ctx context.Context, e event) (refusal, err error) {
 			}
 		}
 		t := e.state()
-		switch fateOf(e, err) {
+		switch o.fateOf(e, err) {
 		case acknowledged:
 			if t.duplicate = err != nil; t.duplicate {
 				o.log.Info("an event had arrived, though its answer was lost", "event", e.name())
@@ -118,9 +118,9 @@ const (
 	over                     // nothing can be delivered any more
 )
 
-func fateOf(e event, err error) fate {
+func (o *Outbox) fateOf(e event, err error) fate {
 	t, refused := e.state(), refusalOf(err)
-	var tooLarge *channel.TooLargeError
+	isEnd := e.name() == "run:complete"
 	switch {
 	case err == nil:
 		return acknowledged
@@ -131,54 +131,38 @@ func fateOf(e event, err error) fate {
 			return acknowledged
 		}
 		return undelivered // what the server has is not this worker's
-	case refused != nil, errors.As(err, &tooLarge), errors.Is(err, channel.ErrPayload):
+	case refused != nil, errors.As(err, new(*channel.TooLargeError)), errors.Is(err, channel.ErrPayload):
 		return tooMuch
 	case errors.Is(err, channel.ErrNotSent):
 		return pending
-	case !errors.Is(err, channel.ErrOutcomeUnknown):
+	case !errors.Is(err, channel.ErrOutcomeUnknown), t.unread == mostUnread && isEnd: // an end is spooled then
 		return over
-	case t.unread == mostUnread && isEnd(e):
-		return over // so that it is spooled
-	case !e.repeatable(), t.unread == mostUnread, isBatch(e) && t.isDoubtful(): // its lines may do better alone
+	case t.unread == mostUnread, o.delivery.cfg.LogsAtMostOnce && (isLine(e) || isBatch(e)):
 		return undelivered
-	case t.unknown%manyLosses == 0 && t.mayBeTheCause(e, err):
+	case isBatch(e) && (t.crashed || t.unanswered > 0 || t.unread > 0 || t.unknown == fewLosses):
+		return undelivered // its lines may do better alone
+	case t.unknown%manyLosses != 0:
+		return pending
+	// It may be the content of an event that the server does not bear, if it can be done without: of a line there is a
+	// note. An output goes as a text, which breaks no connection, and is not given up for a crash; nor is a final
+	// state, which may be the last copy of it.
+	case isLine(e) && (!errors.Is(err, channel.ErrCrashed) || time.Since(t.since) > lastsLong), isEnd && !errors.Is(err, channel.ErrCrashed):
 		return tooMuch
 	}
 	return pending
 }
 
-// isDoubtful reports whether a batch may be at fault for what became of its copies.
-func (t *sending) isDoubtful() bool {
-	return t.crashed || t.unanswered > 0 || t.unread > 0 || t.unknown == fewLosses
-}
-
-func isEnd(e event) bool { return e.name() == "run:complete" }
-
-// mostUnread answers to one event that are too large to be read are no chance.
-const mostUnread = 3
-
-// manyLosses of a join over one event are no chance: the event is what the server
-// cannot bear, and if it takes the connection with it, all that shares that suffers too.
-// For a batch, of which no line need be the cause, it takes fewer.
 const (
-	manyLosses = 12
-	fewLosses  = 3
+	// mostUnread answers to one event that are too large to be read are no chance.
+	mostUnread = 3
+	// manyLosses of a join over one event are no chance: the event is what the server
+	// cannot bear, and if it takes the connection with it, all that shares that suffers too.
+	// For a batch, of which no line need be the cause, it takes fewLosses.
+	manyLosses, fewLosses = 12, 3
+	// lastsLong is how long a server may crash over everything. A line that it crashes over for
+	// longer may be the cause.
+	lastsLong = time.Minute
 )
-
-// lastsLong is how long a server may crash over everything. A line that it crashes over for
-// longer may be the cause.
-const lastsLong = time.Minute
-
-// mayBeTheCause reports whether it may be the content of an event that the server does
-// not bear, and can be done without: of a line there is a note. An output goes as a text,
-// which breaks no connection, and is not given up for a crash; nor is a final state,
-// which may be the last copy of it.
-func (t *sending) mayBeTheCause(e event, err error) bool {
-	if errors.Is(err, channel.ErrCrashed) {
-		return isLine(e) && time.Since(t.since) > lastsLong
-	}
-	return isLine(e) || isEnd(e)
-}
 
 // offerLess takes something out of an event, and reports whether there was anything. The
 // run's log is told first, under the same rules.

@@ -41,7 +41,6 @@ import (
 	"cmp"
 	"log/slog"
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -115,15 +114,16 @@ type Delivery struct {
 	// warnUntold is for what is worth a line once: a server makes all of its tokens alike.
 	warnUntold sync.Once
 
+	topics  sync.Map                  // *channel.Topic to nil, of the runs under way
+	hurried atomic.Pointer[time.Time] // when hurry last had an effect
+
 	mu          sync.Mutex
 	undelivered map[string]uint64 // by event
-	topics      map[*channel.Topic]bool
-	hurried     time.Time // when it was last; see hurry
 }
 
 // New returns a Delivery.
 func New(cfg Config, log *slog.Logger) *Delivery {
-	return &Delivery{cfg: cfg.withDefaults(), log: log, undelivered: make(map[string]uint64), topics: make(map[*channel.Topic]bool)}
+	return &Delivery{cfg: cfg.withDefaults(), log: log, undelivered: make(map[string]uint64)}
 }
 
 // Open returns the outbox of a run, which takes events from now on. A nil permit is one for
@@ -168,27 +168,11 @@ const hurryEvery = time.Second
 // hurry has the topics of all runs joined that back off: the server has just answered what
 // it crashed over before, so they need not wait.
 func (d *Delivery) hurry() {
-	d.mu.Lock()
-	if time.Since(d.hurried) < hurryEvery {
-		d.mu.Unlock()
+	last, now := d.hurried.Load(), time.Now()
+	if last != nil && now.Sub(*last) < hurryEvery || !d.hurried.CompareAndSwap(last, &now) {
 		return
 	}
-	d.hurried = time.Now()
-	topics := slices.Collect(maps.Keys(d.topics))
-	d.mu.Unlock()
-	for _, topic := range topics {
-		topic.JoinNow()
-	}
-}
-
-// enlist has hurry join the topic as well, until dismiss is called.
-func (d *Delivery) enlist(topic *channel.Topic) (dismiss func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.topics[topic] = true
-	return func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.topics, topic)
+	for topic := range d.topics.Range {
+		topic.(*channel.Topic).JoinNow()
 	}
 }

@@ -22,9 +22,6 @@ type event interface {
 	// and reports whether there was anything. What the run's log should be told of that is
 	// told, unless it is nil.
 	lessen(why error) (less bool, told event)
-	// repeatable reports whether the event may be sent again when nobody knows
-	// if it arrived.
-	repeatable() bool
 	// settled tells that the server has acknowledged the event, or refused it.
 	settled(refusal error)
 	state() *sending
@@ -43,7 +40,6 @@ type sending struct {
 
 func (s *sending) state() *sending          { return s }
 func (*sending) lessen(error) (bool, event) { return false, nil }
-func (*sending) repeatable() bool           { return true }
 func (*sending) settled(error)              {}
 
 // timestamp is microseconds since 1970, as a decimal string.

@@ -123,10 +123,6 @@ func (e *logLine) settled(refusal error) {
 	}
 }
 
-// repeatable follows the worker's policy: at least once by default, at most
-// once if so configured, for Lightning stores a line that comes twice twice.
-func (e *logLine) repeatable() bool { return !e.box.delivery.cfg.LogsAtMostOnce }
-
 func (e *logLine) namesStep() bool { return e.step != nil && e.step.known && !e.stepless }
 
 func (e *logLine) name() string { return "run:log" }
@@ -166,8 +162,7 @@ func isBatch(e event) bool {
 	return is
 }
 
-func (e *batch) name() string     { return "run:batch_logs" }
-func (e *batch) repeatable() bool { return e.lines[0].repeatable() } // they are all alike
+func (e *batch) name() string { return "run:batch_logs" }
 func (e *batch) payload() any {
 	p := struct {
 		RunID string     `json:"run_id"`
@@ -203,7 +198,7 @@ func (o *Outbox) sendBatch(ctx context.Context) error {
 	if refusal == nil {
 		o.delivery.batched.Store(true)
 	}
-	if refusal == nil || errors.Is(refusal, channel.ErrOutcomeUnknown) && !lines[0].repeatable() {
+	if refusal == nil || errors.Is(refusal, channel.ErrOutcomeUnknown) && o.delivery.cfg.LogsAtMostOnce {
 		for _, line := range lines {
 			o.settle(line, refusal)
 		}

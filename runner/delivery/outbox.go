@@ -164,44 +164,37 @@ func (o *Outbox) signalLocked() {
 	}
 }
 
-var errDead = errors.New("nothing can be delivered any more")
-
 // Deliver sends the events on the run's topic, which is joined, until the outbox is closed and empty. It
 // returns an error when the rest cannot be delivered, because the topic, the permit or ctx has ended, or when
 // the server does not take the end of the run; [Outbox.GiveUp] is for that. It is called once.
-func (o *Outbox) Deliver(ctx context.Context, topic *channel.Topic) (err error) {
+func (o *Outbox) Deliver(ctx context.Context, topic *channel.Topic) error {
 	o.topic = topic
-	defer o.delivery.enlist(topic)()
-	err = errDead // what stands after a panic
-	defer func() {
-		if err != nil {
-			o.die()
-		}
-	}()
-	return o.sendAll(ctx)
-}
-
-func (o *Outbox) sendAll(ctx context.Context) (err error) {
-	for err == nil {
+	o.delivery.topics.Store(topic, nil)
+	defer o.delivery.topics.Delete(topic)
+	defer o.die() // after a panic, too
+	for {
+		var err error
 		e, last := o.head()
 		switch {
-		case e != nil && o.isBatched(e):
-			err = o.sendBatch(ctx)
-		case e != nil:
-			err = o.send(ctx, e)
 		case last:
 			return o.refused
-		default:
+		case e == nil:
 			select {
 			case <-o.work:
 			case <-ctx.Done():
 				err = context.Cause(ctx)
-			case <-o.topic.Done():
-				err = o.topic.Err()
+			case <-topic.Done():
+				err = topic.Err()
 			}
+		case o.isBatched(e):
+			err = o.sendBatch(ctx)
+		default:
+			err = o.send(ctx, e)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return err
 }
 
 // send delivers the head.
@@ -229,8 +222,7 @@ func (o *Outbox) settle(e event, refusal error) {
 	o.log.Warn("the server does not take an event of the run", "event", e.name(), "error", refusal)
 }
 
-// head returns the event to send next; without one, it reports whether that is
-// the end.
+// head returns the event to send next, nil if there is none yet, and whether there will be none.
 func (o *Outbox) head() (e event, last bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -282,6 +274,8 @@ func (o *Outbox) Flush(ctx context.Context) error {
 		}
 	}
 }
+
+var errDead = errors.New("nothing can be delivered any more")
 
 // die lets go of those who wait for room that will not come.
 func (o *Outbox) die() {

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/phxworker/phxworker/channel"
@@ -25,26 +25,33 @@ const leaseLost = "lease_lost"
 // that sleeps does not hold up the server's clock, and in monotonic time as well, for
 // a clock that is set back does not either. Its methods may be called concurrently.
 type Lease struct {
-	mu    sync.Mutex
-	until time.Time // zero: for ever
-	whole time.Duration
+	until atomic.Pointer[time.Time] // nil: for ever
+	whole time.Duration             // the keeper's own
 }
 
 // NewLease returns the lease that a run was given with.
 func NewLease(run claim.Run) *Lease {
-	l := &Lease{whole: run.Lease}
+	l := new(Lease)
 	if run.Lease > 0 {
-		l.until = run.Claimed.Add(run.Lease)
+		l.extend(run.Claimed, run.Lease)
 	}
 	return l
 }
 
+func (l *Lease) extend(from time.Time, by time.Duration) {
+	until := from.Add(by)
+	l.until.Store(&until)
+	l.whole = by
+}
+
 // left returns how long the lease lasts, and whether there is one at all.
-func (l *Lease) left() (time.Duration, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	monotonic, wall := time.Until(l.until), l.until.Round(0).Sub(time.Now().Round(0))
-	return min(monotonic, wall), !l.until.IsZero()
+func (l *Lease) left() (left time.Duration, leased bool) {
+	until := l.until.Load()
+	if until == nil {
+		return 0, false
+	}
+	monotonic, wall := time.Until(*until), until.Round(0).Sub(time.Now().Round(0))
+	return min(monotonic, wall), true
 }
 
 // Withdrawn returns [ErrLeaseLost] if the lease is over or, when there is an error of the server's, if that
@@ -66,20 +73,6 @@ func (l *Lease) Withdrawn(err error) error {
 func (l *Lease) Lost(cause error) bool {
 	_, leased := l.left()
 	return isLeaseLost(cause) || leased && errors.Is(cause, channel.ErrEnded)
-}
-
-func (l *Lease) extend(from time.Time, by time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.until, l.whole = from.Add(by), by
-}
-
-// forget makes the run this worker's for good, as it is with a server that knows no
-// leases.
-func (l *Lease) forget() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.until = time.Time{}
 }
 
 // The lease is renewed when a third of it is left, or three minutes; and looked at
@@ -111,7 +104,7 @@ func (t *Terms) Keep(ctx context.Context, topic *channel.Topic, lease *Lease, lo
 			return ErrLeaseLost
 		case leased && join != nil && !agreed:
 			log.Warn("the server leased the run, and renews no leases any more; the run is taken for this worker's for good")
-			lease.forget()
+			lease.until.Store(nil) // for good, as with a server that knows no leases
 		case agreed && (!leased || left <= lease.margin()):
 			err := t.renew(ctx, join, lease)
 			if errors.Is(err, ErrLeaseLost) {

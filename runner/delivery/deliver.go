@@ -119,11 +119,12 @@ const (
 )
 
 func (o *Outbox) fateOf(e event, err error) fate {
+	if err == nil {
+		return acknowledged
+	}
 	t, refused := e.state(), refusalOf(err)
 	isEnd := e.name() == "run:complete"
 	switch {
-	case err == nil:
-		return acknowledged
 	case errors.Is(err, errTokenOver):
 		return over
 	case isDuplicate(e.name(), refused):

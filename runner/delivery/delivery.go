@@ -134,7 +134,7 @@ func (d *Delivery) Open(run claim.Run, permit Permit, log *slog.Logger) *Outbox 
 		patience: newPatience(run.Token, run.Claimed, d.cfg.MessageTimeout, d.hurry),
 		work:     make(chan struct{}, 1), room: make(chan struct{}),
 	}
-	o.Limit(Limits{})
+	o.limits.Store(&unlimited)
 	o.Learn(nil)
 	if o.patience.untold {
 		d.warnUntold.Do(func() {

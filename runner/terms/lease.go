@@ -57,12 +57,8 @@ func (l *Lease) left() (left time.Duration, leased bool) {
 // Withdrawn returns [ErrLeaseLost] if the lease is over or, when there is an error of the server's, if that
 // says so. It is what is asked before each event.
 func (l *Lease) Withdrawn(err error) error {
-	lost := isLeaseLost(err)
-	if err == nil {
-		left, leased := l.left()
-		lost = leased && left <= 0
-	}
-	if lost {
+	left, leased := l.left()
+	if err == nil && leased && left <= 0 || err != nil && isLeaseLost(err) {
 		return ErrLeaseLost
 	}
 	return nil

@@ -20,8 +20,8 @@ import (
 // credential twice does no harm, so such a read is repeated while there is hope for an
 // answer; the input is another matter, see dataclip.
 type fetcher struct {
-	run *Run
-	delivery.Reader
+	run   *Run
+	topic *channel.Topic
 }
 
 type idPayload struct {
@@ -54,7 +54,7 @@ const (
 // that was claimed ahead, a large plan is nil: who waits for a slot takes no room from who has one.
 func (f *fetcher) plan(ctx context.Context, ahead bool) (*Plan, error) {
 	for {
-		reply, _, err := f.Read(ctx, "fetch:plan", struct{}{}, false)
+		reply, _, err := f.run.outbox.Read(ctx, f.topic, "fetch:plan", struct{}{}, false)
 		if err != nil {
 			return nil, whyUnfetched(err, "Plan", "Failed to load the plan: [fetch:plan] ")
 		}
@@ -87,7 +87,7 @@ func (f *fetcher) dataclip(ctx context.Context, id string) (json.RawMessage, err
 		return nil, nil
 	}
 	doing := "Failed to load dataclip " + delivery.Cut(id, delivery.MaxWords, "…") + ": "
-	reply, again, err := f.Read(ctx, "fetch:dataclip", idPayload{id}, true)
+	reply, again, err := f.run.outbox.Read(ctx, f.topic, "fetch:dataclip", idPayload{id}, true)
 	if err != nil {
 		return nil, whyUnfetched(err, "DataClip", doing+"[fetch:dataclip] ")
 	}
@@ -137,7 +137,7 @@ func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.
 		fetching.Go(func() {
 			defer func() { <-turns }()
 			errs[i] = f.run.survive(func() error {
-				reply, _, err := f.Read(ctx, "fetch:credential", idPayload{id}, false)
+				reply, _, err := f.run.outbox.Read(ctx, f.topic, "fetch:credential", idPayload{id}, false)
 				bodies[i] = reply.Response
 				return err
 			})

@@ -40,7 +40,7 @@ func (o *Outbox) deliver(ctx context.Context, e event) (refusal, err error) {
 				o.log.Info("an event had arrived, though its answer was lost", "event", e.name())
 			}
 			if t.crashed {
-				o.patience.recovered()
+				o.delivery.hurry()
 			}
 			return nil, nil
 		case undelivered:
@@ -75,11 +75,11 @@ func (o *Outbox) pushOnce(ctx context.Context, e event) error {
 	if err != nil {
 		return err
 	}
-	if t.unknown > 0 && o.patience.over() {
+	if t.unknown > 0 && time.Now().After(o.tokenEnd) {
 		return errTokenOver
 	}
 	pushed := time.Now()
-	_, err = o.patience.push(ctx, join, e.name(), e.payload(), t.unanswered)
+	_, err = o.push(ctx, join, e.name(), e.payload(), t.unanswered)
 	if t.unknown > 0 && !errors.Is(err, channel.ErrNotSent) {
 		o.delivery.resent.Add(1)
 	}

@@ -131,12 +131,13 @@ func New(cfg Config, log *slog.Logger) *Delivery {
 func (d *Delivery) Open(run claim.Run, permit Permit, log *slog.Logger) *Outbox {
 	o := &Outbox{
 		delivery: d, run: run, permit: permit, log: log, epoch: 1,
-		patience: newPatience(run.Token, run.Claimed, d.cfg.MessageTimeout, d.hurry),
+		tokenEnd: run.Claimed.Add(lifetime(run.Token)),
 		work:     make(chan struct{}, 1), room: make(chan struct{}),
 	}
 	o.limits.Store(&unlimited)
 	o.Learn(nil)
-	if o.patience.untold {
+	if o.untold = !o.tokenEnd.After(run.Claimed); o.untold {
+		o.tokenEnd = run.Claimed.Add(untoldLife)
 		d.warnUntold.Do(func() {
 			d.log.Warn("the server's run tokens do not tell how long they live; what cannot be reported of a run is given up when it was claimed so long ago", "after", untoldLife)
 		})

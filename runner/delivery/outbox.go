@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/claim"
@@ -37,7 +38,8 @@ type Outbox struct {
 	run      claim.Run
 	permit   Permit
 	log      *slog.Logger
-	patience patience
+	tokenEnd time.Time
+	untold   bool // tokenEnd is a guess
 	scrub    scrubber
 	limits   atomic.Pointer[Limits]
 	leftOut  atomic.Int64 // lines that found no room

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -15,20 +14,8 @@ import (
 	"github.com/phxworker/phxworker/channel"
 )
 
-// patience is how long the server's answers are waited for, and how long a run is worth
-// it: until its token is over, for the server has called the run lost by then.
-type patience struct {
-	// answer is how long a push may go unanswered before its join is given up. It is also
-	// what a push is given in any case, however late the run.
-	answer time.Duration
-	// until is when the run's token is over, and untold whether that is a guess.
-	until  time.Time
-	untold bool
-	// recovered tells all runs that the server answers again what it crashed over.
-	recovered func()
-}
-
-// errTokenOver is why nothing is waited for any longer.
+// errTokenOver is why nothing is waited for any longer: the server has called the run lost by the
+// time that its token is over.
 var errTokenOver = errors.New("the server has not acknowledged it, and the run's token has expired meanwhile")
 
 // untoldLife is how long a token is taken to live that does not tell: longer than runs
@@ -36,37 +23,24 @@ var errTokenOver = errors.New("the server has not acknowledged it, and the run's
 // server answers.
 const untoldLife = 24 * time.Hour
 
-// newPatience is for a run that was claimed at that time, which is when its token was
-// made.
-func newPatience(token string, claimed time.Time, answer time.Duration, recovered func()) patience {
-	life := lifetime(token)
-	untold := life <= 0
-	if untold {
-		life = untoldLife
-	}
-	return patience{answer: answer, until: claimed.Add(life), untold: untold, recovered: recovered}
-}
+// TokenEnd returns when the token of the run is over, by which its end must have been told; it is told if
+// the token says so, else the time is a guess.
+func (o *Outbox) TokenEnd() (at time.Time, told bool) { return o.tokenEnd, !o.untold }
 
 // push waits for the answer to one push under a join, twice as long for each time
-// that it went unanswered before: a slow server must not be asked the same for ever. The
-// error wraps [channel.ErrUnanswered], or errTokenOver.
-func (p patience) push(ctx context.Context, under *channel.Join, event string, payload any, before int) (channel.Reply, error) {
+// that it went unanswered before: a slow server must not be asked the same for ever. However late the run,
+// it waits once. The error wraps [channel.ErrUnanswered], or errTokenOver.
+func (o *Outbox) push(ctx context.Context, under *channel.Join, event string, payload any, before int) (channel.Reply, error) {
 	const mostDoublings = 10
-	within := p.answer << min(before, mostDoublings)
-	if left := max(time.Until(p.until), p.answer); left < within {
+	answer := o.delivery.cfg.MessageTimeout
+	within := answer << min(before, mostDoublings)
+	if left := max(time.Until(o.tokenEnd), answer); left < within {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeoutCause(ctx, left, errTokenOver)
 		defer stop()
 	}
 	return under.PushWithin(ctx, within, event, payload)
 }
-
-// TokenEnd returns when the token of the run is over, by which its end must have been told; it is told if
-// the token says so, else the time is a guess.
-func (o *Outbox) TokenEnd() (at time.Time, told bool) { return o.patience.until, !o.patience.untold }
-
-// over reports whether nothing need be tried any more.
-func (p patience) over() bool { return time.Now().After(p.until) }
 
 // lifetime returns how long a run's token is good, zero when it does not tell.
 // Lightning makes the token when it gives the run away, with "nbf" for then, or else "iat",
@@ -84,16 +58,6 @@ func lifetime(token string) time.Duration {
 	return claims.ExpiresAt.Sub(begin.Time)
 }
 
-// Reader reads from a run's topic. Its methods may be called concurrently.
-type Reader struct {
-	topic    *channel.Topic
-	patience patience
-	log      *slog.Logger
-}
-
-// Reader returns a reader for the run's topic, which is as patient as the outbox.
-func (o *Outbox) Reader(topic *channel.Topic) Reader { return Reader{topic, o.patience, o.log} }
-
 // A read is given up once it is no passing fault any more: when the server crashed over it
 // so often and so long, did not answer it so often, or the connection was lost
 // over it manyLosses times.
@@ -103,14 +67,14 @@ const (
 	mostUnanswered = 3
 )
 
-// Read pushes a read until it is answered; a refusal is an answer. It reports whether an
+// Read pushes a read on the run's topic until it is answered; a refusal is an answer. It reports whether an
 // earlier one may have been answered as well. An answer that is large may take its time. The
 // error is one for [WhyUnread], or for the topic or ctx, which have ended.
-func (r Reader) Read(ctx context.Context, event string, payload any, large bool) (reply channel.Reply, again bool, err error) {
+func (o *Outbox) Read(ctx context.Context, topic *channel.Topic, event string, payload any, large bool) (reply channel.Reply, again bool, err error) {
 	began := time.Now()
 	unanswered, crashed, lost := 0, 0, 0
 	for {
-		join, err := joined(ctx, r.topic)
+		join, err := joined(ctx, topic)
 		if err != nil {
 			return channel.Reply{}, again, err
 		}
@@ -118,11 +82,11 @@ func (r Reader) Read(ctx context.Context, event string, payload any, large bool)
 		if large || unanswered > 0 {
 			doublings = 1
 		}
-		reply, err = r.patience.push(ctx, join, event, payload, doublings)
+		reply, err = o.push(ctx, join, event, payload, doublings)
 		switch {
 		case err == nil:
 			if crashed > 0 {
-				r.patience.recovered()
+				o.delivery.hurry()
 			}
 			return reply, again, nil
 		case errors.Is(err, errTokenOver), errors.As(err, new(*channel.AnswerTooLargeError)), errors.As(err, new(*channel.TooLargeError)), errors.Is(err, channel.ErrPayload):
@@ -133,7 +97,7 @@ func (r Reader) Read(ctx context.Context, event string, payload any, large bool)
 			return channel.Reply{}, again, err
 		case errors.Is(err, channel.ErrUnanswered):
 			unanswered++
-			r.log.Warn("the server has not answered a read; its topic is joined anew", "event", event)
+			o.log.Warn("the server has not answered a read; its topic is joined anew", "event", event)
 		case errors.Is(err, channel.ErrCrashed):
 			crashed++
 		default:

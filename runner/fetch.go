@@ -16,9 +16,8 @@ import (
 	"github.com/phxworker/phxworker/runner/delivery"
 )
 
-// fetcher reads from a run's topic what the run needs. Reading the plan or a
-// credential twice does no harm, so such a read is repeated while there is hope for an
-// answer; the input is another matter, see dataclip.
+// fetcher reads from a run's topic what the run needs. Reading the plan or a credential twice does no harm, so such a
+// read is repeated while there is hope for an answer; the input is another matter, see dataclip.
 type fetcher struct {
 	run   *Run
 	topic *channel.Topic
@@ -33,8 +32,8 @@ func unfetched(kind, message string) *Failure {
 	return &Failure{Reason: Exception, Type: kind + "Error", Message: message}
 }
 
-// whyUnfetched makes that of a read that was refused, with the response in its
-// message, or given up; any other error stays what it is.
+// whyUnfetched makes that of a read that was refused, with the response in its message, or given up; any other error
+// stays what it is.
 func whyUnfetched(err error, kind, doing string) error {
 	if why, ok := delivery.WhyUnread(err); ok {
 		return unfetched(kind, doing+why)
@@ -42,16 +41,16 @@ func whyUnfetched(err error, kind, doing string) error {
 	return err
 }
 
-// maxPlan is the largest plan that is executed, in bytes: what Lightning takes
-// in one message, and far more than a workflow has. Any number of runs may have plans up to smallPlan;
-// larger ones are in memory one after the other, as far as they have more than maxPlan bytes together.
+// maxPlan is the largest plan that is executed, in bytes: what Lightning takes in one message, and far more than a
+// workflow has. Any number of runs may have plans up to smallPlan; larger ones are in memory one after the other, as
+// far as they have more than maxPlan bytes together.
 const (
 	maxPlan   = 11_000_000
 	smallPlan = 1 << 20
 )
 
-// plan reads the plan. A large one is read again when there is room for it: it is not kept until then. Of a run
-// that was claimed ahead, a large plan is nil: who waits for a slot takes no room from who has one.
+// plan reads the plan. A large one is read again when there is room for it: it is not kept until then. Of a run that
+// was claimed ahead, a large plan is nil: who waits for a slot takes no room from who has one.
 func (f *fetcher) plan(ctx context.Context, ahead bool) (*Plan, error) {
 	for {
 		reply, _, err := f.run.outbox.Read(ctx, f.topic, "fetch:plan", struct{}{}, false)
@@ -79,9 +78,8 @@ func (f *fetcher) plan(ctx context.Context, ahead bool) (*Plan, error) {
 
 // dataclip returns the JSON of the run's input, or nil.
 //
-// A server that erases what was read answers a second reading with nothing. So what comes
-// after a first one, of which nobody knows whether it was answered, is not taken when it
-// is empty: a run must not go ahead on that.
+// A server that erases what was read answers a second reading with nothing. So what comes after a first one, of which
+// nobody knows whether it was answered, is not taken when it is empty: a run must not go ahead on that.
 func (f *fetcher) dataclip(ctx context.Context, id string) (json.RawMessage, error) {
 	if id == "" {
 		return nil, nil
@@ -101,8 +99,8 @@ func (f *fetcher) dataclip(ctx context.Context, id string) (json.RawMessage, err
 	return body, nil
 }
 
-// dataclipBody returns the JSON text of a dataclip: the whole of a binary reply
-// (Lightning), or an array of byte values (lightning-mock).
+// dataclipBody returns the JSON text of a dataclip: the whole of a binary reply (Lightning), or an array of byte
+// values (lightning-mock).
 func dataclipBody(reply channel.Reply) (json.RawMessage, error) {
 	body := bytes.TrimSpace(reply.Response)
 	var values []byteValue
@@ -121,12 +119,11 @@ func dataclipBody(reply channel.Reply) (json.RawMessage, error) {
 	return body, nil
 }
 
-// byteValue is a byte written as a number; encoding/json would take a []byte for
-// base64.
+// byteValue is a byte written as a number; encoding/json would take a []byte for base64.
 type byteValue uint8
 
-// credentials returns the credential of each job that has one, by job id. They are
-// fetched side by side, one that several jobs share once.
+// credentials returns the credential of each job that has one, by job id. They are fetched side by side, one that
+// several jobs share once.
 func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.RawMessage, error) {
 	ids := credentialIDs(jobs)
 	bodies, errs := make([]json.RawMessage, len(ids)), make([]error, len(ids))
@@ -187,8 +184,8 @@ func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.
 }
 
 const (
-	// credentialsAtOnce is how many are asked for side by side: a plan may name very many. Of
-	// those that cannot be had, mostMissing are told.
+	// credentialsAtOnce is how many are asked for side by side: a plan may name very many. Of those that cannot
+	// be had, mostMissing are told.
 	credentialsAtOnce = 16
 	mostMissing       = 20
 	// maxCredentials bounds the credentials of a run, in bytes. A process that executes it is given one for each
@@ -200,10 +197,9 @@ const (
 // againWithin bounds the second fetch of the credentials.
 const againWithin = 10 * time.Second
 
-// credentialsAgain fetches the credentials once more for the server's sake, under a new
-// join: it scrubs their secrets from the log of a run, but forgets them with each join. That is
-// worth one try, for the worker has scrubbed them itself; it reports whether there is
-// sense in another try after the next rejoin.
+// credentialsAgain fetches the credentials once more for the server's sake, under a new join: it scrubs their secrets
+// from the log of a run, but forgets them with each join. That is worth one try, for the worker has scrubbed them
+// itself; it reports whether there is sense in another try after the next rejoin.
 func (f *fetcher) credentialsAgain(ctx context.Context, join *channel.Join, jobs []Job) bool {
 	ctx, cancel := context.WithTimeout(ctx, againWithin)
 	defer cancel()
@@ -251,8 +247,8 @@ func (r *planRoom) fits(size int64) bool {
 	return true
 }
 
-// longestWait is how long a run waits for room in its slot, or a quarter of what its token has left: it has to
-// be executed yet. Then it goes back, where the server takes it, for later.
+// longestWait is how long a run waits for room in its slot, or a quarter of what its token has left: it has to be
+// executed yet. Then it goes back, where the server takes it, for later.
 const longestWait = 5 * time.Minute
 
 // waitForRoom takes room for the plan when there is as much.

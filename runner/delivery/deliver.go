@@ -11,20 +11,18 @@ import (
 	"github.com/phxworker/phxworker/channel"
 )
 
-// deliver pushes one event until it is known what became of it. A refusal is an answer; err is
-// for what ends the outbox. The rules are those of docs/delivery.md:
+// deliver pushes one event until it is known what became of it. A refusal is an answer; err is for what ends the
+// outbox. The rules are those of docs/delivery.md:
 //
-// The event is pushed again only when the join was lost: on a live one the first copy
-// may have been applied, and a second would throw the worker off the topic. A join
-// under which no answer comes is given up.
+// The event is pushed again only when the join was lost: on a live one the first copy may have been applied, and a
+// second would throw the worker off the topic. A join under which no answer comes is given up.
 //
-// The server has the event once it says ok, or refuses a second copy in the words
-// that mean that it is there. A crash proves nothing: the event is pushed again, as
-// slowly as the topic is joined again, for as long as the run's token lives. So is one whose answer is
-// too large to be read, a few times.
+// The server has the event once it says ok, or refuses a second copy in the words that mean that it is there. A crash
+// proves nothing: the event is pushed again, as slowly as the topic is joined again, for as long as the run's token
+// lives. So is one whose answer is too large to be read, a few times.
 //
-// An event that is too large, or refused for another reason, is offered with
-// less in it, as long as there is less to offer.
+// An event that is too large, or refused for another reason, is offered with less in it, as long as there is less to
+// offer.
 func (o *Outbox) deliver(ctx context.Context, e event) (refusal, err error) {
 	for {
 		err := o.pushOnce(ctx, e)
@@ -144,9 +142,9 @@ func (o *Outbox) fateOf(e event, err error) fate {
 		return undelivered // its lines may do better alone
 	case t.unknown%manyLosses != 0:
 		return pending
-	// It may be the content of an event that the server does not bear, if it can be done without: of a line there is a
-	// note. An output goes as a text, which breaks no connection, and is not given up for a crash; nor is a final
-	// state, which may be the last copy of it.
+	// It may be the content of an event that the server does not bear, if it can be done without: of a line there
+	// is a note. An output goes as a text, which breaks no connection, and is not given up for a crash; nor is a
+	// final state, which may be the last copy of it.
 	case isLine(e) && (!errors.Is(err, channel.ErrCrashed) || time.Since(t.since) > lastsLong), isEnd && !errors.Is(err, channel.ErrCrashed):
 		return tooMuch
 	}
@@ -156,17 +154,17 @@ func (o *Outbox) fateOf(e event, err error) fate {
 const (
 	// mostUnread answers to one event that are too large to be read are no chance.
 	mostUnread = 3
-	// manyLosses of a join over one event are no chance: the event is what the server
-	// cannot bear, and if it takes the connection with it, all that shares that suffers too.
-	// For a batch, of which no line need be the cause, it takes fewLosses.
+	// manyLosses of a join over one event are no chance: the event is what the server cannot bear, and if it
+	// takes the connection with it, all that shares that suffers too. For a batch, of which no line need be the
+	// cause, it takes fewLosses.
 	manyLosses, fewLosses = 12, 3
-	// lastsLong is how long a server may crash over everything. A line that it crashes over for
-	// longer may be the cause.
+	// lastsLong is how long a server may crash over everything. A line that it crashes over for longer may be the
+	// cause.
 	lastsLong = time.Minute
 )
 
-// offerLess takes something out of an event, and reports whether there was anything. The
-// run's log is told first, under the same rules.
+// offerLess takes something out of an event, and reports whether there was anything. The run's log is told first,
+// under the same rules.
 func (o *Outbox) offerLess(ctx context.Context, e event, why error) (less bool, ended error) {
 	less, told := e.lessen(why)
 	if !less {
@@ -199,9 +197,8 @@ func whyLess(why error) string {
 	return "the server does not take it"
 }
 
-// ready waits until the topic is joined, and does what a new join needs before
-// its first event. That one goes out under this join or not at all: the next would
-// not be ready for it.
+// ready waits until the topic is joined, and does what a new join needs before its first event. That one goes out
+// under this join or not at all: the next would not be ready for it.
 func (o *Outbox) ready(ctx context.Context) (*channel.Join, error) {
 	for {
 		join, err := joined(ctx, o.topic)
@@ -224,9 +221,8 @@ func (o *Outbox) ready(ctx context.Context) (*channel.Join, error) {
 	}
 }
 
-// joined waits until the topic is joined. On one that is, [channel.Topic.Ready] succeeds
-// even when ctx is over; pushes do not, so that whoever repeats them would do
-// so for ever.
+// joined waits until the topic is joined. On one that is, [channel.Topic.Ready] succeeds even when ctx is over;
+// pushes do not, so that whoever repeats them would do so for ever.
 func joined(ctx context.Context, topic *channel.Topic) (*channel.Join, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -234,8 +230,8 @@ func joined(ctx context.Context, topic *channel.Topic) (*channel.Join, error) {
 	return topic.Ready(ctx)
 }
 
-// refusalOf returns the server's answer to a push, if it was a refusal. That of
-// a join is not: it ends the topic, and a push which finds it so was not sent.
+// refusalOf returns the server's answer to a push, if it was a refusal. That of a join is not: it ends the topic, and
+// a push which finds it so was not sent.
 func refusalOf(err error) *channel.RefusedError {
 	var refused *channel.RefusedError
 	if errors.As(err, &refused) && refused.Event != "phx_join" {
@@ -244,25 +240,22 @@ func refusalOf(err error) *channel.RefusedError {
 	return nil
 }
 
-// duplicate is how Lightning says, for each event, that it has it already. It has no
-// code for that, so the words are all there is. A second run:start is taken again, and
-// a second line is another line.
+// duplicate is how Lightning says, for each event, that it has it already. It has no code for that, so the words are
+// all there is. A second run:start is taken again, and a second line is another line.
 var duplicate = map[string]string{
 	"step:start":    "has already been taken",
 	"step:complete": "has already been taken",
 	"run:complete":  "already in completed state",
 }
 
-// isDuplicate reports whether the server refused an event because it has it:
-// {"state":["already in completed state"]}, the same under "errors", or the sentence
-// alone.
+// isDuplicate reports whether the server refused an event because it has it: {"state":["already in completed
+// state"]}, the same under "errors", or the sentence alone.
 func isDuplicate(event string, refused *channel.RefusedError) bool {
 	words, found := duplicate[event]
 	return found && refused != nil && strings.Contains(string(refused.Response), words)
 }
 
-// isAbout reports whether a refusal names the field: {"field":["is invalid"]}, or the same
-// under "errors".
+// isAbout reports whether a refusal names the field: {"field":["is invalid"]}, or the same under "errors".
 func isAbout(why error, field string) bool {
 	var named, nested map[string]json.RawMessage
 	if refused := refusalOf(why); refused != nil && json.Unmarshal(refused.Response, &named) == nil {

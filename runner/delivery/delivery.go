@@ -1,14 +1,12 @@
-// Package delivery tells the server what happens in a run, and brings what the run needs:
-// everything that is pushed on the topic of a run, but for extensions, goes through here. It
-// knows neither engines nor extensions.
+// Package delivery tells the server what happens in a run, and brings what the run needs: everything that is pushed
+// on the topic of a run, but for extensions, goes through here. It knows neither engines nor extensions.
 //
 // # The way of an event
 //
-// A [Delivery] is made once for a worker, and makes an [Outbox] for each run. What happens in
-// the run comes in by the methods of the Outbox: [Outbox.Start], [Outbox.StartStep],
-// [Outbox.Log], [Outbox.CompleteStep], [Outbox.Complete]. Each appends an event to a queue.
-// Another goroutine, in [Outbox.Deliver], sends the head of the queue, and takes it out once the
-// server has acknowledged or refused it. In the files:
+// A [Delivery] is made once for a worker, and makes an [Outbox] for each run. What happens in the run comes in by the
+// methods of the Outbox: [Outbox.Start], [Outbox.StartStep], [Outbox.Log], [Outbox.CompleteStep], [Outbox.Complete].
+// Each appends an event to a queue. Another goroutine, in [Outbox.Deliver], sends the head of the queue, and takes it
+// out once the server has acknowledged or refused it. In the files:
 //
 //   - events.go and lines.go: what comes in, as the events that go out; text.go: what is done to
 //     their texts before
@@ -19,22 +17,21 @@
 //
 // # Order
 //
-// The events of one run are sent one at a time, in the order in which they came in; each waits
-// for the server's reply to the one before. Runs do not wait for each other. The payload of
-// an event is made when it is sent, so that it names only what the server has acknowledged.
+// The events of one run are sent one at a time, in the order in which they came in; each waits for the server's reply
+// to the one before. Runs do not wait for each other. The payload of an event is made when it is sent, so that it
+// names only what the server has acknowledged.
 //
 // # Delivery
 //
-// An event that could not be sent is sent once the topic is joined again. One whose outcome is
-// unknown, because the connection was lost before the reply came, the channel crashed, or no
-// reply came in time, is sent again after a rejoin. It counts as arrived once the server says ok
-// to it, or refuses a second copy in Lightning's words for an event that is there; never for a
-// crash.
+// An event that could not be sent is sent once the topic is joined again. One whose outcome is unknown, because the
+// connection was lost before the reply came, the channel crashed, or no reply came in time, is sent again after a
+// rejoin. It counts as arrived once the server says ok to it, or refuses a second copy in Lightning's words for an
+// event that is there; never for a crash.
 //
 // # Back-pressure
 //
-// The methods of an Outbox block while it holds [Config.OutboxBytes] that the server has not
-// acknowledged, at most until the context of [Outbox.Bound] ends.
+// The methods of an Outbox block while it holds [Config.OutboxBytes] that the server has not acknowledged, at most
+// until the context of [Outbox.Bound] ends.
 package delivery
 
 import (
@@ -52,21 +49,19 @@ import (
 
 // Config says how the events of runs are delivered. The zero values are the defaults.
 type Config struct {
-	// MessageTimeout is how long an event may go unanswered before its topic is joined
-	// anew, which tells whether it had arrived. Each time that the same event goes
-	// unanswered again, it is given twice as long. Defaults to 30 s.
+	// MessageTimeout is how long an event may go unanswered before its topic is joined anew, which tells whether
+	// it had arrived. Each time that the same event goes unanswered again, it is given twice as long. Defaults to
+	// 30 s.
 	MessageTimeout time.Duration
-	// OutboxBytes bounds the events of one run that the server has not
-	// acknowledged yet. Defaults to 16 MiB.
+	// OutboxBytes bounds the events of one run that the server has not acknowledged yet. Defaults to 16 MiB.
 	OutboxBytes int
-	// LogsAtMostOnce sends no log line again of which nobody knows whether it
-	// arrived. By default each arrives at least once, and Lightning stores one
-	// that comes twice twice.
+	// LogsAtMostOnce sends no log line again of which nobody knows whether it arrived. By default each arrives at
+	// least once, and Lightning stores one that comes twice twice.
 	LogsAtMostOnce bool
 	// BatchLogs sends several lines in one message. Defaults to off.
 	BatchLogs BatchLogs
-	// Spool is the folder for what could not be reported; see [Spooled]. It should be there,
-	// and be the worker's user's alone. Defaults to none: it is logged and lost.
+	// Spool is the folder for what could not be reported; see [Spooled]. It should be there, and be the worker's
+	// user's alone. Defaults to none: it is logged and lost.
 	Spool string
 }
 
@@ -76,9 +71,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// BatchLogs says how lines are collected for run:batch_logs, which only newer
-// versions of Lightning have. A server that does not know it crashes the run's
-// topic; the lines then go one by one, and so do those of all later runs.
+// BatchLogs says how lines are collected for run:batch_logs, which only newer versions of Lightning have. A server
+// that does not know it crashes the run's topic; the lines then go one by one, and so do those of all later runs.
 type BatchLogs struct {
 	// Interval is how long a line may wait for others.
 	Interval time.Duration
@@ -90,12 +84,12 @@ type BatchLogs struct {
 type Stats struct {
 	// Resent counts events that were sent once more, after a lost join.
 	Resent uint64
-	// LogsShortened counts the lines that a note stands for now: they were over
-	// the limit, or not what the server takes.
+	// LogsShortened counts the lines that a note stands for now: they were over the limit, or not what the server
+	// takes.
 	LogsShortened uint64
-	// Undelivered counts, by their names, the events that the server does not have, or is
-	// not known to have: refused in every form, given up with their run, sent at most once
-	// and lost, or never taken because the run ended while its outbox was full.
+	// Undelivered counts, by their names, the events that the server does not have, or is not known to have:
+	// refused in every form, given up with their run, sent at most once and lost, or never taken because the run
+	// ended while its outbox was full.
 	Undelivered map[string]uint64
 	// Acknowledged is how long events took from their push to the server's answer.
 	Acknowledged histogram.Snapshot
@@ -108,8 +102,7 @@ type Delivery struct {
 
 	resent, shortened atomic.Uint64
 	acknowledged      histogram.Histogram
-	// batched is set once the server has taken a run:batch_logs, unbatched when it was found
-	// not to know it.
+	// batched is set once the server has taken a run:batch_logs, unbatched when it was found not to know it.
 	batched, unbatched atomic.Bool
 	// warnUntold is for what is worth a line once: a server makes all of its tokens alike.
 	warnUntold sync.Once
@@ -126,8 +119,8 @@ func New(cfg Config, log *slog.Logger) *Delivery {
 	return &Delivery{cfg: cfg.withDefaults(), log: log, undelivered: make(map[string]uint64)}
 }
 
-// Open returns the outbox of a run, which takes events from now on. A nil permit is one for
-// ever. The log is for the worker's operator.
+// Open returns the outbox of a run, which takes events from now on. A nil permit is one for ever. The log is for the
+// worker's operator.
 func (d *Delivery) Open(run claim.Run, permit Permit, log *slog.Logger) *Outbox {
 	o := &Outbox{
 		delivery: d, run: run, permit: permit, log: log, epoch: 1,
@@ -162,12 +155,12 @@ func (d *Delivery) undeliver(e event) {
 	d.undelivered[e.name()]++
 }
 
-// hurryEvery is the least time between two calls to hurry that have an effect: a server
-// that answers some things and crashes over others must not be asked without end.
+// hurryEvery is the least time between two calls to hurry that have an effect: a server that answers some things and
+// crashes over others must not be asked without end.
 const hurryEvery = time.Second
 
-// hurry has the topics of all runs joined that back off: the server has just answered what
-// it crashed over before, so they need not wait.
+// hurry has the topics of all runs joined that back off: the server has just answered what it crashed over before, so
+// they need not wait.
 func (d *Delivery) hurry() {
 	last, now := d.hurried.Load(), time.Now()
 	if last != nil && now.Sub(*last) < hurryEvery || !d.hurried.CompareAndSwap(last, &now) {

@@ -15,8 +15,8 @@ import (
 
 // Permit says whether a run may still be reported from here.
 type Permit interface {
-	// Withdrawn returns why nothing more may be sent, nil while it may. It is asked before
-	// each event with nil, and after one that failed with the error.
+	// Withdrawn returns why nothing more may be sent, nil while it may. It is asked before each event with nil,
+	// and after one that failed with the error.
 	Withdrawn(err error) error
 }
 
@@ -30,9 +30,9 @@ type Limits struct {
 
 var unlimited Limits
 
-// Outbox holds the events of one run in order, each until the server has
-// acknowledged or refused it, and sends them one at a time. The head is the
-// one that is sent; those behind it are unsent. Its methods may be called concurrently.
+// Outbox holds the events of one run in order, each until the server has acknowledged or refused it, and sends them
+// one at a time. The head is the one that is sent; those behind it are unsent. Its methods may be called
+// concurrently.
 type Outbox struct {
 	delivery *Delivery
 	run      claim.Run
@@ -52,8 +52,8 @@ type Outbox struct {
 	refused error   // why the server takes no end of the run
 
 	mu sync.Mutex
-	// rejoined is called by the sender before the first event of a join that
-	// is not the first, until it returns false.
+	// rejoined is called by the sender before the first event of a join that is not the first, until it returns
+	// false.
 	rejoined  func(ctx context.Context, join *channel.Join) (again bool)
 	done      <-chan struct{} // closed when nobody waits for room any more
 	unbound   bool            // there is room for everything
@@ -66,15 +66,13 @@ type Outbox struct {
 	room      chan struct{} // closed and replaced when events have left
 }
 
-// overhead is counted for each event besides its variable part, so that many
-// small ones fill the outbox as well.
+// overhead is counted for each event besides its variable part, so that many small ones fill the outbox as well.
 const overhead = 256
 
 // Limit sets the limits of the run, which has none before.
 func (o *Outbox) Limit(limits Limits) { o.limits.Store(&limits) }
 
-// Learn has the secrets in these credentials, by job, replaced in all lines that come
-// from now on.
+// Learn has the secrets in these credentials, by job, replaced in all lines that come from now on.
 func (o *Outbox) Learn(credentials map[string]json.RawMessage) {
 	o.scrub.learn(o.run.Token, credentials)
 }
@@ -82,16 +80,15 @@ func (o *Outbox) Learn(credentials map[string]json.RawMessage) {
 // Scrub returns the text without the secrets of the run.
 func (o *Outbox) Scrub(text string) string { return o.scrub.plain(text) }
 
-// AfterRejoin says what a new join needs before its first event. It is called for each, until
-// it returns false.
+// AfterRejoin says what a new join needs before its first event. It is called for each, until it returns false.
 func (o *Outbox) AfterRejoin(do func(ctx context.Context, join *channel.Join) (again bool)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.rejoined = do
 }
 
-// Bound ends the waiting for room when ctx ends: a line that has found none is left out. All else is taken
-// in any case, for there is little of it and the server counts on it.
+// Bound ends the waiting for room when ctx ends: a line that has found none is left out. All else is taken in any
+// case, for there is little of it and the server counts on it.
 func (o *Outbox) Bound(ctx context.Context) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -152,8 +149,7 @@ func (o *Outbox) putFirst(e event) {
 	o.queue = append([]event{e}, o.queue...)
 }
 
-// Close tells that no more events will come; what an engine that outlived its
-// run still reports is not taken.
+// Close tells that no more events will come; what an engine that outlived its run still reports is not taken.
 func (o *Outbox) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -168,9 +164,9 @@ func (o *Outbox) signalLocked() {
 	}
 }
 
-// Deliver sends the events on the run's topic, which is joined, until the outbox is closed and empty. It
-// returns an error when the rest cannot be delivered, because the topic, the permit or ctx has ended, or when
-// the server does not take the end of the run; [Outbox.GiveUp] is for that. It is called once.
+// Deliver sends the events on the run's topic, which is joined, until the outbox is closed and empty. It returns an
+// error when the rest cannot be delivered, because the topic, the permit or ctx has ended, or when the server does
+// not take the end of the run; [Outbox.GiveUp] is for that. It is called once.
 func (o *Outbox) Deliver(ctx context.Context, topic *channel.Topic) error {
 	o.topic = topic
 	o.delivery.topics.Store(topic, nil)

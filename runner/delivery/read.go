@@ -14,22 +14,21 @@ import (
 	"github.com/phxworker/phxworker/channel"
 )
 
-// errTokenOver is why nothing is waited for any longer: the server has called the run lost by the
-// time that its token is over.
+// errTokenOver is why nothing is waited for any longer: the server has called the run lost by the time that its token
+// is over.
 var errTokenOver = errors.New("the server has not acknowledged it, and the run's token has expired meanwhile")
 
-// untoldLife is how long a token is taken to live that does not tell: longer than runs
-// do, and not for ever, which is how long a slot would be held by an event that no
-// server answers.
+// untoldLife is how long a token is taken to live that does not tell: longer than runs do, and not for ever, which is
+// how long a slot would be held by an event that no server answers.
 const untoldLife = 24 * time.Hour
 
-// TokenEnd returns when the token of the run is over, by which its end must have been told; it is told if
-// the token says so, else the time is a guess.
+// TokenEnd returns when the token of the run is over, by which its end must have been told; it is told if the token
+// says so, else the time is a guess.
 func (o *Outbox) TokenEnd() (at time.Time, told bool) { return o.tokenEnd, !o.untold }
 
-// push waits for the answer to one push under a join, twice as long for each time
-// that it went unanswered before: a slow server must not be asked the same for ever. However late the run,
-// it waits once. The error wraps [channel.ErrUnanswered], or errTokenOver.
+// push waits for the answer to one push under a join, twice as long for each time that it went unanswered before: a
+// slow server must not be asked the same for ever. However late the run, it waits once. The error wraps
+// [channel.ErrUnanswered], or errTokenOver.
 func (o *Outbox) push(ctx context.Context, under *channel.Join, event string, payload any, before int) (channel.Reply, error) {
 	const mostDoublings = 10
 	answer := o.delivery.cfg.MessageTimeout
@@ -42,10 +41,9 @@ func (o *Outbox) push(ctx context.Context, under *channel.Join, event string, pa
 	return under.PushWithin(ctx, within, event, payload)
 }
 
-// lifetime returns how long a run's token is good, zero when it does not tell.
-// Lightning makes the token when it gives the run away, with "nbf" for then, or else "iat",
-// and "exp" for the end; their difference needs no clock that agrees with the
-// server's. Whether to trust the token was decided before, see claim.Verifier.
+// lifetime returns how long a run's token is good, zero when it does not tell. Lightning makes the token when it
+// gives the run away, with "nbf" for then, or else "iat", and "exp" for the end; their difference needs no clock that
+// agrees with the server's. Whether to trust the token was decided before, see claim.Verifier.
 func lifetime(token string) time.Duration {
 	var claims jwt.RegisteredClaims
 	if _, _, err := jwt.NewParser().ParseUnverified(token, &claims); err != nil || claims.ExpiresAt == nil {
@@ -58,18 +56,17 @@ func lifetime(token string) time.Duration {
 	return claims.ExpiresAt.Sub(begin.Time)
 }
 
-// A read is given up once it is no passing fault any more: when the server crashed over it
-// so often and so long, did not answer it so often, or the connection was lost
-// over it manyLosses times.
+// A read is given up once it is no passing fault any more: when the server crashed over it so often and so long, did
+// not answer it so often, or the connection was lost over it manyLosses times.
 const (
 	mostCrashes    = 5
 	crashesFor     = 30 * time.Second
 	mostUnanswered = 3
 )
 
-// Read pushes a read on the run's topic until it is answered; a refusal is an answer. It reports whether an
-// earlier one may have been answered as well. An answer that is large may take its time. The
-// error is one for [WhyUnread], or for the topic or ctx, which have ended.
+// Read pushes a read on the run's topic until it is answered; a refusal is an answer. It reports whether an earlier
+// one may have been answered as well. An answer that is large may take its time. The error is one for [WhyUnread], or
+// for the topic or ctx, which have ended.
 func (o *Outbox) Read(ctx context.Context, topic *channel.Topic, event string, payload any, large bool) (reply channel.Reply, again bool, err error) {
 	began := time.Now()
 	unanswered, crashed, lost := 0, 0, 0
@@ -144,9 +141,9 @@ func givenUp(after time.Duration, crashed, unanswered, lost int) unreadError {
 	return unreadError(fmt.Sprintf("given up after %v: %s", after.Round(time.Second), strings.Join(why, "; ")))
 }
 
-// WhyUnread returns why a read was refused or given up, for who reads the run's log; it is not ok
-// if what has ended is the topic, or the context. Of what the server answered, it is the
-// beginning if it is long: a bare string without its quotes, else the JSON.
+// WhyUnread returns why a read was refused or given up, for who reads the run's log; it is not ok if what has ended
+// is the topic, or the context. Of what the server answered, it is the beginning if it is long: a bare string without
+// its quotes, else the JSON.
 func WhyUnread(err error) (why string, ok bool) {
 	var gaveUp unreadError
 	switch refused := refusalOf(err); {
@@ -161,6 +158,6 @@ func WhyUnread(err error) (why string, ok bool) {
 	return "", false
 }
 
-// MaxWords is how many bytes are kept of what a server has to say about a run: they are kept,
-// with others, for the status, and go back to the server.
+// MaxWords is how many bytes are kept of what a server has to say about a run: they are kept, with others, for the
+// status, and go back to the server.
 const MaxWords = 1000

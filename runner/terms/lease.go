@@ -13,17 +13,15 @@ import (
 	"github.com/phxworker/phxworker/claim"
 )
 
-// ErrLeaseLost says that a run was another worker's by the time that it ended here.
-// Nothing more was reported of it.
+// ErrLeaseLost says that a run was another worker's by the time that it ended here. Nothing more was reported of it.
 var ErrLeaseLost = errors.New("the lease of the run was lost; it is another worker's now")
 
-// leaseLost is the reason that a server gives for refusing whatever comes under a
-// lease that is over.
+// leaseLost is the reason that a server gives for refusing whatever comes under a lease that is over.
 const leaseLost = "lease_lost"
 
-// Lease is until when a run is this worker's. It counts in wall time, for a machine
-// that sleeps does not hold up the server's clock, and in monotonic time as well, for
-// a clock that is set back does not either. Its methods may be called concurrently.
+// Lease is until when a run is this worker's. It counts in wall time, for a machine that sleeps does not hold up the
+// server's clock, and in monotonic time as well, for a clock that is set back does not either. Its methods may be
+// called concurrently.
 type Lease struct {
 	until atomic.Pointer[time.Time] // nil: for ever
 	whole time.Duration             // the keeper's own
@@ -54,8 +52,8 @@ func (l *Lease) left() (left time.Duration, leased bool) {
 	return min(monotonic, wall), true
 }
 
-// Withdrawn returns [ErrLeaseLost] if the lease is over or, when there is an error of the server's, if that
-// says so. It is what is asked before each event.
+// Withdrawn returns [ErrLeaseLost] if the lease is over or, when there is an error of the server's, if that says so.
+// It is what is asked before each event.
 func (l *Lease) Withdrawn(err error) error {
 	left, leased := l.left()
 	if err == nil && leased && left <= 0 || err != nil && isLeaseLost(err) {
@@ -64,15 +62,15 @@ func (l *Lease) Withdrawn(err error) error {
 	return nil
 }
 
-// Lost reports whether an error which ended the run's topic means that the run is another worker's by now: under
-// a lease, it does so as well when the server closed the topic.
+// Lost reports whether an error which ended the run's topic means that the run is another worker's by now: under a
+// lease, it does so as well when the server closed the topic.
 func (l *Lease) Lost(cause error) bool {
 	_, leased := l.left()
 	return isLeaseLost(cause) || leased && errors.Is(cause, channel.ErrEnded)
 }
 
-// The lease is renewed when a third of it is left, or three minutes; and looked at
-// often enough to notice in time that the machine has slept.
+// The lease is renewed when a third of it is left, or three minutes; and looked at often enough to notice in time
+// that the machine has slept.
 const (
 	renewAhead = 3 * time.Minute
 	lookEvery  = 30 * time.Second
@@ -82,9 +80,8 @@ const (
 func (l *Lease) margin() time.Duration   { return min(renewAhead, l.whole/3) }
 func (l *Lease) interval() time.Duration { return min(lookEvery, max(l.whole/12, leastLook)) }
 
-// Keep renews the lease until ctx ends. It returns [ErrLeaseLost] once the lease is lost, nil when ctx ends or
-// there never was one. A join that leases were not agreed on with ends the lease, and one that they
-// were may begin another.
+// Keep renews the lease until ctx ends. It returns [ErrLeaseLost] once the lease is lost, nil when ctx ends or there
+// never was one. A join that leases were not agreed on with ends the lease, and one that they were may begin another.
 func (t *Terms) Keep(ctx context.Context, topic *channel.Topic, lease *Lease, log *slog.Logger) error {
 	if _, leased := lease.left(); !leased {
 		return nil
@@ -120,8 +117,8 @@ func (t *Terms) Keep(ctx context.Context, topic *channel.Topic, lease *Lease, lo
 	}
 }
 
-// renew asks for more time. Only a refusal is an answer: whatever else goes wrong
-// is tried again, for as long as the lease lasts.
+// renew asks for more time. Only a refusal is an answer: whatever else goes wrong is tried again, for as long as the
+// lease lasts.
 func (t *Terms) renew(ctx context.Context, join *channel.Join, lease *Lease) error {
 	asked := time.Now()
 	left, _ := lease.left()

@@ -259,7 +259,7 @@ func (p *Plan) ways(code map[string]bool, bare bool) ways {
 		e := &p.Edges[i]
 		switch strings.TrimSpace(e.Condition) {
 		case "", "always", "on_job_success":
-			if from := e.Source(); e.IsEnabled() && !(bare && code[from]) {
+			if from := e.Source(); e.IsEnabled() && (!bare || !code[from]) {
 				w.next[from] = append(w.next[from], e.TargetJobID)
 			}
 		}

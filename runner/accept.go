@@ -112,18 +112,13 @@ func (r *Runner) giveBack(work, report context.Context, topic *channel.Topic, ru
 func releasing(work, report context.Context, topic *channel.Topic) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(report)
 	stop := context.AfterFunc(work, func() {
-		if topic.Err() != nil { // most likely for the release, whose answer is on its way
-			return
+		switch {
+		case topic.Err() != nil: // most likely for the release, whose answer is on its way
+		case errors.As(context.Cause(work), new(*Failure)):
+			cancel()
+		default:
+			time.AfterFunc(releaseStopped, cancel)
 		}
-		if !errors.As(context.Cause(work), new(*Failure)) {
-			timer := time.NewTimer(releaseStopped)
-			defer timer.Stop()
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-			}
-		}
-		cancel()
 	})
 	return ctx, func() { stop(); cancel() }
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/phxworker/phxworker/runner/delivery"
 )
 
-// complete reports the end of a run, and returns how it failed in the end. Its last lines are
-// those of OpenFn's worker.
+// complete reports the end of a run, and returns how it failed in the end. Its last lines are those of OpenFn's
+// worker.
 func (r *Run) complete(result Result, failure *Failure) *Failure {
 	end := delivery.End{Reason: Success}
 	r.outbox.Unbound()
@@ -36,10 +36,9 @@ func (r *Run) complete(result Result, failure *Failure) *Failure {
 	return failure
 }
 
-// finalState returns what is sent of a final state. One that is over the limit loses its
-// data, as with OpenFn's worker, and the run's log says so; what a step left behind is in its
-// output, or was told there. A run without steps has no other result: it has failed then, and
-// what would still be over the limit is not sent.
+// finalState returns what is sent of a final state. One that is over the limit loses its data, as with OpenFn's
+// worker, and the run's log says so; what a step left behind is in its output, or was told there. A run without steps
+// has no other result: it has failed then, and what would still be over the limit is not sent.
 func (r *Run) finalState(state json.RawMessage, failure *Failure) (json.RawMessage, *Failure) {
 	limit := int(r.Limits.PayloadMB * (1 << 20))
 	if len(state) <= limit {

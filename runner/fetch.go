@@ -16,48 +16,57 @@ import (
 	"github.com/phxworker/phxworker/runner/delivery"
 )
 
-// fetcher reads from a run's topic what the run needs. Reading the plan or a
-// credential twice does no harm, so such a read is repeated while there is hope for an
-// answer; the input is another matter, see dataclip.
+// fetcher reads from a run's topic what the run needs. Reading the plan or a credential twice does no harm, so such a
+// read is repeated while there is hope for an answer; the input is another matter, see dataclip.
 type fetcher struct {
-	run *Run
-	delivery.Reader
+	run   *Run
+	topic *channel.Topic
 }
 
 type idPayload struct {
 	ID string `json:"id"`
 }
 
-// maxPlan is the largest plan that is executed, in bytes: what Lightning takes
-// in one message, and far more than a workflow has.
-const maxPlan = 11_000_000
+// unfetched is how a run ends that cannot be executed for want of something.
+func unfetched(kind, message string) *Failure {
+	return &Failure{Reason: Exception, Type: kind + "Error", Message: message}
+}
 
-// smallPlan is what any number of runs may have; larger plans are in memory one after the other, as
+// whyUnfetched makes that of a read that was refused, with the response in its message, or given up; any other error
+// stays what it is.
+func whyUnfetched(err error, kind, doing string) error {
+	if why, ok := delivery.WhyUnread(err); ok {
+		return unfetched(kind, doing+why)
+	}
+	return err
+}
+
+// maxPlan is the largest plan that is executed, in bytes: what Lightning takes in one message, and far more than a
+// workflow has. Any number of runs may have plans up to smallPlan; larger ones are in memory one after the other, as
 // far as they have more than maxPlan bytes together.
-const smallPlan = 1 << 20
+const (
+	maxPlan   = 11_000_000
+	smallPlan = 1 << 20
+)
 
-// plan reads the plan. A large one is read again when there is room for it: it is not kept until then. Of a run
-// that was claimed ahead, a large plan is nil: who waits for a slot takes no room from who has one.
+// plan reads the plan. A large one is read again when there is room for it: it is not kept until then. Of a run that
+// was claimed ahead, a large plan is nil: who waits for a slot takes no room from who has one.
 func (f *fetcher) plan(ctx context.Context, ahead bool) (*Plan, error) {
 	for {
-		reply, _, err := f.Read(ctx, "fetch:plan", struct{}{}, false)
+		reply, _, err := f.run.outbox.Read(ctx, f.topic, "fetch:plan", struct{}{}, false)
 		if err != nil {
-			return nil, fetchFailure(err, "PlanError", "Failed to load the plan: [fetch:plan] ")
+			return nil, whyUnfetched(err, "Plan", "Failed to load the plan: [fetch:plan] ")
 		}
 		size := int64(len(reply.Response))
-		if size > maxPlan {
-			return nil, &Failure{
-				Reason: Exception, Type: "PlanError",
-				Message: fmt.Sprintf("The plan has %d bytes, over the limit of %d", size, maxPlan),
-			}
-		}
-		if size > smallPlan && ahead {
+		switch {
+		case size > maxPlan:
+			return nil, unfetched("Plan", fmt.Sprintf("The plan has %d bytes, over the limit of %d", size, maxPlan))
+		case size > smallPlan && ahead:
 			return nil, nil
-		}
-		if size <= smallPlan || f.run.room.fits(size) {
+		case size <= smallPlan || f.run.room.fits(size):
 			plan, err := ParsePlan(reply.Response)
 			if err != nil {
-				return nil, &Failure{Reason: Exception, Type: "PlanError", Message: err.Error()}
+				return nil, unfetched("Plan", err.Error())
 			}
 			return plan, nil
 		}
@@ -69,59 +78,52 @@ func (f *fetcher) plan(ctx context.Context, ahead bool) (*Plan, error) {
 
 // dataclip returns the JSON of the run's input, or nil.
 //
-// A server that erases what was read answers a second reading with nothing. So what comes
-// after a first one, of which nobody knows whether it was answered, is not taken when it
-// is empty: a run must not go ahead on that.
+// A server that erases what was read answers a second reading with nothing. So what comes after a first one, of which
+// nobody knows whether it was answered, is not taken when it is empty: a run must not go ahead on that.
 func (f *fetcher) dataclip(ctx context.Context, id string) (json.RawMessage, error) {
 	if id == "" {
 		return nil, nil
 	}
 	doing := "Failed to load dataclip " + delivery.Cut(id, delivery.MaxWords, "…") + ": "
-	failed := func(why string) error {
-		return &Failure{Reason: Exception, Type: "DataClipError", Message: doing + why}
-	}
-	reply, again, err := f.Read(ctx, "fetch:dataclip", idPayload{id}, true)
+	reply, again, err := f.run.outbox.Read(ctx, f.topic, "fetch:dataclip", idPayload{id}, true)
 	if err != nil {
-		return nil, fetchFailure(err, "DataClipError", doing+"[fetch:dataclip] ")
+		return nil, whyUnfetched(err, "DataClip", doing+"[fetch:dataclip] ")
 	}
 	body, err := dataclipBody(reply)
-	if err != nil {
-		return nil, failed(err.Error())
-	}
-	if again && (body == nil || string(body) == "null") {
-		return nil, failed("it was read once without an answer, and was empty when it was read again")
+	switch {
+	case err != nil:
+		return nil, unfetched("DataClip", doing+err.Error())
+	case again && (body == nil || string(body) == "null"):
+		return nil, unfetched("DataClip", doing+"it was read once without an answer, and was empty when it was read again")
 	}
 	return body, nil
 }
 
-// dataclipBody returns the JSON text of a dataclip: the whole of a binary reply
-// (Lightning), or an array of byte values (lightning-mock).
+// dataclipBody returns the JSON text of a dataclip: the whole of a binary reply (Lightning), or an array of byte
+// values (lightning-mock).
 func dataclipBody(reply channel.Reply) (json.RawMessage, error) {
 	body := bytes.TrimSpace(reply.Response)
-	if !reply.Binary && bytes.HasPrefix(body, []byte("[")) {
-		var values []byteValue
-		if err := json.Unmarshal(body, &values); err == nil {
-			body = make([]byte, len(values))
-			for i, v := range values {
-				body[i] = byte(v)
-			}
+	var values []byteValue
+	if !reply.Binary && bytes.HasPrefix(body, []byte("[")) && json.Unmarshal(body, &values) == nil {
+		body = body[:0]
+		for _, v := range values { // each has taken a byte at least
+			body = append(body, byte(v))
 		}
 	}
-	if len(body) == 0 {
+	switch {
+	case len(body) == 0:
 		return nil, nil
-	}
-	if !json.Valid(body) {
+	case !json.Valid(body):
 		return nil, errors.New("its body is not JSON")
 	}
-	return append(json.RawMessage(nil), body...), nil
+	return body, nil
 }
 
-// byteValue is a byte written as a number; encoding/json would take a []byte for
-// base64.
+// byteValue is a byte written as a number; encoding/json would take a []byte for base64.
 type byteValue uint8
 
-// credentials returns the credential of each job that has one, by job id. They are
-// fetched side by side, one that several jobs share once.
+// credentials returns the credential of each job that has one, by job id. They are fetched side by side, one that
+// several jobs share once.
 func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.RawMessage, error) {
 	ids := credentialIDs(jobs)
 	bodies, errs := make([]json.RawMessage, len(ids)), make([]error, len(ids))
@@ -132,7 +134,7 @@ func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.
 		fetching.Go(func() {
 			defer func() { <-turns }()
 			errs[i] = f.run.survive(func() error {
-				reply, _, err := f.Read(ctx, "fetch:credential", idPayload{id}, false)
+				reply, _, err := f.run.outbox.Read(ctx, f.topic, "fetch:credential", idPayload{id}, false)
 				bodies[i] = reply.Response
 				return err
 			})
@@ -144,13 +146,10 @@ func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.
 	var missing []string
 	held, copied := 0, 0
 	for i, id := range ids {
-		err := fetchFailure(errs[i], "CredentialLoadError", "Failed to load credential "+delivery.Cut(id, delivery.MaxWords, "…")+": [fetch:credential] ")
-		var failure *Failure
-		switch {
-		case errors.As(err, &failure):
-			missing = append(missing, failure.Message)
-		case err != nil:
-			return nil, err
+		if why, ok := delivery.WhyUnread(errs[i]); ok {
+			missing = append(missing, "Failed to load credential "+delivery.Cut(id, delivery.MaxWords, "…")+": [fetch:credential] "+why)
+		} else if errs[i] != nil {
+			return nil, errs[i]
 		}
 		fetched[id] = bodies[i]
 		held += len(bodies[i])
@@ -181,12 +180,12 @@ func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.
 	default:
 		return credentials, nil
 	}
-	return nil, &Failure{Reason: Exception, Type: "CredentialLoadError", Message: why}
+	return nil, unfetched("CredentialLoad", why)
 }
 
 const (
-	// credentialsAtOnce is how many are asked for side by side: a plan may name very many. Of
-	// those that cannot be had, mostMissing are told.
+	// credentialsAtOnce is how many are asked for side by side: a plan may name very many. Of those that cannot
+	// be had, mostMissing are told.
 	credentialsAtOnce = 16
 	mostMissing       = 20
 	// maxCredentials bounds the credentials of a run, in bytes. A process that executes it is given one for each
@@ -198,10 +197,9 @@ const (
 // againWithin bounds the second fetch of the credentials.
 const againWithin = 10 * time.Second
 
-// credentialsAgain fetches the credentials once more for the server's sake, under a new
-// join: it scrubs their secrets from the log of a run, but forgets them with each join. That is
-// worth one try, for the worker has scrubbed them itself; it reports whether there is
-// sense in another try after the next rejoin.
+// credentialsAgain fetches the credentials once more for the server's sake, under a new join: it scrubs their secrets
+// from the log of a run, but forgets them with each join. That is worth one try, for the worker has scrubbed them
+// itself; it reports whether there is sense in another try after the next rejoin.
 func (f *fetcher) credentialsAgain(ctx context.Context, join *channel.Join, jobs []Job) bool {
 	ctx, cancel := context.WithTimeout(ctx, againWithin)
 	defer cancel()
@@ -230,15 +228,6 @@ func credentialIDs(jobs []Job) (ids []string) {
 	return ids
 }
 
-// fetchFailure makes an Exception of a read that was refused, with the response in its
-// message, or given up; any other error stays what it is.
-func fetchFailure(err error, errorType, doing string) error {
-	if why, ok := delivery.WhyUnread(err); ok {
-		return &Failure{Reason: Exception, Type: errorType, Message: doing + why}
-	}
-	return err
-}
-
 // planRoom is the part that one run has of the memory for large plans, which all runs share. A large plan takes
 // several times its size for as long as its run lasts.
 type planRoom struct {
@@ -258,8 +247,8 @@ func (r *planRoom) fits(size int64) bool {
 	return true
 }
 
-// longestWait is how long a run waits for room in its slot, or a quarter of what its token has left: it has to
-// be executed yet. Then it goes back, where the server takes it, for later.
+// longestWait is how long a run waits for room in its slot, or a quarter of what its token has left: it has to be
+// executed yet. Then it goes back, where the server takes it, for later.
 const longestWait = 5 * time.Minute
 
 // waitForRoom takes room for the plan when there is as much.

@@ -354,7 +354,7 @@ func FuzzFetched(f *testing.F) {
 
 		refused := &channel.RefusedError{Topic: "run:r1", Event: "fetch:dataclip", Response: body}
 		var failure *Failure
-		require.ErrorAs(t, fetchFailure(refused, "DataClipError", "no: "), &failure)
+		require.ErrorAs(t, whyUnfetched(refused, "DataClip", "no: "), &failure)
 		require.Less(t, len(failure.Message), mostWords)
 		_ = terms.NewLease(claim.Run{}).Withdrawn(refused)
 	})

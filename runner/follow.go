@@ -112,7 +112,7 @@ func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Ru
 	if r.cfg.MaxAttempts > 0 && run.Attempt > r.cfg.MaxAttempts {
 		return Poison(fmt.Sprintf("this is attempt %d of at most %d", run.Attempt, r.cfg.MaxAttempts))
 	}
-	fetch := fetcher{run: run, Reader: run.outbox.Reader(topic)}
+	fetch := fetcher{run, topic}
 	plan, err := r.plan(ctx, &fetch, run.begin != nil)
 	if err != nil {
 		return err

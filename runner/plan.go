@@ -216,10 +216,7 @@ func (p *Plan) CheckPaths() *Failure {
 	for i := range p.Jobs {
 		code[p.Jobs[i].ID] = strings.TrimSpace(p.Jobs[i].Body) != ""
 	}
-	bare := p.ways(
-		func(from string) bool { return !code[from] },
-		func(_ string, onward float64) float64 { return max(onward, 1) },
-	)
+	bare := p.ways(code, true)
 	for id := range bare.next {
 		if n := bare.count(id); n > MaxVisits {
 			return &Failure{
@@ -228,16 +225,7 @@ func (p *Plan) CheckPaths() *Failure {
 			}
 		}
 	}
-	steps := p.ways(
-		func(string) bool { return true },
-		func(id string, onward float64) float64 {
-			if code[id] {
-				onward++
-			}
-			return onward
-		},
-	)
-	if n := steps.count(p.Start()); n > MaxSteps {
+	if n := p.ways(code, false).count(p.Start()); n > MaxSteps {
 		return p.stepsFailure("The run would come to %.15g steps if all goes well, over the limit of %d", n, MaxSteps)
 	}
 	return nil
@@ -259,24 +247,35 @@ func (p *Plan) Start() string {
 
 // ways are the edges that are followed where all goes well, whatever is in the state.
 type ways struct {
-	next    map[string][]string
-	worth   func(id string, onward float64) float64 // of a node, given what its edges lead to is worth together
-	counted map[string]float64                      // by node; while it is counted, as if no edge left it
+	code    map[string]bool     // by job
+	bare    bool                // those that leave nodes without code, and no others
+	next    map[string][]string // by the node that they leave
+	counted map[string]float64  // by node; while it is counted, as if no edge left it
 }
 
-// ways returns the edges that leave the nodes that are wanted.
-func (p *Plan) ways(wanted func(from string) bool, worth func(id string, onward float64) float64) ways {
-	w := ways{next: make(map[string][]string), worth: worth, counted: make(map[string]float64)}
+func (p *Plan) ways(code map[string]bool, bare bool) ways {
+	w := ways{code: code, bare: bare, next: make(map[string][]string), counted: make(map[string]float64)}
 	for i := range p.Edges {
 		e := &p.Edges[i]
 		switch strings.TrimSpace(e.Condition) {
 		case "", "always", "on_job_success":
-			if from := e.Source(); wanted(from) && e.IsEnabled() {
+			if from := e.Source(); e.IsEnabled() && (!bare || !code[from]) {
 				w.next[from] = append(w.next[from], e.TargetJobID)
 			}
 		}
 	}
 	return w
+}
+
+// worth is what a node counts, given what its edges lead to: the ways that lead on from it, or the steps.
+func (w ways) worth(id string, onward float64) float64 {
+	switch {
+	case w.bare:
+		return max(onward, 1)
+	case w.code[id]:
+		return onward + 1
+	}
+	return onward
 }
 
 // count returns what a node is worth. It does not recurse: a plan may be a line of a million nodes.
@@ -286,29 +285,24 @@ func (w ways) count(id string) float64 {
 		next int // the edge to follow
 		sum  float64
 	}
-	if n, known := w.counted[id]; known {
-		return n
+	var stack []turn
+	visit := func(id string) {
+		stack, w.counted[id] = append(stack, turn{id: id}), w.worth(id, 0)
 	}
-	stack := []turn{{id: id}}
-	for {
+	if _, known := w.counted[id]; !known {
+		visit(id)
+	}
+	for len(stack) > 0 {
 		top := &stack[len(stack)-1]
-		if _, known := w.counted[top.id]; !known {
-			w.counted[top.id] = w.worth(top.id, 0)
-		}
-		if top.next < len(w.next[top.id]) {
-			to := w.next[top.id][top.next]
-			if n, known := w.counted[to]; known {
-				top.sum += n
-				top.next++
-			} else {
-				stack = append(stack, turn{id: to})
-			}
-			continue
-		}
-		n := w.worth(top.id, top.sum)
-		w.counted[top.id] = n
-		if stack = stack[:len(stack)-1]; len(stack) == 0 {
-			return n
+		if top.next == len(w.next[top.id]) {
+			w.counted[top.id] = w.worth(top.id, top.sum)
+			stack = stack[:len(stack)-1]
+		} else if n, known := w.counted[w.next[top.id][top.next]]; known {
+			top.sum += n
+			top.next++
+		} else {
+			visit(w.next[top.id][top.next])
 		}
 	}
+	return w.counted[id]
 }

@@ -1,5 +1,4 @@
-// Package runner takes one claimed run from the join of its topic to its
-// run:complete.
+// Package runner takes one claimed run from the join of its topic to its run:complete.
 //
 // [Runner.Run] joins run:<id>, fetches the plan, the input dataclip and the
 // credentials, hands them to an [Engine] as a [Run], executes what that has prepared (an
@@ -9,9 +8,9 @@
 //
 // # Rooms
 //
-// What comes in is a [claim.Run], what goes out an [Outcome]. In this package are the API of
-// engines (engine.go, run.go, plan.go, reason.go) and the execution of a run (runner.go,
-// follow.go, fetch.go, execute.go). Two others are below it, and know neither it nor each other:
+// What comes in is a [claim.Run], what goes out an [Outcome]. In this package are the API of engines (engine.go,
+// run.go, plan.go, reason.go) and the execution of a run (runner.go, follow.go, fetch.go, execute.go). Two others are
+// below it, and know neither it nor each other:
 //
 //   - [delivery] tells the server what the engine does. Each [Run] has a [delivery.Outbox], into which
 //     the methods of Run and [Step] write; it owns ids, timestamps, limits on size, which dataclips
@@ -22,8 +21,8 @@
 //
 // # What is not promised
 //
-// An engine that ignores its context cannot be stopped from outside. The run
-// ends without it after [Config.EngineGrace], and says so in the log.
+// An engine that ignores its context cannot be stopped from outside. The run ends without it after
+// [Config.EngineGrace], and says so in the log.
 package runner
 
 import (
@@ -47,8 +46,7 @@ import (
 	"github.com/phxworker/phxworker/runner/terms"
 )
 
-// Config is what a [Runner] needs. The zero values of all but Engine are the
-// defaults.
+// Config is what a [Runner] needs. The zero values of all but Engine are the defaults.
 type Config struct {
 	// Engine executes the plans.
 	Engine Engine
@@ -58,21 +56,20 @@ type Config struct {
 	Delivery delivery.Config
 	// Version is the worker's, as run:start tells it. Defaults to "dev".
 	Version string
-	// EngineGrace is how long an engine has to return after its context
-	// ended. Defaults to 5 s.
+	// EngineGrace is how long an engine has to return after its context ended. Defaults to 5 s.
 	EngineGrace time.Duration
 	// Middleware is around the execution of every run, the first outermost.
 	Middleware []Middleware
 	// Accept decides which runs are executed here. Defaults to all.
 	Accept AcceptFunc
-	// RefuseUnsuitable ends a run that Accept returns as an exception when the
-	// server takes no runs back. By default it is executed then.
+	// RefuseUnsuitable ends a run that Accept returns as an exception when the server takes no runs back. By
+	// default it is executed then.
 	RefuseUnsuitable bool
-	// MaxAttempts is how often a run may be tried, where the server counts.
-	// Defaults to 3; negative: as often as it likes.
+	// MaxAttempts is how often a run may be tried, where the server counts. Defaults to 3; negative: as often as
+	// it likes.
 	MaxAttempts int
-	// Health is told how the engine does. Defaults to nobody; a run that the engine is not
-	// able to prepare then ends at once.
+	// Health is told how the engine does. Defaults to nobody; a run that the engine is not able to prepare then
+	// ends at once.
 	Health Health
 	// Releaser returns runs. Defaults to none: they are reported as exceptions.
 	Releaser terms.Releaser
@@ -93,8 +90,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Runner takes claimed runs to their end. It keeps nothing between runs but
-// numbers, and its methods may be called concurrently.
+// Runner takes claimed runs to their end. It keeps nothing between runs but numbers, and its methods may be called
+// concurrently.
 type Runner struct {
 	cfg      Config
 	delivery *delivery.Delivery
@@ -147,15 +144,13 @@ type Joiner interface {
 
 var _ Joiner = (*channel.Socket)(nil)
 
-// Run executes a claimed run, and returns when the server has been told how it
-// ended, or when it cannot be.
+// Run executes a claimed run, and returns when the server has been told how it ended, or when it cannot be.
 //
-// When work ends, the engine is stopped and the run is reported as a Cancel; so
-// is one whose work has ended before it began. What the server is told, it is told under
-// report, which must outlast work by as long as that may take.
+// When work ends, the engine is stopped and the run is reported as a Cancel; so is one whose work has ended before it
+// began. What the server is told, it is told under report, which must outlast work by as long as that may take.
 //
-// Unless begin is nil, it holds the run back once its plan is there: it receives nil when the
-// run may go on, and an error to end it as an engine's would.
+// Unless begin is nil, it holds the run back once its plan is there: it receives nil when the run may go on, and an
+// error to end it as an engine's would.
 func (r *Runner) Run(work, report context.Context, socket Joiner, given claim.Run, begin <-chan error) Outcome {
 	run := r.enlist(given, begin)
 	defer r.dismiss(run)
@@ -227,8 +222,8 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
 	if n := run.outbox.LeftOut(); n > 0 {
 		run.log.Warn("lines of the run's log were left out: there was no room for them when its time was over, or it was over already", "lines", n)
 	}
-	// The message of a job's error is not logged: it may quote the data of the
-	// run. It is with the run, at the server.
+	// The message of a job's error is not logged: it may quote the data of the run. It is with the run, at the
+	// server.
 	took := out.Took.Round(time.Microsecond)
 	attrs := []any{"reason", out.Reason, "took", took}
 	if out.Type != "" {

@@ -11,20 +11,18 @@ import (
 	"github.com/phxworker/phxworker/channel"
 )
 
-// deliver pushes one event until it is known what became of it. A refusal is an answer; err is
-// for what ends the outbox. The rules are those of docs/delivery.md:
+// deliver pushes one event until it is known what became of it. A refusal is an answer; err is for what ends the
+// outbox. The rules are those of docs/delivery.md:
 //
-// The event is pushed again only when the join was lost: on a live one the first copy
-// may have been applied, and a second would throw the worker off the topic. A join
-// under which no answer comes is given up.
+// The event is pushed again only when the join was lost: on a live one the first copy may have been applied, and a
+// second would throw the worker off the topic. A join under which no answer comes is given up.
 //
-// The server has the event once it says ok, or refuses a second copy in the words
-// that mean that it is there. A crash proves nothing: the event is pushed again, as
-// slowly as the topic is joined again, for as long as the run's token lives. So is one whose answer is
-// too large to be read, a few times.
+// The server has the event once it says ok, or refuses a second copy in the words that mean that it is there. A crash
+// proves nothing: the event is pushed again, as slowly as the topic is joined again, for as long as the run's token
+// lives. So is one whose answer is too large to be read, a few times.
 //
-// An event that is too large, or refused for another reason, is offered with
-// less in it, as long as there is less to offer.
+// An event that is too large, or refused for another reason, is offered with less in it, as long as there is less to
+// offer.
 func (o *Outbox) deliver(ctx context.Context, e event) (refusal, err error) {
 	for {
 		err := o.pushOnce(ctx, e)
@@ -34,13 +32,13 @@ func (o *Outbox) deliver(ctx context.Context, e event) (refusal, err error) {
 			}
 		}
 		t := e.state()
-		switch fateOf(e, err) {
+		switch o.fateOf(e, err) {
 		case acknowledged:
 			if t.duplicate = err != nil; t.duplicate {
 				o.log.Info("an event had arrived, though its answer was lost", "event", e.name())
 			}
 			if t.crashed {
-				o.patience.recovered()
+				o.delivery.hurry()
 			}
 			return nil, nil
 		case undelivered:
@@ -75,11 +73,11 @@ func (o *Outbox) pushOnce(ctx context.Context, e event) error {
 	if err != nil {
 		return err
 	}
-	if t.unknown > 0 && o.patience.over() {
+	if t.unknown > 0 && time.Now().After(o.tokenEnd) {
 		return errTokenOver
 	}
 	pushed := time.Now()
-	_, err = o.patience.push(ctx, join, e.name(), e.payload(), t.unanswered)
+	_, err = o.push(ctx, join, e.name(), e.payload(), t.unanswered)
 	if t.unknown > 0 && !errors.Is(err, channel.ErrNotSent) {
 		o.delivery.resent.Add(1)
 	}
@@ -118,12 +116,13 @@ const (
 	over                     // nothing can be delivered any more
 )
 
-func fateOf(e event, err error) fate {
-	t, refused := e.state(), refusalOf(err)
-	var tooLarge *channel.TooLargeError
-	switch {
-	case err == nil:
+func (o *Outbox) fateOf(e event, err error) fate {
+	if err == nil {
 		return acknowledged
+	}
+	t, refused := e.state(), refusalOf(err)
+	isEnd := e.name() == "run:complete"
+	switch {
 	case errors.Is(err, errTokenOver):
 		return over
 	case isDuplicate(e.name(), refused):
@@ -131,57 +130,41 @@ func fateOf(e event, err error) fate {
 			return acknowledged
 		}
 		return undelivered // what the server has is not this worker's
-	case refused != nil, errors.As(err, &tooLarge), errors.Is(err, channel.ErrPayload):
+	case refused != nil, errors.As(err, new(*channel.TooLargeError)), errors.Is(err, channel.ErrPayload):
 		return tooMuch
 	case errors.Is(err, channel.ErrNotSent):
 		return pending
-	case !errors.Is(err, channel.ErrOutcomeUnknown):
+	case !errors.Is(err, channel.ErrOutcomeUnknown), t.unread == mostUnread && isEnd: // an end is spooled then
 		return over
-	case t.unread == mostUnread && isEnd(e):
-		return over // so that it is spooled
-	case !e.repeatable(), t.unread == mostUnread, isBatch(e) && t.isDoubtful(): // its lines may do better alone
+	case t.unread == mostUnread, o.delivery.cfg.LogsAtMostOnce && (isLine(e) || isBatch(e)):
 		return undelivered
-	case t.unknown%manyLosses == 0 && time.Since(t.since) >= passesWithin && t.mayBeTheCause(e, err):
+	case isBatch(e) && (t.crashed || t.unanswered > 0 || t.unread > 0 || t.unknown == fewLosses):
+		return undelivered // its lines may do better alone
+	case t.unknown%manyLosses != 0 || time.Since(t.since) < passesWithin:
+		return pending
+	// It may be the content of an event that the server does not bear, if it can be done without: of a line there
+	// is a note. An output goes as a text, which breaks no connection, and is not given up for a crash; nor is a
+	// final state, which may be the last copy of it.
+	case isLine(e) && (!errors.Is(err, channel.ErrCrashed) || time.Since(t.since) > lastsLong), isEnd && !errors.Is(err, channel.ErrCrashed):
 		return tooMuch
 	}
 	return pending
 }
 
-// isDoubtful reports whether a batch may be at fault for what became of its copies.
-func (t *sending) isDoubtful() bool {
-	return t.crashed || t.unanswered > 0 || t.unread > 0 || t.unknown == fewLosses
-}
-
-func isEnd(e event) bool { return e.name() == "run:complete" }
-
-// mostUnread answers to one event that are too large to be read are no chance.
-const mostUnread = 3
-
-// manyLosses of a join over one event, for longer than passesWithin, are no chance: the event is what the server
-// cannot bear, and if it takes the connection with it, all that shares that suffers too.
-// For a batch, of which no line need be the cause, it takes fewer.
 const (
-	manyLosses = 12
-	fewLosses  = 3
+	// mostUnread answers to one event that are too large to be read are no chance.
+	mostUnread = 3
+	// manyLosses of a join over one event, for longer than passesWithin, are no chance: the event is what the server cannot bear, and if it
+	// takes the connection with it, all that shares that suffers too. For a batch, of which no line need be the
+	// cause, it takes fewLosses.
+	manyLosses, fewLosses = 12, 3
+	// lastsLong is how long a server may crash over everything. A line that it crashes over for longer may be the
+	// cause.
+	lastsLong = time.Minute
 )
 
-// lastsLong is how long a server may crash over everything. A line that it crashes over for
-// longer may be the cause.
-const lastsLong = time.Minute
-
-// mayBeTheCause reports whether it may be the content of an event that the server does
-// not bear, and can be done without: of a line there is a note. An output goes as a text,
-// which breaks no connection, and is not given up for a crash; nor is a final state,
-// which may be the last copy of it.
-func (t *sending) mayBeTheCause(e event, err error) bool {
-	if errors.Is(err, channel.ErrCrashed) {
-		return isLine(e) && time.Since(t.since) > lastsLong
-	}
-	return isLine(e) || isEnd(e)
-}
-
-// offerLess takes something out of an event, and reports whether there was anything. The
-// run's log is told first, under the same rules.
+// offerLess takes something out of an event, and reports whether there was anything. The run's log is told first,
+// under the same rules.
 func (o *Outbox) offerLess(ctx context.Context, e event, why error) (less bool, ended error) {
 	less, told := e.lessen(why)
 	if !less {
@@ -214,9 +197,8 @@ func whyLess(why error) string {
 	return "the server does not take it"
 }
 
-// ready waits until the topic is joined, and does what a new join needs before
-// its first event. That one goes out under this join or not at all: the next would
-// not be ready for it.
+// ready waits until the topic is joined, and does what a new join needs before its first event. That one goes out
+// under this join or not at all: the next would not be ready for it.
 func (o *Outbox) ready(ctx context.Context) (*channel.Join, error) {
 	for {
 		join, err := joined(ctx, o.topic)
@@ -239,9 +221,8 @@ func (o *Outbox) ready(ctx context.Context) (*channel.Join, error) {
 	}
 }
 
-// joined waits until the topic is joined. On one that is, [channel.Topic.Ready] succeeds
-// even when ctx is over; pushes do not, so that whoever repeats them would do
-// so for ever.
+// joined waits until the topic is joined. On one that is, [channel.Topic.Ready] succeeds even when ctx is over;
+// pushes do not, so that whoever repeats them would do so for ever.
 func joined(ctx context.Context, topic *channel.Topic) (*channel.Join, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -249,8 +230,8 @@ func joined(ctx context.Context, topic *channel.Topic) (*channel.Join, error) {
 	return topic.Ready(ctx)
 }
 
-// refusalOf returns the server's answer to a push, if it was a refusal. That of
-// a join is not: it ends the topic, and a push which finds it so was not sent.
+// refusalOf returns the server's answer to a push, if it was a refusal. That of a join is not: it ends the topic, and
+// a push which finds it so was not sent.
 func refusalOf(err error) *channel.RefusedError {
 	var refused *channel.RefusedError
 	if errors.As(err, &refused) && refused.Event != "phx_join" {
@@ -259,25 +240,22 @@ func refusalOf(err error) *channel.RefusedError {
 	return nil
 }
 
-// duplicate is how Lightning says, for each event, that it has it already. It has no
-// code for that, so the words are all there is. A second run:start is taken again, and
-// a second line is another line.
+// duplicate is how Lightning says, for each event, that it has it already. It has no code for that, so the words are
+// all there is. A second run:start is taken again, and a second line is another line.
 var duplicate = map[string]string{
 	"step:start":    "has already been taken",
 	"step:complete": "has already been taken",
 	"run:complete":  "already in completed state",
 }
 
-// isDuplicate reports whether the server refused an event because it has it:
-// {"state":["already in completed state"]}, the same under "errors", or the sentence
-// alone.
+// isDuplicate reports whether the server refused an event because it has it: {"state":["already in completed
+// state"]}, the same under "errors", or the sentence alone.
 func isDuplicate(event string, refused *channel.RefusedError) bool {
 	words, found := duplicate[event]
 	return found && refused != nil && strings.Contains(string(refused.Response), words)
 }
 
-// isAbout reports whether a refusal names the field: {"field":["is invalid"]}, or the same
-// under "errors".
+// isAbout reports whether a refusal names the field: {"field":["is invalid"]}, or the same under "errors".
 func isAbout(why error, field string) bool {
 	var named, nested map[string]json.RawMessage
 	if refused := refusalOf(why); refused != nil && json.Unmarshal(refused.Response, &named) == nil {

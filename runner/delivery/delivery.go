@@ -1,14 +1,12 @@
-// Package delivery tells the server what happens in a run, and brings what the run needs:
-// everything that is pushed on the topic of a run, but for extensions, goes through here. It
-// knows neither engines nor extensions.
+// Package delivery tells the server what happens in a run, and brings what the run needs: everything that is pushed
+// on the topic of a run, but for extensions, goes through here. It knows neither engines nor extensions.
 //
 // # The way of an event
 //
-// A [Delivery] is made once for a worker, and makes an [Outbox] for each run. What happens in
-// the run comes in by the methods of the Outbox: [Outbox.Start], [Outbox.StartStep],
-// [Outbox.Log], [Outbox.CompleteStep], [Outbox.Complete]. Each appends an event to a queue.
-// Another goroutine, in [Outbox.Deliver], sends the head of the queue, and takes it out once the
-// server has acknowledged or refused it. In the files:
+// A [Delivery] is made once for a worker, and makes an [Outbox] for each run. What happens in the run comes in by the
+// methods of the Outbox: [Outbox.Start], [Outbox.StartStep], [Outbox.Log], [Outbox.CompleteStep], [Outbox.Complete].
+// Each appends an event to a queue. Another goroutine, in [Outbox.Deliver], sends the head of the queue, and takes it
+// out once the server has acknowledged or refused it. In the files:
 //
 //   - events.go and lines.go: what comes in, as the events that go out; text.go: what is done to
 //     their texts before
@@ -19,29 +17,27 @@
 //
 // # Order
 //
-// The events of one run are sent one at a time, in the order in which they came in; each waits
-// for the server's reply to the one before. Runs do not wait for each other. The payload of
-// an event is made when it is sent, so that it names only what the server has acknowledged.
+// The events of one run are sent one at a time, in the order in which they came in; each waits for the server's reply
+// to the one before. Runs do not wait for each other. The payload of an event is made when it is sent, so that it
+// names only what the server has acknowledged.
 //
 // # Delivery
 //
-// An event that could not be sent is sent once the topic is joined again. One whose outcome is
-// unknown, because the connection was lost before the reply came, the channel crashed, or no
-// reply came in time, is sent again after a rejoin. It counts as arrived once the server says ok
-// to it, or refuses a second copy in Lightning's words for an event that is there; never for a
-// crash.
+// An event that could not be sent is sent once the topic is joined again. One whose outcome is unknown, because the
+// connection was lost before the reply came, the channel crashed, or no reply came in time, is sent again after a
+// rejoin. It counts as arrived once the server says ok to it, or refuses a second copy in Lightning's words for an
+// event that is there; never for a crash.
 //
 // # Back-pressure
 //
-// The methods of an Outbox block while it holds [Config.OutboxBytes] that the server has not
-// acknowledged, at most until the context of [Outbox.Bound] ends.
+// The methods of an Outbox block while it holds [Config.OutboxBytes] that the server has not acknowledged, at most
+// until the context of [Outbox.Bound] ends.
 package delivery
 
 import (
 	"cmp"
 	"log/slog"
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,21 +48,19 @@ import (
 
 // Config says how the events of runs are delivered. The zero values are the defaults.
 type Config struct {
-	// MessageTimeout is how long an event may go unanswered before its topic is joined
-	// anew, which tells whether it had arrived. Each time that the same event goes
-	// unanswered again, it is given twice as long. Defaults to 30 s.
+	// MessageTimeout is how long an event may go unanswered before its topic is joined anew, which tells whether
+	// it had arrived. Each time that the same event goes unanswered again, it is given twice as long. Defaults to
+	// 30 s.
 	MessageTimeout time.Duration
-	// OutboxBytes bounds the events of one run that the server has not
-	// acknowledged yet. Defaults to 16 MiB.
+	// OutboxBytes bounds the events of one run that the server has not acknowledged yet. Defaults to 16 MiB.
 	OutboxBytes int
-	// LogsAtMostOnce sends no log line again of which nobody knows whether it
-	// arrived. By default each arrives at least once, and Lightning stores one
-	// that comes twice twice.
+	// LogsAtMostOnce sends no log line again of which nobody knows whether it arrived. By default each arrives at
+	// least once, and Lightning stores one that comes twice twice.
 	LogsAtMostOnce bool
 	// BatchLogs sends several lines in one message. Defaults to off.
 	BatchLogs BatchLogs
-	// Spool is the folder for what could not be reported; see [Spooled]. It should be there,
-	// and be the worker's user's alone. Defaults to none: it is logged and lost.
+	// Spool is the folder for what could not be reported; see [Spooled]. It should be there, and be the worker's
+	// user's alone. Defaults to none: it is logged and lost.
 	Spool string
 }
 
@@ -76,9 +70,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// BatchLogs says how lines are collected for run:batch_logs, which only newer
-// versions of Lightning have. A server that does not know it crashes the run's
-// topic; the lines then go one by one, and so do those of all later runs.
+// BatchLogs says how lines are collected for run:batch_logs, which only newer versions of Lightning have. A server
+// that does not know it crashes the run's topic; the lines then go one by one, and so do those of all later runs.
 type BatchLogs struct {
 	// Interval is how long a line may wait for others.
 	Interval time.Duration
@@ -114,28 +107,30 @@ type Delivery struct {
 	// warnUntold is for what is worth a line once: a server makes all of its tokens alike.
 	warnUntold sync.Once
 
+	topics  sync.Map                  // *channel.Topic to nil, of the runs under way
+	hurried atomic.Pointer[time.Time] // when hurry last had an effect
+
 	mu          sync.Mutex
 	undelivered map[string]uint64 // by event
-	topics      map[*channel.Topic]bool
-	hurried     time.Time // when it was last; see hurry
 }
 
 // New returns a Delivery.
 func New(cfg Config, log *slog.Logger) *Delivery {
-	return &Delivery{cfg: cfg.withDefaults(), log: log, undelivered: make(map[string]uint64), topics: make(map[*channel.Topic]bool)}
+	return &Delivery{cfg: cfg.withDefaults(), log: log, undelivered: make(map[string]uint64)}
 }
 
-// Open returns the outbox of a run, which takes events from now on. A nil permit is one for
-// ever. The log is for the worker's operator.
+// Open returns the outbox of a run, which takes events from now on. A nil permit is one for ever. The log is for the
+// worker's operator.
 func (d *Delivery) Open(run claim.Run, permit Permit, log *slog.Logger) *Outbox {
 	o := &Outbox{
 		delivery: d, run: run, permit: permit, log: log, epoch: 1,
-		patience: newPatience(run.Token, run.Claimed, d.cfg.MessageTimeout, d.hurry),
+		tokenEnd: run.Claimed.Add(lifetime(run.Token)),
 		work:     make(chan struct{}, 1), room: make(chan struct{}),
 	}
-	o.Limit(Limits{})
+	o.limits.Store(&unlimited)
 	o.Learn(nil)
-	if o.patience.untold {
+	if o.untold = !o.tokenEnd.After(run.Claimed); o.untold {
+		o.tokenEnd = run.Claimed.Add(untoldLife)
 		d.warnUntold.Do(func() {
 			d.log.Warn("the server's run tokens do not tell how long they live; what cannot be reported of a run is given up when it was claimed so long ago", "after", untoldLife)
 		})
@@ -160,34 +155,18 @@ func (d *Delivery) undeliver(e event) {
 	d.undelivered[e.name()]++
 }
 
-// hurryEvery is the least time between two calls to hurry that have an effect: a server
-// that answers some things and crashes over others must not be asked without end.
+// hurryEvery is the least time between two calls to hurry that have an effect: a server that answers some things and
+// crashes over others must not be asked without end.
 const hurryEvery = time.Second
 
-// hurry has the topics of all runs joined that back off: the server has just answered what
-// it crashed over before, so they need not wait.
+// hurry has the topics of all runs joined that back off: the server has just answered what it crashed over before, so
+// they need not wait.
 func (d *Delivery) hurry() {
-	d.mu.Lock()
-	if time.Since(d.hurried) < hurryEvery {
-		d.mu.Unlock()
+	last, now := d.hurried.Load(), time.Now()
+	if last != nil && now.Sub(*last) < hurryEvery || !d.hurried.CompareAndSwap(last, &now) {
 		return
 	}
-	d.hurried = time.Now()
-	topics := slices.Collect(maps.Keys(d.topics))
-	d.mu.Unlock()
-	for _, topic := range topics {
-		topic.JoinNow()
-	}
-}
-
-// enlist has hurry join the topic as well, until dismiss is called.
-func (d *Delivery) enlist(topic *channel.Topic) (dismiss func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.topics[topic] = true
-	return func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		delete(d.topics, topic)
+	for topic := range d.topics.Range {
+		topic.(*channel.Topic).JoinNow()
 	}
 }

@@ -89,3 +89,16 @@ func FuzzRefusal(f *testing.F) {
 		isAbout(refused, "final_state")
 	})
 }
+
+// Guards against JSON that is another, or none, without its U+0000.
+func TestWhatIsStorable(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"a\u0000":["b\u0000c\n",1e400]}`: `{"a�":["b�c\n",1e400]}`,
+		`"\\u0000 \\\u0000"`:               `"\\u0000 \\�"`,
+		`"<&>"`:                            `"<&>"`,
+		`"no end \u0000`:                   `"no end \u0000`,
+		`{"x":1}`:                          `{"x":1}`,
+	} {
+		require.Equal(t, want, string(storable(json.RawMessage(in))), in)
+	}
+}

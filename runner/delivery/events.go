@@ -12,19 +12,14 @@ import (
 	"github.com/phxworker/phxworker/channel/frame"
 )
 
-// event is one push of a run's topic. Its methods are called by the outbox's
-// sender alone, in the order of the events; so payload sees what the server
-// has acknowledged up to then.
+// event is one push of a run's topic. Its methods are called by the outbox's sender alone, in the order of the
+// events; so payload sees what the server has acknowledged up to then.
 type event interface {
 	name() string
 	payload() any
-	// lessen takes away what the server may not want of the event, for the reason given,
-	// and reports whether there was anything. What the run's log should be told of that is
-	// told, unless it is nil.
+	// lessen takes away what the server may not want of the event, for the reason given, and reports whether
+	// there was anything. What the run's log should be told of that is told, unless it is nil.
 	lessen(why error) (less bool, told event)
-	// repeatable reports whether the event may be sent again when nobody knows
-	// if it arrived.
-	repeatable() bool
 	// settled tells that the server has acknowledged the event, or refused it.
 	settled(refusal error)
 	state() *sending
@@ -43,7 +38,6 @@ type sending struct {
 
 func (s *sending) state() *sending          { return s }
 func (*sending) lessen(error) (bool, event) { return false, nil }
-func (*sending) repeatable() bool           { return true }
 func (*sending) settled(error)              {}
 
 // timestamp is microseconds since 1970, as a decimal string.
@@ -66,8 +60,8 @@ type ending struct {
 	ErrorMessage *string `json:"error_message"`
 }
 
-// How much of an error is sent, in bytes. A job may throw anything, and an event
-// over the limit of a frame is not taken at all.
+// How much of an error is sent, in bytes. A job may throw anything, and an event over the limit of a frame is not
+// taken at all.
 const (
 	maxMessage = 64 << 10
 	maxName    = 256 // of its type, and of other names
@@ -105,8 +99,8 @@ func (e *runStart) payload() any {
 	}{e.versions, timestamp(e.at)}
 }
 
-// Step is one execution of a job, as the server is told of it. Whoever made it hands it on to
-// the other methods of the Outbox.
+// Step is one execution of a job, as the server is told of it. Whoever made it hands it on to the other methods of
+// the Outbox.
 type Step struct {
 	id, job string
 	from    *Step
@@ -116,9 +110,8 @@ type Step struct {
 
 	// known tells that the server has taken the step's step:start.
 	known bool
-	// dataclip is the id of the step's output once the server has acknowledged it, and empty
-	// before: an id that the server does not know would make it refuse every event that
-	// mentions it.
+	// dataclip is the id of the step's output once the server has acknowledged it, and empty before: an id that
+	// the server does not know would make it refuse every event that mentions it.
 	dataclip string
 }
 
@@ -127,8 +120,8 @@ func NewStep(job string, from *Step, input string) *Step {
 	return &Step{id: uuid.NewString(), job: job, from: from, input: input}
 }
 
-// inputDataclip returns the id of the dataclip that the step was given, empty
-// when it had none or the server does not know it.
+// inputDataclip returns the id of the dataclip that the step was given, empty when it had none or the server does not
+// know it.
 func (s *Step) inputDataclip() string {
 	if s.from != nil {
 		return s.from.dataclip
@@ -180,17 +173,14 @@ type StepResult struct {
 	Reason       Reason
 	ErrorType    string
 	ErrorMessage string
-	// State is the JSON that the step left behind, its output dataclip. Nil
-	// stands for nothing at all, which the server gets as {}.
+	// State is the JSON that the step left behind, its output dataclip. Nil stands for nothing at all, which the
+	// server gets as {}.
 	State json.RawMessage
-	// StateTooLarge says that the engine has left State out, for it is over the
-	// limit of a payload.
+	// StateTooLarge says that the engine has left State out, for it is over the limit of a payload.
 	StateTooLarge bool
-	// Leaf tells that no step comes after this one. The leaf steps decide
-	// the reason of the run.
+	// Leaf tells that no step comes after this one. The leaf steps decide the reason of the run.
 	Leaf bool
-	// WebhookResponse, an object {status, body}, is what the caller of a
-	// waiting webhook is to be answered.
+	// WebhookResponse, an object {status, body}, is what the caller of a waiting webhook is to be answered.
 	WebhookResponse json.RawMessage
 	// Duration and Memory are left out of the report when zero.
 	Duration time.Duration
@@ -205,8 +195,8 @@ type Memory struct {
 	System uint64 `json:"system"`
 }
 
-// stepComplete carries a step's output under a dataclip id that the worker
-// makes. An output over the limit has neither, but says so.
+// stepComplete carries a step's output under a dataclip id that the worker makes. An output over the limit has
+// neither, but says so.
 type stepComplete struct {
 	sending
 
@@ -219,8 +209,8 @@ type stepComplete struct {
 	tooLarge bool
 }
 
-// CompleteStep reports how the step ended, and when; the time is zero for one that was ended
-// from outside. The run's log says so if the output is over the limit.
+// CompleteStep reports how the step ended, and when; the time is zero for one that was ended from outside. The run's
+// log says so if the output is over the limit.
 func (o *Outbox) CompleteStep(step *Step, result StepResult, at time.Time) {
 	state := storable(frame.Portable(result.State)) // it is sent as a string, which the server decodes as well
 	if result.State == nil {
@@ -243,9 +233,9 @@ func (o *Outbox) CompleteStep(step *Step, result StepResult, at time.Time) {
 
 func (e *stepComplete) name() string { return "step:complete" }
 
-// lessen leaves the output out, or the webhook's response, which may be anything; the
-// latter first if it is what a refusal names. An output may be over the limit of a frame though
-// it is under that of a payload: escaping makes it longer.
+// lessen leaves the output out, or the webhook's response, which may be anything; the latter first if it is what a
+// refusal names. An output may be over the limit of a frame though it is under that of a payload: escaping makes it
+// longer.
 func (e *stepComplete) lessen(why error) (bool, event) {
 	what := "output of the step"
 	switch webhook := e.webhookResponse(); {
@@ -260,8 +250,8 @@ func (e *stepComplete) lessen(why error) (bool, event) {
 	return true, e.box.newLine(Warning("The "+what+" was left out: "+whyLess(why)), e.step)
 }
 
-// webhookResponse returns what the event is to carry: what its own step asked for, or what an
-// earlier one did under a join that is gone.
+// webhookResponse returns what the event is to carry: what its own step asked for, or what an earlier one did under a
+// join that is gone.
 func (e *stepComplete) webhookResponse() json.RawMessage {
 	own, w := e.result.WebhookResponse, &e.box.webhook
 	if own != nil {
@@ -313,8 +303,8 @@ func (e *stepComplete) settled(refusal error) {
 	}
 }
 
-// webhook is the response that a job wants the caller of its webhook to get.
-// The server keeps it with the join, so it is told again after a rejoin.
+// webhook is the response that a job wants the caller of its webhook to get. The server keeps it with the join, so it
+// is told again after a rejoin.
 type webhook struct {
 	response json.RawMessage
 	epoch    int // of the join that has it; 0 for none
@@ -333,10 +323,9 @@ type End struct {
 	At time.Time
 }
 
-// runComplete is the last event of a run. A run whose run:complete is not taken
-// is lost, so it can be offered with less and less in it: without the final
-// state, then without the final dataclip, with nothing but the reason. If the dataclip
-// is what a refusal names, it goes first: the state may be the last copy of the output.
+// runComplete is the last event of a run. A run whose run:complete is not taken is lost, so it can be offered with
+// less and less in it: without the final state, then without the final dataclip, with nothing but the reason. If the
+// dataclip is what a refusal names, it goes first: the state may be the last copy of the output.
 type runComplete struct {
 	sending
 
@@ -344,8 +333,8 @@ type runComplete struct {
 	End
 }
 
-// Complete reports how the run ended, and closes the outbox. A final state that is no object is wrapped
-// in one, the way later versions of Lightning do it themselves. Earlier ones lose a run that ends with 42.
+// Complete reports how the run ended, and closes the outbox. A final state that is no object is wrapped in one, the
+// way later versions of Lightning do it themselves. Earlier ones lose a run that ends with 42.
 func (o *Outbox) Complete(end End) {
 	end.State = storable(bytes.TrimSpace(end.State))
 	switch {

@@ -14,8 +14,8 @@ import (
 type Line struct {
 	// Level is success, always, info, warn, error or debug.
 	Level string
-	// Source names who wrote it, in at most 8 characters: JOB for the console
-	// of a job, ADA for that of an adaptor, R/T and RTE for the engine.
+	// Source names who wrote it, in at most 8 characters: JOB for the console of a job, ADA for that of an
+	// adaptor, R/T and RTE for the engine.
 	Source string
 	// Message holds a JSON value for each argument that was logged.
 	Message []json.RawMessage
@@ -29,8 +29,7 @@ func TextLine(level, source, text string) Line {
 	return Line{Level: level, Source: source, Message: []json.RawMessage{message}}
 }
 
-// Warning is a line by which the worker tells the people who read the run's log of what it
-// had to do.
+// Warning is a line by which the worker tells the people who read the run's log of what it had to do.
 func Warning(text string) Line { return TextLine("warn", "R/T", text) }
 
 const maxSource = 8 // what Lightning's log lines have room for
@@ -64,8 +63,7 @@ type logLine struct {
 	line Line
 	step *Step
 	note bool // the line was replaced by a note
-	// stepless leaves out the step, which the server may not know: its
-	// step:start was refused.
+	// stepless leaves out the step, which the server may not know: its step:start was refused.
 	stepless bool
 }
 
@@ -74,8 +72,8 @@ func isLine(e event) bool {
 	return is
 }
 
-// Log reports a line; a nil step is for a line that belongs to none. Secrets of the run are replaced,
-// and a line over the limit by a note about it.
+// Log reports a line; a nil step is for a line that belongs to none. Secrets of the run are replaced, and a line over
+// the limit by a note about it.
 func (o *Outbox) Log(l Line, step *Step) {
 	e := o.newLine(l, step)
 	o.put(e, e.line.size())
@@ -102,8 +100,7 @@ func (e *logLine) leaveOut(why string) {
 	e.box.delivery.shortened.Add(1)
 }
 
-// lessen takes the step off a line if that is what the server does not take, else it
-// replaces the line.
+// lessen takes the step off a line if that is what the server does not take, else it replaces the line.
 func (e *logLine) lessen(why error) (bool, event) {
 	switch {
 	case e.note:
@@ -122,10 +119,6 @@ func (e *logLine) settled(refusal error) {
 		e.step.known = false
 	}
 }
-
-// repeatable follows the worker's policy: at least once by default, at most
-// once if so configured, for Lightning stores a line that comes twice twice.
-func (e *logLine) repeatable() bool { return !e.box.delivery.cfg.LogsAtMostOnce }
 
 func (e *logLine) namesStep() bool { return e.step != nil && e.step.known && !e.stepless }
 
@@ -166,8 +159,7 @@ func isBatch(e event) bool {
 	return is
 }
 
-func (e *batch) name() string     { return "run:batch_logs" }
-func (e *batch) repeatable() bool { return e.lines[0].repeatable() } // they are all alike
+func (e *batch) name() string { return "run:batch_logs" }
 func (e *batch) payload() any {
 	p := struct {
 		RunID string     `json:"run_id"`
@@ -179,8 +171,7 @@ func (e *batch) payload() any {
 	return p
 }
 
-// batchBytes bounds the lines of one batch, well under the limit of a frame even
-// when escaping makes them longer.
+// batchBytes bounds the lines of one batch, well under the limit of a frame even when escaping makes them longer.
 const batchBytes = 4 << 20
 
 // isBatched reports whether the event is a line that goes with others.
@@ -188,8 +179,8 @@ func (o *Outbox) isBatched(e event) bool {
 	return o.delivery.cfg.BatchLogs.Limit > 1 && isLine(e) && !o.delivery.unbatched.Load()
 }
 
-// sendBatch delivers the lines at the head. A batch that is refused, for one bad
-// line in it or for whatever reason, is delivered line by line.
+// sendBatch delivers the lines at the head. A batch that is refused, for one bad line in it or for whatever reason,
+// is delivered line by line.
 func (o *Outbox) sendBatch(ctx context.Context) error {
 	lines := o.collect(ctx)
 	if len(lines) == 1 {
@@ -203,7 +194,7 @@ func (o *Outbox) sendBatch(ctx context.Context) error {
 	if refusal == nil {
 		o.delivery.batched.Store(true)
 	}
-	if refusal == nil || errors.Is(refusal, channel.ErrOutcomeUnknown) && !lines[0].repeatable() {
+	if refusal == nil || errors.Is(refusal, channel.ErrOutcomeUnknown) && o.delivery.cfg.LogsAtMostOnce {
 		for _, line := range lines {
 			o.settle(line, refusal)
 		}
@@ -215,16 +206,16 @@ func (o *Outbox) sendBatch(ctx context.Context) error {
 			}
 		}
 	}
-	// A server that takes nothing at all just now says nothing about batches: then the
-	// lines crash as well, and their topic was joined more than once.
+	// A server that takes nothing at all just now says nothing about batches: then the lines crash as well, and
+	// their topic was joined more than once.
 	if errors.Is(refusal, channel.ErrCrashed) && !o.delivery.batched.Load() && o.epoch <= before+1 && o.delivery.unbatched.CompareAndSwap(false, true) {
 		o.log.Warn("the server crashed over run:batch_logs, and not over run:log; lines go one by one from now on", "error", refusal)
 	}
 	return nil
 }
 
-// collect returns the lines at the head that go together, at least one. It waits
-// for more only while nothing else waits behind them.
+// collect returns the lines at the head that go together, at least one. It waits for more only while nothing else
+// waits behind them.
 func (o *Outbox) collect(ctx context.Context) []*logLine {
 	timer := time.NewTimer(o.delivery.cfg.BatchLogs.Interval)
 	defer timer.Stop()
@@ -245,8 +236,7 @@ func (o *Outbox) collect(ctx context.Context) []*logLine {
 	}
 }
 
-// lines returns the lines at the head, limit at most, and whether there is no
-// use in waiting for more.
+// lines returns the lines at the head, limit at most, and whether there is no use in waiting for more.
 func (o *Outbox) lines(limit int) (lines []*logLine, complete bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

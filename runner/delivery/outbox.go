@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/claim"
@@ -14,8 +15,8 @@ import (
 
 // Permit says whether a run may still be reported from here.
 type Permit interface {
-	// Withdrawn returns why nothing more may be sent, nil while it may. It is asked before
-	// each event with nil, and after one that failed with the error.
+	// Withdrawn returns why nothing more may be sent, nil while it may. It is asked before each event with nil,
+	// and after one that failed with the error.
 	Withdrawn(err error) error
 }
 
@@ -27,15 +28,18 @@ type Limits struct {
 	WithholdDataclips bool
 }
 
-// Outbox holds the events of one run in order, each until the server has
-// acknowledged or refused it, and sends them one at a time. The head is the
-// one that is sent; those behind it are unsent. Its methods may be called concurrently.
+var unlimited Limits
+
+// Outbox holds the events of one run in order, each until the server has acknowledged or refused it, and sends them
+// one at a time. The head is the one that is sent; those behind it are unsent. Its methods may be called
+// concurrently.
 type Outbox struct {
 	delivery *Delivery
 	run      claim.Run
 	permit   Permit
 	log      *slog.Logger
-	patience patience
+	tokenEnd time.Time
+	untold   bool // tokenEnd is a guess
 	scrub    scrubber
 	limits   atomic.Pointer[Limits]
 	leftOut  atomic.Int64 // lines that found no room
@@ -48,8 +52,8 @@ type Outbox struct {
 	refused error   // why the server takes no end of the run
 
 	mu sync.Mutex
-	// rejoined is called by the sender before the first event of a join that
-	// is not the first, until it returns false.
+	// rejoined is called by the sender before the first event of a join that is not the first, until it returns
+	// false.
 	rejoined  func(ctx context.Context, join *channel.Join) (again bool)
 	done      <-chan struct{} // closed when nobody waits for room any more
 	unbound   bool            // there is room for everything
@@ -62,15 +66,13 @@ type Outbox struct {
 	room      chan struct{} // closed and replaced when events have left
 }
 
-// overhead is counted for each event besides its variable part, so that many
-// small ones fill the outbox as well.
+// overhead is counted for each event besides its variable part, so that many small ones fill the outbox as well.
 const overhead = 256
 
 // Limit sets the limits of the run, which has none before.
 func (o *Outbox) Limit(limits Limits) { o.limits.Store(&limits) }
 
-// Learn has the secrets in these credentials, by job, replaced in all lines that come
-// from now on.
+// Learn has the secrets in these credentials, by job, replaced in all lines that come from now on.
 func (o *Outbox) Learn(credentials map[string]json.RawMessage) {
 	o.scrub.learn(o.run.Token, credentials)
 }
@@ -78,16 +80,15 @@ func (o *Outbox) Learn(credentials map[string]json.RawMessage) {
 // Scrub returns the text without the secrets of the run.
 func (o *Outbox) Scrub(text string) string { return o.scrub.plain(text) }
 
-// AfterRejoin says what a new join needs before its first event. It is called for each, until
-// it returns false.
+// AfterRejoin says what a new join needs before its first event. It is called for each, until it returns false.
 func (o *Outbox) AfterRejoin(do func(ctx context.Context, join *channel.Join) (again bool)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.rejoined = do
 }
 
-// Bound ends the waiting for room when ctx ends: a line that has found none is left out. All else is taken
-// in any case, for there is little of it and the server counts on it.
+// Bound ends the waiting for room when ctx ends: a line that has found none is left out. All else is taken in any
+// case, for there is little of it and the server counts on it.
 func (o *Outbox) Bound(ctx context.Context) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -148,8 +149,7 @@ func (o *Outbox) putFirst(e event) {
 	o.queue = append([]event{e}, o.queue...)
 }
 
-// Close tells that no more events will come; what an engine that outlived its
-// run still reports is not taken.
+// Close tells that no more events will come; what an engine that outlived its run still reports is not taken.
 func (o *Outbox) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -164,44 +164,37 @@ func (o *Outbox) signalLocked() {
 	}
 }
 
-var errDead = errors.New("nothing can be delivered any more")
-
-// Deliver sends the events on the run's topic, which is joined, until the outbox is closed and empty. It
-// returns an error when the rest cannot be delivered, because the topic, the permit or ctx has ended, or when
-// the server does not take the end of the run; [Outbox.GiveUp] is for that. It is called once.
-func (o *Outbox) Deliver(ctx context.Context, topic *channel.Topic) (err error) {
+// Deliver sends the events on the run's topic, which is joined, until the outbox is closed and empty. It returns an
+// error when the rest cannot be delivered, because the topic, the permit or ctx has ended, or when the server does
+// not take the end of the run; [Outbox.GiveUp] is for that. It is called once.
+func (o *Outbox) Deliver(ctx context.Context, topic *channel.Topic) error {
 	o.topic = topic
-	defer o.delivery.enlist(topic)()
-	err = errDead // what stands after a panic
-	defer func() {
-		if err != nil {
-			o.die()
-		}
-	}()
-	return o.sendAll(ctx)
-}
-
-func (o *Outbox) sendAll(ctx context.Context) (err error) {
-	for err == nil {
+	o.delivery.topics.Store(topic, nil)
+	defer o.delivery.topics.Delete(topic)
+	defer o.die() // after a panic, too
+	for {
+		var err error
 		e, last := o.head()
 		switch {
-		case e != nil && o.isBatched(e):
-			err = o.sendBatch(ctx)
-		case e != nil:
-			err = o.send(ctx, e)
 		case last:
 			return o.refused
-		default:
+		case e == nil:
 			select {
 			case <-o.work:
 			case <-ctx.Done():
 				err = context.Cause(ctx)
-			case <-o.topic.Done():
-				err = o.topic.Err()
+			case <-topic.Done():
+				err = topic.Err()
 			}
+		case o.isBatched(e):
+			err = o.sendBatch(ctx)
+		default:
+			err = o.send(ctx, e)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return err
 }
 
 // send delivers the head.
@@ -229,8 +222,7 @@ func (o *Outbox) settle(e event, refusal error) {
 	o.log.Warn("the server does not take an event of the run", "event", e.name(), "error", refusal)
 }
 
-// head returns the event to send next; without one, it reports whether that is
-// the end.
+// head returns the event to send next, nil if there is none yet, and whether there will be none.
 func (o *Outbox) head() (e event, last bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -282,6 +274,8 @@ func (o *Outbox) Flush(ctx context.Context) error {
 		}
 	}
 }
+
+var errDead = errors.New("nothing can be delivered any more")
 
 // die lets go of those who wait for room that will not come.
 func (o *Outbox) die() {

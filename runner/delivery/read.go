@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -15,45 +14,26 @@ import (
 	"github.com/phxworker/phxworker/channel"
 )
 
-// patience is how long the server's answers are waited for, and how long a run is worth
-// it: until its token is over, for the server has called the run lost by then.
-type patience struct {
-	// answer is how long a push may go unanswered before its join is given up. It is also
-	// what a push is given in any case, however late the run.
-	answer time.Duration
-	// until is when the run's token is over, and untold whether that is a guess.
-	until  time.Time
-	untold bool
-	// recovered tells all runs that the server answers again what it crashed over.
-	recovered func()
-}
-
-// errTokenOver is why nothing is waited for any longer.
+// errTokenOver is why nothing is waited for any longer: the server has called the run lost by the time that its token
+// is over.
 var errTokenOver = errors.New("the server has not acknowledged it, and the run's token has expired meanwhile")
 
-// untoldLife is how long a token is taken to live that does not tell: longer than runs
-// do, and not for ever, which is how long a slot would be held by an event that no
-// server answers.
+// untoldLife is how long a token is taken to live that does not tell: longer than runs do, and not for ever, which is
+// how long a slot would be held by an event that no server answers.
 const untoldLife = 24 * time.Hour
 
-// newPatience is for a run that was claimed at that time, which is when its token was
-// made.
-func newPatience(token string, claimed time.Time, answer time.Duration, recovered func()) patience {
-	life := lifetime(token)
-	untold := life <= 0
-	if untold {
-		life = untoldLife
-	}
-	return patience{answer: answer, until: claimed.Add(life), untold: untold, recovered: recovered}
-}
+// TokenEnd returns when the token of the run is over, by which its end must have been told; it is told if the token
+// says so, else the time is a guess.
+func (o *Outbox) TokenEnd() (at time.Time, told bool) { return o.tokenEnd, !o.untold }
 
-// push waits for the answer to one push under a join, twice as long for each time
-// that it went unanswered before: a slow server must not be asked the same for ever. The
-// error wraps [channel.ErrUnanswered], or errTokenOver.
-func (p patience) push(ctx context.Context, under *channel.Join, event string, payload any, before int) (channel.Reply, error) {
+// push waits for the answer to one push under a join, twice as long for each time that it went unanswered before: a
+// slow server must not be asked the same for ever. However late the run, it waits once. The error wraps
+// [channel.ErrUnanswered], or errTokenOver.
+func (o *Outbox) push(ctx context.Context, under *channel.Join, event string, payload any, before int) (channel.Reply, error) {
 	const mostDoublings = 10
-	within := p.answer << min(before, mostDoublings)
-	if left := max(time.Until(p.until), p.answer); left < within {
+	answer := o.delivery.cfg.MessageTimeout
+	within := answer << min(before, mostDoublings)
+	if left := max(time.Until(o.tokenEnd), answer); left < within {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeoutCause(ctx, left, errTokenOver)
 		defer stop()
@@ -61,17 +41,9 @@ func (p patience) push(ctx context.Context, under *channel.Join, event string, p
 	return under.PushWithin(ctx, within, event, payload)
 }
 
-// TokenEnd returns when the token of the run is over, by which its end must have been told; it is told if
-// the token says so, else the time is a guess.
-func (o *Outbox) TokenEnd() (at time.Time, told bool) { return o.patience.until, !o.patience.untold }
-
-// over reports whether nothing need be tried any more.
-func (p patience) over() bool { return time.Now().After(p.until) }
-
-// lifetime returns how long a run's token is good, zero when it does not tell.
-// Lightning makes the token when it gives the run away, with "nbf" for then, or else "iat",
-// and "exp" for the end; their difference needs no clock that agrees with the
-// server's. Whether to trust the token was decided before, see claim.Verifier.
+// lifetime returns how long a run's token is good, zero when it does not tell. Lightning makes the token when it
+// gives the run away, with "nbf" for then, or else "iat", and "exp" for the end; their difference needs no clock that
+// agrees with the server's. Whether to trust the token was decided before, see claim.Verifier.
 func lifetime(token string) time.Duration {
 	var claims jwt.RegisteredClaims
 	if _, _, err := jwt.NewParser().ParseUnverified(token, &claims); err != nil || claims.ExpiresAt == nil {
@@ -84,19 +56,9 @@ func lifetime(token string) time.Duration {
 	return claims.ExpiresAt.Sub(begin.Time)
 }
 
-// Reader reads from a run's topic. Its methods may be called concurrently.
-type Reader struct {
-	topic    *channel.Topic
-	patience patience
-	log      *slog.Logger
-}
-
-// Reader returns a reader for the run's topic, which is as patient as the outbox.
-func (o *Outbox) Reader(topic *channel.Topic) Reader { return Reader{topic, o.patience, o.log} }
-
-// A read is given up once it is no passing fault any more: when the server has not answered it
-// mostUnanswered times, or when it has crashed over it mostCrashes times, or the connection was lost over it manyLosses
-// times, and that has lasted. A number alone says nothing, for the pauses between tries are random.
+// A read is given up once it is no passing fault any more: when the server has not answered it mostUnanswered times, or
+// when it has crashed over it mostCrashes times, or the connection was lost over it manyLosses times, and that has
+// lasted. A number alone says nothing, for the pauses between tries are random.
 const (
 	mostUnanswered = 3
 	mostCrashes    = 5
@@ -106,14 +68,14 @@ const (
 // connections before there is a server.
 const passesWithin = 30 * time.Second
 
-// Read pushes a read until it is answered; a refusal is an answer. It reports whether an
-// earlier one may have been answered as well. An answer that is large may take its time. The
-// error is one for [WhyUnread], or for the topic or ctx, which have ended.
-func (r Reader) Read(ctx context.Context, event string, payload any, large bool) (reply channel.Reply, again bool, err error) {
+// Read pushes a read on the run's topic until it is answered; a refusal is an answer. It reports whether an earlier
+// one may have been answered as well. An answer that is large may take its time. The error is one for [WhyUnread], or
+// for the topic or ctx, which have ended.
+func (o *Outbox) Read(ctx context.Context, topic *channel.Topic, event string, payload any, large bool) (reply channel.Reply, again bool, err error) {
 	began := time.Now()
 	unanswered, crashed, lost := 0, 0, 0
 	for {
-		join, err := joined(ctx, r.topic)
+		join, err := joined(ctx, topic)
 		if err != nil {
 			return channel.Reply{}, again, err
 		}
@@ -121,11 +83,11 @@ func (r Reader) Read(ctx context.Context, event string, payload any, large bool)
 		if large || unanswered > 0 {
 			doublings = 1
 		}
-		reply, err = r.patience.push(ctx, join, event, payload, doublings)
+		reply, err = o.push(ctx, join, event, payload, doublings)
 		switch {
 		case err == nil:
 			if crashed > 0 {
-				r.patience.recovered()
+				o.delivery.hurry()
 			}
 			return reply, again, nil
 		case errors.Is(err, errTokenOver), errors.As(err, new(*channel.AnswerTooLargeError)), errors.As(err, new(*channel.TooLargeError)), errors.Is(err, channel.ErrPayload):
@@ -136,7 +98,7 @@ func (r Reader) Read(ctx context.Context, event string, payload any, large bool)
 			return channel.Reply{}, again, err
 		case errors.Is(err, channel.ErrUnanswered):
 			unanswered++
-			r.log.Warn("the server has not answered a read; its topic is joined anew", "event", event)
+			o.log.Warn("the server has not answered a read; its topic is joined anew", "event", event)
 		case errors.Is(err, channel.ErrCrashed):
 			crashed++
 		default:
@@ -183,9 +145,9 @@ func givenUp(after time.Duration, crashed, unanswered, lost int) unreadError {
 	return unreadError(fmt.Sprintf("given up after %v: %s", after.Round(time.Second), strings.Join(why, "; ")))
 }
 
-// WhyUnread returns why a read was refused or given up, for who reads the run's log; it is not ok
-// if what has ended is the topic, or the context. Of what the server answered, it is the
-// beginning if it is long: a bare string without its quotes, else the JSON.
+// WhyUnread returns why a read was refused or given up, for who reads the run's log; it is not ok if what has ended
+// is the topic, or the context. Of what the server answered, it is the beginning if it is long: a bare string without
+// its quotes, else the JSON.
 func WhyUnread(err error) (why string, ok bool) {
 	var gaveUp unreadError
 	switch refused := refusalOf(err); {
@@ -200,6 +162,6 @@ func WhyUnread(err error) (why string, ok bool) {
 	return "", false
 }
 
-// MaxWords is how many bytes are kept of what a server has to say about a run: they are kept,
-// with others, for the status, and go back to the server.
+// MaxWords is how many bytes are kept of what a server has to say about a run: they are kept, with others, for the
+// status, and go back to the server.
 const MaxWords = 1000

@@ -26,10 +26,9 @@ import (
 	"github.com/phxworker/phxworker/internal/owned"
 )
 
-// Spooled is what could not be reported of a run: the events that the server has
-// not acknowledged, oldest first. It is kept as a JSON file <run id>.json in the
-// folder [Config.Spool], readable by its owner only, for it holds the run's
-// token. An id that is no plain file name has another one like it; what the file says counts.
+// Spooled is what could not be reported of a run: the events that the server has not acknowledged, oldest first. It
+// is kept as a JSON file <run id>.json in the folder [Config.Spool], readable by its owner only, for it holds the
+// run's token. An id that is no plain file name has another one like it; what the file says counts.
 type Spooled struct {
 	RunID string `json:"run_id"`
 	Token string `json:"token"`
@@ -51,8 +50,8 @@ type SpooledEvent struct {
 	Sent bool `json:"sent,omitempty"`
 }
 
-// GiveUp says what of a run could not be reported, and why, and spools it if there
-// is a folder for that. It is called once, when [Outbox.Deliver] has returned the cause.
+// GiveUp says what of a run could not be reported, and why, and spools it if there is a folder for that. It is called
+// once, when [Outbox.Deliver] has returned the cause.
 func (o *Outbox) GiveUp(cause error) {
 	if o.refused != nil {
 		o.log.Error("the end of the run was refused; the server does not have it from this worker", "error", cause)
@@ -84,8 +83,8 @@ func (o *Outbox) GiveUp(cause error) {
 	o.log.Warn("what was not delivered was spooled", "path", spooled.Path)
 }
 
-// payloadOf returns what would have been offered to the server. A panic in it is a mistake of ours, and must not
-// keep the other events from being spooled.
+// payloadOf returns what would have been offered to the server. A panic in it is a mistake of ours, and must not keep
+// the other events from being spooled.
 func (o *Outbox) payloadOf(e event) (payload json.RawMessage, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -101,10 +100,9 @@ func (o *Outbox) payloadOf(e event) (payload json.RawMessage, err error) {
 	return payload, err
 }
 
-// Resend reports what was spooled, and removes its file when the server has all
-// of it. An event that the server refuses does not keep the others from being
-// sent, the end of the run least of all; but the file stays, with what the server does not
-// have, and the error is the last refusal. The server takes it only while the run's token is
+// Resend reports what was spooled, and removes its file when the server has all of it. An event that the server
+// refuses does not keep the others from being sent, the end of the run least of all; but the file stays, with what
+// the server does not have, and the error is the last refusal. The server takes it only while the run's token is
 // good.
 func (s *Spooled) Resend(ctx context.Context, socket *channel.Socket) error {
 	topic, err := socket.Join(ctx, "run:"+s.RunID, map[string]string{"token": s.Token})
@@ -149,8 +147,8 @@ type spooledEvent struct {
 func (e *spooledEvent) name() string { return e.of.Event }
 func (e *spooledEvent) payload() any { return e.of.Payload }
 
-// maxSpoolFile is the size of the largest file that is read back, in bytes. What is spooled of a
-// run is some outboxes full at most.
+// maxSpoolFile is the size of the largest file that is read back, in bytes. What is spooled of a run is some outboxes
+// full at most.
 const maxSpoolFile = 1 << 30
 
 // spoolFolder is an opened spool folder. Nothing in it leads out of it.
@@ -176,8 +174,9 @@ func openSpoolFolder(dir string) (*spoolFolder, error) {
 	return folder, nil
 }
 
-// folderDoubt says who else can put something into a user's folder, and take out what is in it; empty if nobody
-// can but root and the owner that root has given it. Many a mounted folder is so, and a run that is spooled there is better than one that is lost.
+// folderDoubt says who else can put something into a user's folder, and take out what is in it; empty if nobody can
+// but root and the owner that root has given it. Many a mounted folder is so, and a run that is spooled there is
+// better than one that is lost.
 func folderDoubt(me, owner int, othersWrite bool) string {
 	switch {
 	case owner != me && owner != 0 && me != 0:
@@ -188,8 +187,8 @@ func folderDoubt(me, owner int, othersWrite bool) string {
 	return ""
 }
 
-// mayReadFile reports whether a user is to believe a file of that owner's: his own and root's, and any
-// in a folder that is safe, as when the worker has run under another user before. Who is root decides for himself.
+// mayReadFile reports whether a user is to believe a file of that owner's: his own and root's, and any in a folder
+// that is safe, as when the worker has run under another user before. Who is root decides for himself.
 func mayReadFile(me, file int, safe bool) bool { return me == 0 || file == me || file == 0 || safe }
 
 // CheckSpool says what is doubtful about a folder as [Config.Spool], empty if nothing is.
@@ -227,8 +226,8 @@ var partName = regexp.MustCompile(`^\..*\.part$|\.json\.part$`)
 // plainID is an id that is a file name: neither two that differ in capitals only, nor too long.
 var plainID = regexp.MustCompile(`^[a-z0-9_][a-z0-9_-]{0,99}$`)
 
-// spoolName makes a file name of a run's id, which the server chose. Each id has its own, on file
-// systems without capitals too.
+// spoolName makes a file name of a run's id, which the server chose. Each id has its own, on file systems without
+// capitals too.
 func spoolName(runID string) string {
 	if plainID.MatchString(runID) {
 		return runID + ".json"
@@ -266,8 +265,8 @@ func (s *Spooled) write(dir string) error {
 	return nil
 }
 
-// writePart writes a file of a name that nobody could know, so that it is there whole or not at
-// all once it has its own: the worker may be about to end, and the machine as well.
+// writePart writes a file of a name that nobody could know, so that it is there whole or not at all once it has its
+// own: the worker may be about to end, and the machine as well.
 func (f *spoolFolder) writePart(s *Spooled) (name string, err error) {
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -286,8 +285,8 @@ func (f *spoolFolder) writePart(s *Spooled) (name string, err error) {
 	return name, nil
 }
 
-// name gives a file that name, or one like it if there is anything of that name: it may be the last copy of
-// another run, or of an earlier attempt at the same.
+// name gives a file that name, or one like it if there is anything of that name: it may be the last copy of another
+// run, or of an earlier attempt at the same.
 func (f *spoolFolder) name(part, name string) (string, error) {
 	for range 3 {
 		err := f.Link(part, name)
@@ -305,8 +304,8 @@ func (f *spoolFolder) name(part, name string) (string, error) {
 	return "", fmt.Errorf("there are files of the names that it would have, up to %s", name)
 }
 
-// EachSpooled reads what lies in a spool folder, run by run, by name. What is no spooled run comes
-// as an error, and so does a folder that cannot be read.
+// EachSpooled reads what lies in a spool folder, run by run, by name. What is no spooled run comes as an error, and
+// so does a folder that cannot be read.
 func EachSpooled(dir string) iter.Seq2[*Spooled, error] {
 	return func(yield func(*Spooled, error) bool) {
 		folder, err := openSpoolFolder(dir)
@@ -350,8 +349,7 @@ func (f *spoolFolder) read(name string) (*Spooled, error) {
 	return spooled, spooled.check()
 }
 
-// readFile reads a file, and nothing else that may be in its place: it can be anything by the time
-// that it is opened.
+// readFile reads a file, and nothing else that may be in its place: it can be anything by the time that it is opened.
 func (f *spoolFolder) readFile(name string) ([]byte, error) {
 	found, err := f.Lstat(name)
 	switch {

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// Cut returns the beginning of a text that has more than most bytes, without half a letter at
-// the end and with the mark behind it.
+// Cut returns the beginning of a text that has more than most bytes, without half a letter at the end and with the
+// mark behind it.
 func Cut(text string, most int, mark string) string {
 	if len(text) <= most {
 		return text
@@ -18,8 +18,7 @@ func Cut(text string, most int, mark string) string {
 	return strings.ToValidUTF8(text[:most], "") + mark
 }
 
-// FormatMB writes a number of MB the way it stands in the log lines of OpenFn's
-// worker: 10mb, 0.5mb.
+// FormatMB writes a number of MB the way it stands in the log lines of OpenFn's worker: 10mb, 0.5mb.
 func FormatMB(mb float64) string { return strconv.FormatFloat(mb, 'f', -1, 64) + "mb" }
 
 // exceeds reports whether so many bytes are over a limit, if there is one.
@@ -28,8 +27,8 @@ func exceeds(size int, limitMB float64) bool { return limitMB > 0 && float64(siz
 // replacement stands for what the server's database cannot store.
 const replacement = "\uFFFD"
 
-// storableText returns a text as PostgreSQL can store it: without U+0000, over which
-// Lightning's channel crashes each time that it comes.
+// storableText returns a text as PostgreSQL can store it: without U+0000, over which Lightning's channel crashes each
+// time that it comes.
 func storableText(text string) string { return strings.ReplaceAll(text, "\x00", replacement) }
 
 // storable does the same for JSON, where U+0000 is always written as an escape.
@@ -55,8 +54,8 @@ func mapStrings(in json.RawMessage, change func(string) string) json.RawMessage 
 	}
 }
 
-// mapString changes what a JSON string means; in has its quotes. To change it as it is written would not do:
-// the secret "name" also stands in "\name", a line break and "ame", and without it the rest would be no JSON.
+// mapString changes what a JSON string means; in has its quotes. To change it as it is written would not do: the
+// secret "name" also stands in "\name", a line break and "ame", and without it the rest would be no JSON.
 func mapString(in []byte, change func(string) string) []byte {
 	var plain string
 	if json.Unmarshal(in, &plain) != nil {
@@ -73,8 +72,7 @@ func mapString(in []byte, change func(string) string) []byte {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
-// stringLength returns the length, with both quotes, of the JSON string that in
-// begins with.
+// stringLength returns the length, with both quotes, of the JSON string that in begins with.
 func stringLength(in []byte) int {
 	for i := 1; i < len(in); i++ {
 		switch in[i] {
@@ -87,11 +85,10 @@ func stringLength(in []byte) int {
 	return len(in)
 }
 
-// scrubber replaces the secrets of a run in its log lines: those of its
-// credentials, and its token.
+// scrubber replaces the secrets of a run in its log lines: those of its credentials, and its token.
 //
-// Lightning scrubs as well, but only on its side and only what it was asked
-// for; a secret is safest when it is never sent.
+// Lightning scrubs as well, but only on its side and only what it was asked for; a secret is safest when it is never
+// sent.
 //
 // Its methods may be called concurrently.
 type scrubber struct {
@@ -100,13 +97,13 @@ type scrubber struct {
 
 const (
 	scrubbed = "***"
-	// minSecret spares short values: a secret of three letters cannot be told
-	// from a word, and a log full of *** helps nobody.
+	// minSecret spares short values: a secret of three letters cannot be told from a word, and a log full of ***
+	// helps nobody.
 	minSecret = 4
 )
 
-// public are the keys of a credential whose values are no secrets; people need
-// to read them in a log. They are those that Lightning spares.
+// public are the keys of a credential whose values are no secrets; people need to read them in a log. They are those
+// that Lightning spares.
 var public = map[string]bool{
 	"username": true, "email": true, "host": true, "port": true, "apiversion": true,
 	"hosturl": true, "baseurl": true, "instanceurl": true, "database": true,
@@ -121,8 +118,8 @@ func (s *scrubber) learn(token string, credentials map[string]json.RawMessage) {
 			secrets = appendSecrets(secrets, "", value)
 		}
 	}
-	// A secret that another one begins with must not hide the longer one from
-	// the replacer, which takes the first that matches.
+	// A secret that another one begins with must not hide the longer one from the replacer, which takes the first
+	// that matches.
 	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
 	var pairs []string
 	for _, secret := range secrets {
@@ -151,8 +148,8 @@ func appendSecrets(secrets []string, key string, value any) []string {
 	return secrets
 }
 
-// value scrubs the strings in JSON text, keys included. Everything else stays as it is:
-// replacing a secret that is a number outside a string would break the value.
+// value scrubs the strings in JSON text, keys included. Everything else stays as it is: replacing a secret that is a
+// number outside a string would break the value.
 func (s *scrubber) value(in json.RawMessage) json.RawMessage { return mapStrings(in, s.plain) }
 
 // plain scrubs a text.

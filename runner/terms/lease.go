@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/phxworker/phxworker/channel"
@@ -13,77 +13,64 @@ import (
 	"github.com/phxworker/phxworker/claim"
 )
 
-// ErrLeaseLost says that a run was another worker's by the time that it ended here.
-// Nothing more was reported of it.
+// ErrLeaseLost says that a run was another worker's by the time that it ended here. Nothing more was reported of it.
 var ErrLeaseLost = errors.New("the lease of the run was lost; it is another worker's now")
 
-// leaseLost is the reason that a server gives for refusing whatever comes under a
-// lease that is over.
+// leaseLost is the reason that a server gives for refusing whatever comes under a lease that is over.
 const leaseLost = "lease_lost"
 
-// Lease is until when a run is this worker's. It counts in wall time, for a machine
-// that sleeps does not hold up the server's clock, and in monotonic time as well, for
-// a clock that is set back does not either. Its methods may be called concurrently.
+// Lease is until when a run is this worker's. It counts in wall time, for a machine that sleeps does not hold up the
+// server's clock, and in monotonic time as well, for a clock that is set back does not either. Its methods may be
+// called concurrently.
 type Lease struct {
-	mu    sync.Mutex
-	until time.Time // zero: for ever
-	whole time.Duration
+	until atomic.Pointer[time.Time] // nil: for ever
+	whole time.Duration             // the keeper's own
 }
 
 // NewLease returns the lease that a run was given with.
 func NewLease(run claim.Run) *Lease {
-	l := &Lease{whole: run.Lease}
+	l := new(Lease)
 	if run.Lease > 0 {
-		l.until = run.Claimed.Add(run.Lease)
+		l.extend(run.Claimed, run.Lease)
 	}
 	return l
 }
 
-// left returns how long the lease lasts, and whether there is one at all.
-func (l *Lease) left() (time.Duration, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	monotonic, wall := time.Until(l.until), l.until.Round(0).Sub(time.Now().Round(0))
-	return min(monotonic, wall), !l.until.IsZero()
+func (l *Lease) extend(from time.Time, by time.Duration) {
+	until := from.Add(by)
+	l.until.Store(&until)
+	l.whole = by
 }
 
-// Withdrawn returns [ErrLeaseLost] if the lease is over or, when there is an error of the server's, if that
-// says so. It is what is asked before each event.
-func (l *Lease) Withdrawn(err error) error {
-	lost := isLeaseLost(err)
-	if err == nil {
-		left, leased := l.left()
-		lost = leased && left <= 0
+// left returns how long the lease lasts, and whether there is one at all.
+func (l *Lease) left() (left time.Duration, leased bool) {
+	until := l.until.Load()
+	if until == nil {
+		return 0, false
 	}
-	if lost {
+	monotonic, wall := time.Until(*until), until.Round(0).Sub(time.Now().Round(0))
+	return min(monotonic, wall), true
+}
+
+// Withdrawn returns [ErrLeaseLost] if the lease is over or, when there is an error of the server's, if that says so.
+// It is what is asked before each event.
+func (l *Lease) Withdrawn(err error) error {
+	left, leased := l.left()
+	if err == nil && leased && left <= 0 || err != nil && isLeaseLost(err) {
 		return ErrLeaseLost
 	}
 	return nil
 }
 
-// Lost reports whether an error which ended the run's topic means that the run is another worker's by now: under
-// a lease, it does so as well when the server closed the topic.
+// Lost reports whether an error which ended the run's topic means that the run is another worker's by now: under a
+// lease, it does so as well when the server closed the topic.
 func (l *Lease) Lost(cause error) bool {
 	_, leased := l.left()
 	return isLeaseLost(cause) || leased && errors.Is(cause, channel.ErrEnded)
 }
 
-func (l *Lease) extend(from time.Time, by time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.until, l.whole = from.Add(by), by
-}
-
-// forget makes the run this worker's for good, as it is with a server that knows no
-// leases.
-func (l *Lease) forget() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.until = time.Time{}
-}
-
-// The lease is renewed when a third of it is left, or three minutes; and looked at
-// often enough to notice in time that the machine has slept.
+// The lease is renewed when a third of it is left, or three minutes; and looked at often enough to notice in time
+// that the machine has slept.
 const (
 	renewAhead = 3 * time.Minute
 	lookEvery  = 30 * time.Second
@@ -93,9 +80,8 @@ const (
 func (l *Lease) margin() time.Duration   { return min(renewAhead, l.whole/3) }
 func (l *Lease) interval() time.Duration { return min(lookEvery, max(l.whole/12, leastLook)) }
 
-// Keep renews the lease until ctx ends. It returns [ErrLeaseLost] once the lease is lost, nil when ctx ends or
-// there never was one. A join that leases were not agreed on with ends the lease, and one that they
-// were may begin another.
+// Keep renews the lease until ctx ends. It returns [ErrLeaseLost] once the lease is lost, nil when ctx ends or there
+// never was one. A join that leases were not agreed on with ends the lease, and one that they were may begin another.
 func (t *Terms) Keep(ctx context.Context, topic *channel.Topic, lease *Lease, log *slog.Logger) error {
 	if _, leased := lease.left(); !leased {
 		return nil
@@ -111,7 +97,7 @@ func (t *Terms) Keep(ctx context.Context, topic *channel.Topic, lease *Lease, lo
 			return ErrLeaseLost
 		case leased && join != nil && !agreed:
 			log.Warn("the server leased the run, and renews no leases any more; the run is taken for this worker's for good")
-			lease.forget()
+			lease.until.Store(nil) // for good, as with a server that knows no leases
 		case agreed && (!leased || left <= lease.margin()):
 			err := t.renew(ctx, join, lease)
 			if errors.Is(err, ErrLeaseLost) {
@@ -131,8 +117,8 @@ func (t *Terms) Keep(ctx context.Context, topic *channel.Topic, lease *Lease, lo
 	}
 }
 
-// renew asks for more time. Only a refusal is an answer: whatever else goes wrong
-// is tried again, for as long as the lease lasts.
+// renew asks for more time. Only a refusal is an answer: whatever else goes wrong is tried again, for as long as the
+// lease lasts.
 func (t *Terms) renew(ctx context.Context, join *channel.Join, lease *Lease) error {
 	asked := time.Now()
 	left, _ := lease.left()

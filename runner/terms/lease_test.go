@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestALeaseHasBothReadings(t *testing.T) {
 	require.Contains(t, time.Now().String(), "m=", "which stands for a monotonic reading")
 	l := NewLease(claim.Run{Claimed: time.Now(), Lease: time.Minute})
-	require.Contains(t, l.until.String(), "m=")
+	require.Contains(t, l.until.Load().String(), "m=")
 	l.extend(time.Now(), time.Minute)
-	require.Contains(t, l.until.String(), "m=")
+	require.Contains(t, l.until.Load().String(), "m=")
 }

@@ -13,17 +13,17 @@ import (
 type Hearer interface {
 	// Cancel tells that the server cancels the run. The message is the server's, and may be empty.
 	Cancel(message string)
-	// Notify hands on a notice, one at a time, and returns when it was taken or ctx ends. Another
-	// goroutine calls it than Cancel.
+	// Notify hands on a notice, one at a time, and returns when it was taken or ctx ends. Another goroutine calls
+	// it than Cancel.
 	Notify(ctx context.Context, notice json.RawMessage)
 }
 
-// maxNotices is how many notices may wait for an engine that is busy: a cancellation must
-// not have to wait behind them.
+// maxNotices is how many notices may wait for an engine that is busy: a cancellation must not have to wait behind
+// them.
 const maxNotices = 64
 
-// Listen listens on a run's topic until ctx ends. What is not known, or was not agreed on, is
-// counted and left at that.
+// Listen listens on a run's topic until ctx ends. What is not known, or was not agreed on, is counted and left at
+// that.
 func (t *Terms) Listen(ctx context.Context, topic *channel.Topic, to Hearer, log *slog.Logger) {
 	notices := make(chan json.RawMessage, maxNotices)
 	ctx, stop := context.WithCancel(ctx)

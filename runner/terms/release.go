@@ -11,11 +11,12 @@ import (
 
 // Releaser returns runs to the queue, on servers that take them.
 type Releaser interface {
-	// TakesBack reports whether the server takes runs back. That is not known while there is
-	// no connection. It does not wait.
+	// TakesBack reports whether the server takes runs back. That is not known while there is no connection. It
+	// does not wait.
 	TakesBack() (yes, known bool)
-	// Release gives a run back, to be available again after the delay. It waits for a connection that is lost just
-	// now, until ctx ends. The error says why the server did not take the run; it is still the worker's then.
+	// Release gives a run back, to be available again after the delay. It waits for a connection that is lost
+	// just now, until ctx ends. The error says why the server did not take the run; it is still the worker's
+	// then.
 	Release(ctx context.Context, r Release) error
 }
 
@@ -36,8 +37,7 @@ const (
 	ReleasePrefetch = "prefetch" // it was claimed ahead, and has waited too long
 )
 
-// releaseWithin bounds the wait for a connection to give a run back, and for what
-// is to be delivered before.
+// releaseWithin bounds the wait for a connection to give a run back, and for what is to be delivered before.
 const releaseWithin = 30 * time.Second
 
 // Flusher holds what was reported of a run; it waits until all of that is delivered.
@@ -53,8 +53,8 @@ func (t *Terms) TakesBack() (yes, known bool) {
 	return t.releaser.TakesBack()
 }
 
-// Return gives a run back, if the server takes it, and reports whether it is no longer this
-// worker's. What was reported up to then is delivered first. A lost connection is waited for, unless it is hasty.
+// Return gives a run back, if the server takes it, and reports whether it is no longer this worker's. What was
+// reported up to then is delivered first. A lost connection is waited for, unless it is hasty.
 func (t *Terms) Return(ctx context.Context, topic *channel.Topic, reported Flusher, run Release, hasty bool, log *slog.Logger) bool {
 	if yes, known := t.TakesBack(); !yes && (known || hasty) {
 		return false
@@ -65,8 +65,7 @@ func (t *Terms) Return(ctx context.Context, topic *channel.Topic, reported Flush
 		return false
 	}
 	err := t.releaser.Release(ctx, run)
-	// A server that takes a run back closes its topic as well. That may be heard and
-	// the answer be lost.
+	// A server that takes a run back closes its topic as well. That may be heard and the answer be lost.
 	refused := errors.As(err, new(*channel.RefusedError))
 	if refused || err != nil && !errors.Is(topic.Err(), channel.ErrEnded) {
 		log.Debug("the run could not be returned to the queue", "error", err)

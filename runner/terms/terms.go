@@ -1,9 +1,7 @@
-// Package terms is what a worker and a server have agreed on about a run, beyond Lightning's
-// protocol: the extensions of docs/extensions that concern one run. It knows neither engines nor how
-// events are delivered.
+// Package terms is what a worker and a server have agreed on about a run, beyond Lightning's protocol: the extensions
+// of docs/extensions that concern one run. It knows neither engines nor how events are delivered.
 //
-// A [Terms] is made once for a worker. Of each run it is asked four things, by whoever takes the
-// run to its end:
+// A [Terms] is made once for a worker. Of each run it is asked four things, by whoever takes the run to its end:
 //
 //   - [Terms.JoinPayload] offers the extensions at each join of the run's topic.
 //   - [Terms.Keep] renews the run's [Lease], which says before each event whether the run is
@@ -12,8 +10,8 @@
 //     notice for its engine. It tells a [Hearer] (listen.go).
 //   - [Terms.Return] gives the run back to the queue (release.go).
 //
-// Where nothing was agreed on, or a server knows no extensions, Keep and Listen do nothing, and Return reports
-// that the run was not taken back: every extension has a fallback, and here it is to go on without it.
+// Where nothing was agreed on, or a server knows no extensions, Keep and Listen do nothing, and Return reports that
+// the run was not taken back: every extension has a fallback, and here it is to go on without it.
 package terms
 
 import (
@@ -40,8 +38,7 @@ type Terms struct {
 	renewed, unknown atomic.Uint64
 }
 
-// New returns Terms that offer the extensions of the set, nil for none. A nil releaser
-// returns no runs.
+// New returns Terms that offer the extensions of the set, nil for none. A nil releaser returns no runs.
 func New(set *extension.Set, releaser Releaser) *Terms { return &Terms{set: set, releaser: releaser} }
 
 // Stats is what came of the terms since they were made.
@@ -55,8 +52,8 @@ type Stats struct {
 // Stats returns the numbers so far.
 func (t *Terms) Stats() Stats { return Stats{Renewed: t.renewed.Load(), Unknown: t.unknown.Load()} }
 
-// JoinPayload returns the payload for the topic of a run with this token. It is made anew at each
-// join: what is offered may have changed.
+// JoinPayload returns the payload for the topic of a run with this token. It is made anew at each join: what is
+// offered may have changed.
 func (t *Terms) JoinPayload(token string) json.Marshaler { return joinPayload{token, t.set} }
 
 type joinPayload struct {

@@ -347,6 +347,6 @@ const (
 func (l *Loop) nextPause() time.Duration {
 	pause := float64(l.pause)
 	l.pause = min(time.Duration(growth*pause), l.cfg.MaxBackoff)
-	pause *= 1 + jitter*(2*rand.Float64()-1) //nolint:gosec // nobody gains by guessing it
+	pause *= 1 + jitter*(2*rand.Float64()-1)
 	return min(max(time.Duration(pause), l.cfg.MinBackoff), l.cfg.MaxBackoff)
 }

@@ -35,8 +35,9 @@ func (p *program) startCommand() *cli.Command {
 func (p *program) start(ctx context.Context, cmd *cli.Command) (err error) {
 	settings, err := options.Read(cmd, p.getenv)
 	if err != nil {
-		return err
+		return options.Explain(err, p.environ)
 	}
+	settings.Notices = append(settings.Notices, options.UnknownVariables(p.environ)...)
 	made := settings.HTTP.Token == ""
 	if made { // before there is a log, which is to know what must not be in it
 		settings.HTTP.Token = token.New()

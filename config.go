@@ -98,6 +98,10 @@ type Config struct {
 	// Lightning sees a worker like any other.
 	Extensions []string
 
+	// NativeDataclips sends a step's output as a JSON object and not as a text with JSON in it, which
+	// is up to twice as long: what is no object goes as {"value": …}. Lightning takes it from 2.19 on; an older
+	// one refuses it, and outputs are left out. Defaults to off.
+	NativeDataclips bool
 	// BatchLogs sends several lines of a run's log in one message, to servers
 	// that know run:batch_logs. Defaults to off.
 	BatchLogs BatchLogs

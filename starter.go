@@ -82,7 +82,8 @@ func newStarter(w *Worker, further *sockets, queue *queue, turnstile *turnstile,
 	s.runner = runner.New(runner.Config{
 		Engine: w.cfg.Engine, Middleware: append([]Middleware{s.begun}, w.cfg.Middleware...),
 		Limits: w.cfg.Limits, Version: w.cfg.Version, MessageTimeout: w.cfg.MessageTimeout,
-		LogsAtMostOnce: w.cfg.LogsAtMostOnce, BatchLogs: w.cfg.BatchLogs, Spool: w.cfg.Spool, Logger: w.log,
+		NativeDataclips: w.cfg.NativeDataclips,
+		LogsAtMostOnce:  w.cfg.LogsAtMostOnce, BatchLogs: w.cfg.BatchLogs, Spool: w.cfg.Spool, Logger: w.log,
 		Accept: w.cfg.Accept, RefuseUnsuitable: w.cfg.RefuseUnsuitable, MaxAttempts: w.cfg.MaxAttempts,
 		Releaser: queue, Extensions: w.extensions, Health: s,
 	})

@@ -44,7 +44,7 @@ func New(cfg Config) (*Server, error) {
 	service, err := lightning.New(lightning.Config{
 		Secret: cfg.Secret, Key: cfg.Key, OpaqueTokens: cfg.OpaqueTokens,
 		RunTimeout: cfg.RunTimeout, WakeDebounce: cfg.WakeDebounce, JanitorInterval: cfg.JanitorInterval,
-		KeepRuns: cfg.KeepRuns, WipeDataclips: cfg.WipeDataclips, Logger: cfg.Logger,
+		KeepRuns: cfg.KeepRuns, WipeDataclips: cfg.WipeDataclips, Dataclips: cfg.Dataclips, Logger: cfg.Logger,
 		MaxQueued: max(cfg.MaxQueued, 0), Extensions: cfg.extensions(),
 	})
 	if err != nil {

@@ -24,6 +24,8 @@ type (
 	ConflictError = lightning.ConflictError
 	// InvalidError refuses a run whose plan is not one.
 	InvalidError = lightning.InvalidError
+	// Dataclips is which form of a step's output is taken.
+	Dataclips = lightning.Dataclips
 	// Owner is who had a run, in extended mode.
 	Owner = lightning.Owner
 	// End is how an owner's time with a run ended.
@@ -54,6 +56,13 @@ const (
 	Silent       = lightning.Silent
 	Released     = lightning.Released
 	NotJoined    = lightning.NotJoined
+)
+
+// The forms of a step's output.
+const (
+	EitherDataclips = lightning.EitherDataclips
+	ObjectDataclips = lightning.ObjectDataclips
+	TextDataclips   = lightning.TextDataclips
 )
 
 // ErrNotification is what [Server.Notify] says of a payload that is no JSON object.

@@ -51,7 +51,8 @@ func withoutData(state json.RawMessage) json.RawMessage {
 
 // lastEvent makes the last event of a run. A final state that is over the limit loses its
 // data, as with OpenFn's worker, and the run's log says so; what a step left behind is in its
-// output, or was told there. A run without steps has no other result: it has failed then, and
+// output, or was told there. One of several leafs is not sent at all, for it has the states of all,
+// nor is any where nothing is to be sent. A run without steps has no other result: it has failed then, and
 // what would still be over the limit is not sent.
 func (r *Run) lastEvent(result Result, failure *Failure) *runComplete {
 	state := finalState(result.State)
@@ -59,6 +60,8 @@ func (r *Run) lastEvent(result Result, failure *Failure) *runComplete {
 		what := fmt.Sprintf("The final state has %d bytes, over the payload limit of %s: ", len(state), FormatMB(r.Limits.PayloadMB))
 		smaller := withoutData(state)
 		switch {
+		case r.Limits.PayloadMB < 0 || len(r.leafSteps()) > 1:
+			state, what = nil, what+"it was not sent"
 		case smaller != nil && (len(smaller) <= limit || r.hasSteps()):
 			state, what = smaller, what+"its data was not sent"
 		case r.hasSteps():
@@ -66,7 +69,7 @@ func (r *Run) lastEvent(result Result, failure *Failure) *runComplete {
 		default:
 			state, what = nil, what+"it was not sent"
 		}
-		if failure == nil && !r.hasSteps() {
+		if failure == nil && !r.hasSteps() && r.Limits.PayloadMB >= 0 {
 			failure = &Failure{Reason: Fail, Type: "FinalStateTooLarge", Message: what}
 		} else {
 			r.outbox.force(newRunLog(r, warning(what), nil), 0)

@@ -177,3 +177,87 @@ func TestAnEventGoesOutUnderTheJoinThatWasMadeReadyForIt(t *testing.T) {
 		require.Equal(t, 1, readied, "the credentials are fetched before the first event of a new join")
 	})
 }
+
+// The steps of a run that branches: a, then b and c, which end it. Each leaves what of returns for it.
+func branches(of func(id string) string) Func {
+	return func(_ context.Context, run *Run) (any, error) {
+		state := func(id string) json.RawMessage { return json.RawMessage(of(id)) }
+		a := run.StartStep("a", nil)
+		a.Complete(StepResult{State: state("a")})
+		for _, id := range []string{"b", "c"} {
+			run.StartStep("b", a).Complete(StepResult{State: state(id), Leaf: true})
+		}
+		return map[string]any{"b": state("b"), "c": state("c")}, nil
+	}
+}
+
+// Guards against a channel that crashes over a text which is no JSON (lightning#5098), and against
+// 12 MB for a state of 9.
+func TestOutputsGoNativelyAsObjectsOnly(t *testing.T) {
+	for state, want := range map[string]string{
+		`{"a":"\"quoted\""}`: `{"a":"\"quoted\""}`, `"a text"`: `{"value":"a text"}`, `42`: `{"value":42}`, `null`: `{"value":null}`, `[1]`: `{"value":[1]}`, ``: `{}`,
+	} {
+		onWire(t, func(t *testing.T, w *wire) {
+			engine := Func(func(_ context.Context, run *Run) (any, error) {
+				run.StartStep("a", nil).Complete(StepResult{State: json.RawMessage(state), Leaf: true})
+				return nil, nil
+			})
+			w.run(Config{Engine: engine, NativeDataclips: true}, planOf(""))
+			output, err := json.Marshal(w.events("r1", "step:complete")[0]["output_dataclip"])
+			require.NoError(t, err)
+			require.JSONEq(t, want, string(output))
+		})
+	}
+}
+
+func TestTheSizeOfADataclipIsTold(t *testing.T) {
+	for bytes, want := range map[int]string{0: "", 2: "0.00000191", 1 << 10: "0.000977", 1 << 20: "1.00", 10<<20 - 1: "10.0", 123_456_789: "118", 2000 << 20: "2000"} {
+		require.Equal(t, want, sizeMB(bytes))
+	}
+	onWire(t, func(t *testing.T, w *wire) {
+		w.run(Config{Engine: branches(func(string) string { return `{"data":"` + strings.Repeat("x", 3000) + `"}` })}, planOf(`,"options":{"payload_limit_mb":0.002}`))
+		step := w.events("r1", "step:complete")[0]
+		require.Equal(t, "DATACLIP_TOO_LARGE", step["output_dataclip_error"])
+		require.Equal(t, "0.00287", step["dataclip_size_mb"], "also of one that is not sent")
+	})
+}
+
+// Guards against the states of all leafs in an event that is said to be without its data (kit#1517).
+func TestAFinalStateOfSeveralLeafsOverTheLimitIsWithheldWhole(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		engine := branches(func(id string) string { return `{"data":"` + strings.Repeat(id, 1500) + `"}` })
+		w.run(Config{Engine: engine}, planOf(`,"options":{"payload_limit_mb":0.002}`))
+		require.Empty(t, w.result("r1").FinalState)
+		require.Equal(t, "success", w.result("r1").Reason)
+		require.Contains(t, strings.Join(w.logged("r1"), "\n"), "over the payload limit of 0.002mb: it was not sent")
+		require.NotEmpty(t, w.events("r1", "step:complete")[1]["output_dataclip"], "each of them is under it")
+	})
+}
+
+func TestALimitOfNothingWithholdsEverything(t *testing.T) {
+	for _, options := range []string{`,"options":{"payload_limit_mb":0,"log_payload_limit_mb":0}`, ""} {
+		onWire(t, func(t *testing.T, w *wire) {
+			var limits Limits
+			if options == "" {
+				limits = Limits{PayloadMB: -1, LogPayloadMB: -1}
+			}
+			outcome := w.run(Config{Engine: Func(func(ctx context.Context, run *Run) (any, error) {
+				run.Print("a patient's name")
+				return twoSteps(ctx, run)
+			}), Limits: limits}, planOf(options))
+			require.NoError(t, outcome.Err)
+			require.Equal(t, "success", w.result("r1").Reason)
+			require.Empty(t, w.result("r1").FinalState)
+			for _, step := range w.events("r1", "step:complete") {
+				require.Equal(t, "DATACLIP_TOO_LARGE", step["output_dataclip_error"])
+				require.NotContains(t, step, "output_dataclip")
+			}
+			require.NotContains(t, strings.Join(w.logged("r1"), "\n"), "patient")
+		})
+	}
+	onWire(t, func(t *testing.T, w *wire) { // a run without steps
+		w.run(Config{Engine: Func(func(context.Context, *Run) (any, error) { return 42, nil }), Limits: Limits{PayloadMB: -1}}, planOf(""))
+		require.Equal(t, "success", w.result("r1").Reason)
+		require.Empty(t, w.result("r1").FinalState)
+	})
+}

@@ -3,12 +3,15 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/claim"
+	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
 )
 
@@ -50,6 +53,47 @@ func TestAnOutputThatOutgrowsTheFrameIsReportedAsTooLarge(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, join.Epoch, "nothing else on the socket suffers")
 	})
+}
+
+// Guards against the same for an output that is sent as it is, whose size is that of the state.
+func TestAnOutputThatIsSentNativelyIsNoLargerThanItsState(t *testing.T) {
+	if testing.Short() {
+		t.Skip("megabytes of text, which the race detector reads slowly")
+	}
+	for _, native := range []bool{true, false} {
+		onWire(t, func(t *testing.T, w *wire) {
+			engine := Func(func(_ context.Context, run *Run) (any, error) {
+				state := `{"data":[` + strings.Repeat(`"abcd",`, 9_000_000/7) + `""]}` // as a text, it has 11.6 MB
+				run.StartStep("a", nil).Complete(StepResult{State: json.RawMessage(state), Leaf: true})
+				return json.RawMessage(`{"all":"well"}`), nil
+			})
+			require.NoError(t, w.run(Config{Engine: engine, NativeDataclips: native}, planOf("")).Err)
+			require.Equal(t, native, w.events("r1", "step:complete")[0]["output_dataclip"] != nil)
+		})
+	}
+}
+
+// A version that does not take the form gets the step without its output, and the log says so.
+func TestTheFormOfOutputsAgainstEachVersion(t *testing.T) {
+	for form, takes := range map[mockserver.Dataclips][]bool{ // texts, objects
+		mockserver.EitherDataclips: {true, true}, mockserver.ObjectDataclips: {false, true}, mockserver.TextDataclips: {true, false},
+	} {
+		for i, native := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v native=%v", form, native), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWire(t, mockserver.Config{Dataclips: form})
+					require.NoError(t, w.run(Config{Engine: Func(twoSteps), NativeDataclips: native}, planOf("")).Err)
+					require.Equal(t, "success", w.result("r1").Reason)
+					step := w.events("r1", "step:complete")[0]
+					require.Equal(t, takes[i], step["output_dataclip"] != nil)
+					if !takes[i] {
+						require.Equal(t, "DATACLIP_TOO_LARGE", step["output_dataclip_error"])
+						require.Contains(t, strings.Join(w.logged("r1"), "\n"), "The output of the step was left out")
+					}
+				})
+			})
+		}
+	}
 }
 
 func TestTheEndOfARunIsOfferedWithLess(t *testing.T) {

@@ -129,6 +129,7 @@ type PlanOptions struct {
 	OutputDataclips   *bool    `json:"output_dataclips"`
 	RunTimeoutMS      *float64 `json:"run_timeout_ms"`
 	RunMemoryLimitMB  *float64 `json:"run_memory_limit_mb"`
+	StateLimitMB      *float64 `json:"state_limit_mb"`
 	PayloadLimitMB    *float64 `json:"payload_limit_mb"`
 	LogPayloadLimitMB *float64 `json:"log_payload_limit_mb"`
 	JobLogLevel       string   `json:"job_log_level"`

@@ -96,3 +96,40 @@ func TestDataclipBody(t *testing.T) {
 		})
 	}
 }
+
+// As with OpenFn's worker: 0 withholds what would be sent, and is no limit of a state.
+func TestLimitsOfNothing(t *testing.T) {
+	plan, err := ParsePlan([]byte(`{"id":"r","jobs":[],"options":{"payload_limit_mb":0,"log_payload_limit_mb":0,"state_limit_mb":0,"run_memory_limit_mb":0,"run_timeout_ms":0}}`))
+	require.NoError(t, err)
+	limits := Limits{}.WithDefaults().override(plan.Options)
+	require.Zero(t, limits.payloadBytes())
+	require.Zero(t, limits.logPayloadBytes())
+	require.Zero(t, limits.StateLimitMB())
+	require.InDelta(t, 500, limits.MemoryMB, 0)
+	require.Equal(t, 300*time.Second, limits.RunTimeout)
+	require.Equal(t, "0mb", FormatMB(limits.PayloadMB))
+}
+
+func TestTheLimitOfAState(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		limits Limits
+		plan   string
+		want   float64
+	}{
+		{name: "a share of the memory", limits: Limits{MemoryMB: 700}, want: 105},
+		{name: "not less than 50", limits: Limits{MemoryMB: 64}, want: 50},
+		{name: "a share of what the plan says", plan: `{"run_memory_limit_mb":1000}`, want: 150},
+		{name: "the worker's own", limits: Limits{StateMB: 3}, plan: `{"run_memory_limit_mb":1000}`, want: 3},
+		{name: "the plan's own", limits: Limits{StateMB: 3}, plan: `{"state_limit_mb":0.5}`, want: 0.5},
+		{name: "none", limits: Limits{StateMB: -1}, want: 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var o PlanOptions
+			if tt.plan != "" {
+				require.NoError(t, json.Unmarshal([]byte(tt.plan), &o))
+			}
+			require.InDelta(t, tt.want, tt.limits.WithDefaults().override(o).StateLimitMB(), 0)
+		})
+	}
+}

@@ -45,12 +45,14 @@ type Run struct {
 	webhook     webhook      // the sender's own
 	// logsAtMostOnce keeps lines from being sent again.
 	logsAtMostOnce bool
-	tally          *tally                  // the runner's
-	able           func()                  // tells that the engine executes the run
-	cancelWork     context.CancelCauseFunc // ends the engine's work
-	leftOut        atomic.Int64            // lines that found no room
-	settled        Settlement              // set by the runner when the run was returned
-	why            string                  // it was
+	// nativeDataclips sends outputs as JSON objects.
+	nativeDataclips bool
+	tally           *tally                  // the runner's
+	able            func()                  // tells that the engine executes the run
+	cancelWork      context.CancelCauseFunc // ends the engine's work
+	leftOut         atomic.Int64            // lines that found no room
+	settled         Settlement              // set by the runner when the run was returned
+	why             string                  // it was
 	// noticing is held by who hands a notice over: one at a time.
 	noticing chan struct{}
 

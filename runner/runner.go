@@ -35,6 +35,8 @@ type Config struct {
 	// EngineGrace is how long an engine has to return after its context
 	// ended. Defaults to 5 s.
 	EngineGrace time.Duration
+	// NativeDataclips sends the output of a step as a JSON object, and not as a text with JSON in it.
+	NativeDataclips bool
 	// LogsAtMostOnce sends no log line again of which nobody knows whether it
 	// arrived. By default each arrives at least once, and Lightning stores one
 	// that comes twice twice.
@@ -161,7 +163,7 @@ func (r *Runner) Run(work, report context.Context, socket Joiner, given claim.Ru
 	log := slog.New(r.cfg.Logger.Handler().WithAttrs(labels))
 	run := &Run{
 		ID: given.ID, Plan: &Plan{ID: given.ID}, Limits: r.cfg.Limits, Attempt: given.Attempt,
-		scrub: newScrubber(given.Token, nil), log: log, given: given, begin: begin, logsAtMostOnce: r.cfg.LogsAtMostOnce, tally: &r.tally,
+		scrub: newScrubber(given.Token, nil), log: log, given: given, begin: begin, logsAtMostOnce: r.cfg.LogsAtMostOnce, nativeDataclips: r.cfg.NativeDataclips, tally: &r.tally,
 		settled: Unsettled, phase: Joining, since: began, noticing: make(chan struct{}, 1), able: func() {},
 	}
 	r.enlist(run)

@@ -19,17 +19,21 @@ type stepComplete struct {
 	at         time.Time
 	dataclipID string
 	output     string
+	size       int // of the output in bytes, 0 if it is not known
 	tooLarge   bool
 }
 
 func newStepComplete(step *Step, result StepResult, at time.Time) *stepComplete {
 	state := storable(frame.Portable(result.State)) // it is sent as a string, which the server decodes as well
-	if result.State == nil {
+	if len(state) == 0 {
 		state = json.RawMessage("{}")
 	}
 	result.State = nil // it is large, and not needed any more
 	result.WebhookResponse = storable(result.WebhookResponse)
 	e := &stepComplete{step: step, result: result, at: at}
+	if !result.StateTooLarge {
+		e.size = len(state)
+	}
 	if result.StateTooLarge || len(state) > step.run.Limits.payloadBytes() {
 		e.withhold()
 		return e
@@ -77,7 +81,8 @@ func (e *stepComplete) payload() any {
 		Timestamp           *timestamp      `json:"timestamp,omitempty"`
 		WebhookResponse     json.RawMessage `json:"webhook_response,omitempty"`
 		OutputDataclipID    string          `json:"output_dataclip_id,omitempty"`
-		OutputDataclip      string          `json:"output_dataclip,omitempty"`
+		OutputDataclip      any             `json:"output_dataclip,omitempty"`
+		DataclipSizeMB      string          `json:"dataclip_size_mb,omitempty"`
 		OutputDataclipError string          `json:"output_dataclip_error,omitempty"`
 		Reason              Reason          `json:"reason"`
 		ErrorType           *string         `json:"error_type"`
@@ -86,7 +91,7 @@ func (e *stepComplete) payload() any {
 		StepID: e.step.id, JobID: e.step.jobID,
 		ThreadID: cut(storableText(e.result.ThreadID), maxName), Timestamp: stamp(e.at),
 		WebhookResponse:  e.webhookResponse(),
-		OutputDataclipID: e.dataclipID, OutputDataclip: e.output,
+		OutputDataclipID: e.dataclipID, OutputDataclip: outputDataclip(e.output, e.step.run.nativeDataclips), DataclipSizeMB: sizeMB(e.size),
 		Reason: e.result.Reason,
 	}
 	if e.tooLarge {

@@ -45,6 +45,7 @@ func (p *program) config(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	settings.Notices = append(settings.Notices, options.UnknownVariables(p.environ)...)
+	settings.Engine.Cgroups = false // which would move processes, and are those of the place where it was started
 	log := slog.New(logs.Limit(options.Log{Level: slog.LevelWarn, Format: "text"}.Handler(p.stderr, false)))
 	_, executor, err := prepare(ctx, settings, log)
 	if err != nil {

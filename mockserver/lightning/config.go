@@ -36,6 +36,8 @@ type Config struct {
 	// WipeDataclips erases a run's input when it is first read, and keeps no
 	// outputs: the retention policy erase_all. A second read gets null.
 	WipeDataclips bool
+	// Dataclips is which form of a step's output is taken. Defaults to [EitherDataclips].
+	Dataclips Dataclips
 	// MaxQueued is how many runs may wait to be claimed; more are refused.
 	// Defaults to no limit.
 	MaxQueued int

@@ -15,7 +15,10 @@
 //   - final_state must be an object, or the run:complete is refused with
 //     {"errors":{"final_state":["is invalid"]}}: Lightning loses such a run
 //     (OpenFn/lightning#4627). As in Lightning it is not looked at when there is
-//     a final_dataclip_id. The output_dataclip of a step may be any JSON.
+//     a final_dataclip_id.
+//   - The output_dataclip of a step may be any JSON, as a text or, since 2.19, as it is;
+//     a text that is no JSON crashes the channel, as in Lightning. [Dataclips] has
+//     older and coming versions.
 //   - A binary push is taken where the payload does not matter, and as a
 //     run:log, whose message it then is.
 //

@@ -129,7 +129,7 @@ func (c *runChannel) answerLocked(p phoenix.Push, cs *changeset) phoenix.Reply {
 	case "step:start":
 		return c.service.startStepLocked(c.run, cs)
 	case "step:complete":
-		return c.run.completeStep(cs)
+		return c.run.completeStep(cs, c.service.cfg.Dataclips)
 	case "run:log":
 		return c.run.log(cs)
 	case "run:batch_logs":

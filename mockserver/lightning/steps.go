@@ -1,8 +1,6 @@
 package lightning
 
 import (
-	"encoding/json"
-
 	"github.com/phxworker/phxworker/mockserver/phoenix"
 )
 
@@ -31,7 +29,7 @@ func (s *Service) startStepLocked(r *run, c *changeset) phoenix.Reply {
 
 // completeStep records a step's end and its output. The output and its id come
 // together, unless outputs are not kept anyway.
-func (r *run) completeStep(c *changeset) phoenix.Reply {
+func (r *run) completeStep(c *changeset, form Dataclips) phoenix.Reply {
 	c.require("step_id", "reason")
 	step, clip := c.uuid("step_id"), c.uuid("output_dataclip_id")
 	c.str("reason")
@@ -41,8 +39,8 @@ func (r *run) completeStep(c *changeset) phoenix.Reply {
 	if !r.erase && c.absent("output_dataclip") != c.absent("output_dataclip_id") {
 		c.require("output_dataclip", "output_dataclip_id")
 	}
-	if body := c.str("output_dataclip"); body != "" && !json.Valid([]byte(body)) {
-		c.fail("output_dataclip", msgInvalid)
+	if crash, dead := form.cast(c); dead {
+		return crash
 	}
 	if c.valid() {
 		complete, started := r.steps[step]

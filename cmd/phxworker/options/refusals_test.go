@@ -111,6 +111,8 @@ func TestNotices(t *testing.T) {
 		{"batches that are off", environment{"WORKER_BATCH_LIMIT": "5"}, []string{"--batch-interval", "7"}, []Notice{
 			{noEffect, "--batch-interval", notBatched}, {noEffect, "WORKER_BATCH_LIMIT", notBatched},
 		}},
+		{"an overhead of groups that there are none of", environment{"CGROUP_MEMORY_OVERHEAD_MB": "256"}, nil, []Notice{{noEffect, "CGROUP_MEMORY_OVERHEAD_MB", notGrouped}}},
+		{"groups of processes that there are none of", nil, []string{"--cgroups", "--engine", "js"}, []Notice{{noEffect, "--cgroups", notProcesses}}},
 		{"batches that are on", environment{"WORKER_BATCH_LIMIT": "5"}, []string{"--batch-logs"}, nil},
 		{"validation of an engine that has none", environment{"WORKER_VALIDATION_RETRIES": "5"}, nil, []Notice{{noEffect, "WORKER_VALIDATION_RETRIES", notChecked}}},
 		{"validation of a command", environment{"WORKER_VALIDATION_RETRIES": "5"}, []string{"--engine", "go"}, nil},

@@ -49,6 +49,9 @@ const (
 	mockURL    = "ws://localhost:8888/worker"
 	mockSecret = "mock-worker-secret" //nolint:gosec // known to everybody, and protects nothing
 
+	// What 0 stands for in ws-worker, whose engine has defaults of its own.
+	zeroMB, zeroSeconds = 500, 600
+
 	// portOff is the port of a worker that serves nothing.
 	portOff = "off"
 )
@@ -115,15 +118,17 @@ func (r *reader) settings() Settings {
 
 			RefuseUnsuitable: r.oneOf("unsuitable", "run", "fail") == "fail",
 			Grace:            r.seconds("grace"),
+			NativeDataclips:  r.toggle("no-stringify-state"),
 			LogsAtMostOnce:   r.oneOf("logs", "at-least-once", "at-most-once") == "at-most-once",
 			Spool:            r.folder("spool"),
 			TLS:              r.authorities("ca-file"),
 			Name:             r.text("name"),
 			Limits: phxworker.Limits{
-				RunTimeout:   r.seconds("max-run-duration-seconds"),
-				MemoryMB:     r.megabytes("run-memory"),
-				PayloadMB:    r.megabytes("payload-memory"),
-				LogPayloadMB: r.megabytes("log-payload-memory"),
+				RunTimeout:   seconds(r.orIfZero("max-run-duration-seconds", "seconds", zeroSeconds)),
+				MemoryMB:     r.orIfZero("run-memory", "MB", zeroMB),
+				StateMB:      r.limit("state-memory"),
+				PayloadMB:    r.limit("payload-memory"),
+				LogPayloadMB: r.limit("log-payload-memory"),
 			},
 		},
 		AcceptAdaptors: r.adaptors("accept-adaptors"),

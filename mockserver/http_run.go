@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/phxworker/phxworker/mockserver/lightning"
 )
 
 // postRun queues the plan in the body, and waits for its end if it is to.
@@ -29,7 +31,9 @@ func (s *Server) postRun(w http.ResponseWriter, r *http.Request) {
 	}
 	run, id, err := readRun(body)
 	if err == nil {
-		run.Queue = query.Get("queue")
+		if query.Has("queue") {
+			run.Queue = query.Get("queue")
+		}
 		run.Priority, err = parsePriority(query.Get("priority"))
 	}
 	if err != nil {
@@ -47,7 +51,10 @@ func (s *Server) postRun(w http.ResponseWriter, r *http.Request) {
 	if query.Has("wakeup") {
 		s.Wake()
 	}
-	writeJSON(w, http.StatusCreated, map[string]string{"id": id})
+	writeJSON(w, http.StatusCreated, struct {
+		ID       string   `json:"id"`
+		Warnings []string `json:"warnings,omitempty"`
+	}{id, lightning.Doubts(run.Plan)})
 }
 
 // runParameters are what may stand in the query of POST /run: a slip would be
@@ -73,13 +80,19 @@ func (s *Server) postAndWait(w http.ResponseWriter, r *http.Request, run Run, id
 	result, err := s.Dispatch(ctx, run)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		writeJSON(w, http.StatusGatewayTimeout, map[string]string{
-			"id": id, "error": fmt.Sprintf("run %q has not ended within %v; it stays, see GET /run/{id}", id, patience),
-		})
+		writeJSON(w, http.StatusGatewayTimeout, struct {
+			Error    string   `json:"error"`
+			ID       string   `json:"id"`
+			Warnings []string `json:"warnings,omitempty"`
+		}{fmt.Sprintf("run %q has not ended within %v; it stays, see GET /run/{id}", id, patience), id, lightning.Doubts(run.Plan)})
 	case err != nil:
 		refuseRun(w, err)
 	default:
-		writeJSON(w, http.StatusOK, result)
+		writeJSON(w, http.StatusOK, struct {
+			Result
+
+			Warnings []string `json:"warnings,omitempty"`
+		}{result, lightning.Doubts(run.Plan)})
 	}
 }
 
@@ -129,6 +142,9 @@ func readRun(body json.RawMessage) (Run, string, error) {
 	run := Run{Plan: body, Dataclip: fields["dataclip"]}
 	if raw, ok := fields["key"]; ok && json.Unmarshal(raw, &run.Key) != nil {
 		return Run{}, "", &InvalidError{Field: "key", Reason: "must be a string"}
+	}
+	if raw, ok := fields["queue"]; ok && json.Unmarshal(raw, &run.Queue) != nil {
+		return Run{}, "", &InvalidError{Field: "queue", Reason: "must be a string"}
 	}
 	if raw, ok := fields["credentials"]; ok {
 		if json.Unmarshal(raw, &run.Credentials) != nil {

@@ -99,6 +99,7 @@ func (r *Runner) tell(working, report context.Context, sent <-chan error, run *R
 		<-sent //nolint:errcheck // whatever came of it: the run is not ours any more
 		return failure, nil
 	}
+	run.explain(failure)
 	if failure != nil && run.Versions != nil {
 		run.closeOpen(failure)
 	}

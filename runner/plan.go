@@ -168,7 +168,7 @@ func ParsePlan(data []byte) (*Plan, error) {
 		id := plan.Jobs[i].ID
 		switch {
 		case id == "":
-			return nil, fmt.Errorf(`jobs[%d] of the plan has no "id"`, i)
+			return nil, fmt.Errorf(`jobs[%d] of the plan%s has no "id"`, i, aside("%.100q", plan.Jobs[i].Name))
 		case seen[id]:
 			return nil, fmt.Errorf("two jobs of the plan have the id %.100q", id)
 		}
@@ -176,11 +176,19 @@ func ParsePlan(data []byte) (*Plan, error) {
 	}
 	for i := range plan.Edges {
 		if plan.Edges[i].TargetJobID == "" {
-			return nil, fmt.Errorf(`edges[%d] of the plan has no "target_job_id"`, i)
+			return nil, fmt.Errorf(`edges[%d] of the plan%s has no "target_job_id"`, i, aside("from %s", plan.labels()[plan.Edges[i].Source()]))
 		}
 	}
 	plan.Raw = data
 	return plan, nil
+}
+
+// aside puts a name, if there is any, between commas.
+func aside(format, name string) string {
+	if name == "" {
+		return ""
+	}
+	return ", " + fmt.Sprintf(format, name) + ","
 }
 
 // describeJSON turns an error of encoding/json into one for people who do not

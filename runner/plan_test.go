@@ -38,6 +38,8 @@ func TestParsePlanNamesWhatIsWrong(t *testing.T) {
 		{name: "jobs of the wrong type", in: `{"id":"r","jobs":7}`, want: "jobs must not be of type number"},
 		{name: "a body of the wrong type", in: `{"id":"r","jobs":[{"id":"j","body":{}}]}`, want: "jobs.body must not be of type object"},
 		{name: "a job without id", in: `{"id":"r","jobs":[{"body":""}]}`, want: `jobs[0] of the plan has no "id"`},
+		{name: "a job with a name and no id", in: `{"id":"r","jobs":[{"name":"Fetch"}]}`, want: `jobs[0] of the plan, "Fetch", has no "id"`},
+		{name: "an edge from somewhere to nowhere", in: `{"id":"r","jobs":[{"id":"a","name":"Fetch"}],"edges":[{"source_job_id":"a"}]}`, want: `edges[0] of the plan, from "Fetch", has no "target_job_id"`},
 		{name: "two jobs alike", in: `{"id":"r","jobs":[{"id":"j"},{"id":"j"}]}`, want: `two jobs of the plan have the id "j"`},
 		{name: "an edge to nowhere", in: `{"id":"r","jobs":[],"edges":[{}]}`, want: `edges[0] of the plan has no "target_job_id"`},
 	}

@@ -22,6 +22,8 @@
 //   - A binary push is taken where the payload does not matter, and as a
 //     run:log, whose message it then is.
 //
+// A plan is taken for what it says: one that can hardly mean it is queued as well, and [Doubts] tells why.
+//
 // With Config.Extensions it knows more than Lightning does, for those who ask. That is
 // in the files extended_*.go, and everything else is Lightning. There, a run has one
 // owner, from a claim until the run ends or is taken from it; each owner has a token of its own,

@@ -42,7 +42,7 @@ func (p *program) demo(ctx context.Context, cmd *cli.Command) error {
 	}
 	log := slog.New(options.Log{Level: level, Format: "text"}.Handler(p.stderr, false))
 	return demo.Run(ctx, demo.Config{
-		Out: p.stdout, Terminal: isTerminal(p.stdout), Keep: cmd.Bool("keep"),
+		Out: p.stdout, Terminal: isTerminal(p.stdout), Columns: columns(p.stdout), Keep: cmd.Bool("keep"),
 		Engine: js.New(js.Config{Logger: log}), Examples: plans, Logger: log,
 	})
 }
@@ -50,4 +50,18 @@ func (p *program) demo(ctx context.Context, cmd *cli.Command) error {
 func isTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// columns returns how wide the terminal is, 80 at least and for what is none.
+func columns(w io.Writer) int {
+	const least = 80
+	file, ok := w.(*os.File)
+	if !ok {
+		return least
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return least
+	}
+	return max(width, least)
 }

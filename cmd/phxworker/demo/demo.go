@@ -24,6 +24,8 @@ type Config struct {
 	Out io.Writer
 	// Terminal tells that a line of Out can be drawn over.
 	Terminal bool
+	// Columns is how wide it is. Defaults to 80.
+	Columns int
 	// Keep leaves everything up at the end, until the context ends.
 	Keep bool
 	// Engine executes the runs.
@@ -114,7 +116,7 @@ func show(ctx context.Context, cfg Config, server *mockserver.Server, worker *ph
 	bounded, cancel := context.WithTimeoutCause(ctx, deadline, errDeadline)
 	defer cancel()
 	final, err := scene.follow(bounded, newScreen(cfg.Out, cfg.Terminal))
-	printReport(cfg.Out, final, claimedBy(server.Transcript()), time.Since(begin))
+	printReport(cfg.Out, max(cfg.Columns, width), final, claimedBy(server.Transcript()), time.Since(begin))
 	if err != nil {
 		return err
 	}

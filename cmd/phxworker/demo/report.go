@@ -44,11 +44,11 @@ func outcome(e examples.Expectation) string {
 	return e.Reason + ", " + e.ErrorType
 }
 
-// width is that of a terminal nobody has made larger.
+// width is that of a terminal nobody has made larger, and of what is none.
 const width = 80
 
 // printReport writes the closing table, and under it what went wrong in the runs.
-func printReport(out io.Writer, final snapshot, group map[string]string, took time.Duration) {
+func printReport(out io.Writer, columns int, final snapshot, group map[string]string, took time.Duration) {
 	var rows, failures [][]string
 	for _, r := range final.runs {
 		name := r.example.Name
@@ -58,11 +58,11 @@ func printReport(out io.Writer, final snapshot, group map[string]string, took ti
 		}
 		rows = append(rows, []string{name, r.record.Queue, group[name], r.record.Reason, short(r.waited()), short(r.took())})
 		if failure := r.failure(); failure != "" {
-			failures = append(failures, []string{name, cut(failure, width-len("  ")-longestName(final))})
+			failures = append(failures, []string{name, cut(failure, columns-len("  ")-longestName(final))})
 		}
 	}
-	columns := []column{{title: "run"}, {title: "queue"}, {title: "group"}, {title: "reason"}, {"waited", true}, {"took", true}}
-	fmt.Fprint(out, "\n", table(columns, rows), "\n")
+	titles := []column{{title: "run"}, {title: "queue"}, {title: "group"}, {title: "reason"}, {"waited", true}, {"took", true}}
+	fmt.Fprint(out, "\n", table(titles, rows), "\n")
 	if failures != nil {
 		fmt.Fprint(out, table([]column{{title: "run"}, {title: "what went wrong"}}, failures), "\n")
 	}

@@ -41,6 +41,23 @@ func UnknownVariables(environ []string) []Notice {
 	return notices
 }
 
+// quoted tells of the variables whose values have quotes around them. A shell takes these off, and what
+// reads an env file for Docker or Kubernetes does not.
+func (v *Values) quoted() (notices []Notice) {
+	for _, o := range Table() {
+		set := v.byKey[o.Key()]
+		for _, quote := range []string{`"`, "'"} {
+			if n := len(set.text); set.rank == byVariable && n > 1 && strings.HasPrefix(set.text, quote) && strings.HasSuffix(set.text, quote) {
+				notices = append(notices, Notice{
+					Message: doubtful, Option: set.from,
+					Reason: "has quotes around its value, which are part of it: take them out, for Docker leaves those of an env file in",
+				})
+			}
+		}
+	}
+	return notices
+}
+
 // Explain returns an error of the options with what may be behind it: a variable that is set and
 // not known.
 func Explain(err error, environ []string) error {

@@ -1,6 +1,7 @@
 package options
 
 import (
+	"errors"
 	"time"
 
 	"github.com/phxworker/phxworker"
@@ -69,6 +70,14 @@ func Read(flags Parsed, getenv func(string) string) (Settings, error) {
 func (v *Values) Settings() (Settings, error) {
 	r := newReader(v)
 	s := r.settings()
+	quoted := v.quoted()
+	if problem, ok := errors.AsType[*Error](r.err); ok {
+		for _, n := range quoted {
+			problem.Problem += "; " + n.Option + " " + n.Reason
+		}
+		return s, problem
+	}
+	s.Notices = append(s.Notices, quoted...)
 	return s, r.err
 }
 

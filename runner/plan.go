@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +23,7 @@ type Plan struct {
 	Options    PlanOptions `json:"options"`
 	// Globals is JavaScript whose exports every job sees.
 	Globals json.RawMessage `json:"globals"`
-	// Meta says where the run comes from; see [Plan.Owner].
+	// Meta says where the run comes from; see [Plan.Owner] and [Run.Meta].
 	Meta json.RawMessage `json:"meta"`
 	// Raw is the plan as the server sent it, with the fields this type does
 	// not know.
@@ -35,16 +34,11 @@ type Plan struct {
 // workflow. It is empty where the plan names neither. What one run leaves behind may
 // only be seen by runs of the same owner, and by none where there is none.
 func (p *Plan) Owner() string {
-	var meta struct {
-		ProjectID  string `json:"project_id"`
-		WorkflowID string `json:"workflow_id"`
-	}
-	_ = json.Unmarshal(p.Meta, &meta) // what cannot be read names nobody
-	switch project := cmp.Or(p.ProjectID, meta.ProjectID); {
-	case project != "":
-		return "project " + project
-	case meta.WorkflowID != "":
-		return "workflow " + meta.WorkflowID
+	switch m := p.meta(); {
+	case m.ProjectID != "":
+		return "project " + m.ProjectID
+	case m.WorkflowID != "":
+		return "workflow " + m.WorkflowID
 	}
 	return ""
 }

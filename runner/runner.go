@@ -221,14 +221,18 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error, begin time.Time
 	if out.Reason == Exception && run.Versions == nil { // before the engine began, so not the job's words; perhaps for the operator to mend
 		attrs = append(attrs, "error", firstLine(out.Message))
 	}
+	log := run.log
+	if project := run.Plan.meta().ProjectID; project != "" {
+		log = log.With("project_id", cut(project, maxName))
+	}
 	switch {
 	case out.Settled == LeaseLost:
 		r.tally.leasesLost.Add(1)
-		run.log.Warn("the run is another worker's now; nothing more is reported of it", "took", out.Took.Round(time.Microsecond))
+		log.Warn("the run is another worker's now; nothing more is reported of it", "took", out.Took.Round(time.Microsecond))
 	case run.settled != Unsettled:
-		run.log.Info("run returned to the queue", "settled", out.Settled, "why", firstLine(run.why), "took", out.Took.Round(time.Microsecond))
+		log.Info("run returned to the queue", "settled", out.Settled, "why", firstLine(run.why), "took", out.Took.Round(time.Microsecond))
 	case err == nil:
-		run.log.Info("run complete", attrs...)
+		log.Info("run complete", attrs...)
 	}
 	return out
 }

@@ -18,7 +18,8 @@ type execution struct {
 	prelude *prelude
 	run     *runner.Run
 
-	conditions *conditions // nil until the first is met
+	meta       json.RawMessage // the global of all jobs
+	conditions *conditions     // nil until the first is met
 	queue      []visit
 	leafs      []leaf
 	names      map[string]bool // of the leafs
@@ -50,6 +51,7 @@ func (x *execution) execute(ctx context.Context) (runner.Result, error) {
 	}()
 	x.log("info", "Compiling all workflow steps...")
 	begin := time.Now()
+	x.meta = x.run.Meta(begin)
 	common := compile.Adaptor{Name: commonAdaptor, Exports: x.prelude.exports}
 	sources := sourcesOf(x.run.Plan, common)
 	batch, err := x.engine.cfg.Compiler.Start(ctx, sources, conditionsOf(x.run.Plan))

@@ -213,6 +213,7 @@ func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, e
 				StatePropsToRemove: e.cfg.StatePropsToRemove, StateLimitMB: run.Limits.StateLimitMB(), PayloadMB: max(run.Limits.PayloadMB, 0),
 				Room:    memberRoom(run.Limits),
 				OwnPort: e.cfg.OwnPort(),
+				Meta:    run.Meta(begin),
 			},
 		},
 		Owner:    run.Plan.Owner(),

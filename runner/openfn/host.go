@@ -53,6 +53,8 @@ type hostOptions struct {
 	PayloadMB          float64  `json:"payload_mb"`     // beyond, a state is not sent
 	Room               int      `json:"room"`           // of a member of a message, in bytes
 	OwnPort            int      `json:"own_port,omitempty"`
+
+	Meta json.RawMessage `json:"meta"` // the global of all jobs
 }
 
 func newHost(ctx context.Context, cfg Config, repo *adaptors.Repo, runtime, logger adaptors.Package) (*host, error) {

@@ -40,6 +40,7 @@ async function followed(run, runtime, logs, steps, leafs) {
       linker: { whitelist: ['/^@openfn/'] },
       statePropsToRemove: run.options.state_props_to_remove,
       stateLimitMb: run.options.state_limit_mb,
+      globals: { meta: Object.freeze(run.options.meta) },
       callbacks: { notify: (event, details) => notify(event, details, steps, leafs, limitOf(run)) },
     });
     return { state: smaller(finalState(state, leafs), limitOf(run), leafs) };

@@ -11,7 +11,7 @@ import (
 
 // contract is what the fields of a type of the contract are called in the table: of a plan, or of a message by its
 // event. Of a type that is none of these, nothing is said, unless its name says that it belongs here.
-var contract = map[string]string{
+var contract = map[string]string{ //nolint:gosec // names, and no credentials
 	"LightningPlan": "plan", "LightningPlanMeta": "meta", "LightningPlanOptions": "options",
 	"LightningNode": "job", "LightningJob": "job", "LightningTrigger": "trigger", "LightningEdge": "edge",
 	"ClaimPayload": "claim", "ClaimReply": "claim", "ClaimRun": "claim.runs",
@@ -46,8 +46,8 @@ func contractNames(source []byte) []string {
 			names["type "+name] = true
 		}
 	}
-	for _, line := range bytes.Split(source, []byte("\n")) {
-		if m := event.FindSubmatch(line); m != nil {
+	for line := range bytes.Lines(source) {
+		if m := event.FindSubmatch(bytes.TrimRight(line, "\r\n")); m != nil {
 			names["event "+string(m[1])] = true
 		}
 	}

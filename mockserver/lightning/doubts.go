@@ -119,7 +119,7 @@ type doubts struct {
 	found []string
 }
 
-func (d *doubts) add(format string, args ...any) {
+func (d *doubts) addf(format string, args ...any) {
 	d.found = append(d.found, fmt.Sprintf(format, args...))
 }
 
@@ -134,11 +134,11 @@ func (d *doubts) fields(of string, object json.RawMessage, known []string) {
 		switch {
 		case slices.Contains(known, name):
 		case slices.Contains(known, instead):
-			d.add("%s has a field %q, which nothing reads: did you mean %q?", of, name, instead)
+			d.addf("%s has a field %q, which nothing reads: did you mean %q?", of, name, instead)
 		case instead == "edges":
-			d.add("%s has a field %q, which nothing reads: what comes next is told by the plan's edges", of, name)
+			d.addf("%s has a field %q, which nothing reads: what comes next is told by the plan's edges", of, name)
 		default:
-			d.add("%s has a field %q, which nothing reads", of, name)
+			d.addf("%s has a field %q, which nothing reads", of, name)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func (d *doubts) job(j *doubtfulJob) {
 	d.names[j.ID] = of
 	d.fields(of, j.raw, jobFieldNames)
 	if call := calls.FindStringSubmatch(text(j.Body)); text(j.Adaptor) == "" && call != nil {
-		d.add(`%s has no adaptor, and calls %s(): operations are an adaptor's, such as "@openfn/language-common"`, of, call[1])
+		d.addf(`%s has no adaptor, and calls %s(): operations are an adaptor's, such as "@openfn/language-common"`, of, call[1])
 	}
 }
 
@@ -173,23 +173,23 @@ func (d *doubts) edge(i int) {
 	d.fields(of, e.raw, edgeFieldNames)
 	switch {
 	case from == "":
-		d.add("%s leaves no node: it needs a source_job_id or a source_trigger_id", of)
+		d.addf("%s leaves no node: it needs a source_job_id or a source_trigger_id", of)
 	case d.names[from] == "":
-		d.add("%s leaves a node that the plan does not have, and is never followed", of)
+		d.addf("%s leaves a node that the plan does not have, and is never followed", of)
 	}
 	switch {
 	case to == "":
-		d.add("%s leads nowhere: it needs a target_job_id", of)
+		d.addf("%s leads nowhere: it needs a target_job_id", of)
 	case d.names[to] == "":
-		d.add("%s leads to a job that the plan does not have", of)
+		d.addf("%s leads to a job that the plan does not have", of)
 	}
 	condition := strings.TrimSpace(text(e.Condition))
 	switch instead := conditions[condition]; {
 	case instead != "":
-		d.add("%s has the condition %q: did you mean %s?", of, condition, instead)
+		d.addf("%s has the condition %q: did you mean %s?", of, condition, instead)
 	case condition == "always", condition == "on_job_success", condition == "on_job_failure", condition == "true", condition == "false", condition == "state":
 	case word.MatchString(condition):
-		d.add("%s has the condition %q, an expression in JavaScript that reads a variable of that name", of, condition)
+		d.addf("%s has the condition %q, an expression in JavaScript that reads a variable of that name", of, condition)
 	}
 }
 
@@ -198,7 +198,7 @@ func (d *doubts) start() {
 	first := text(d.plan.StartingNodeID)
 	switch {
 	case first != "" && d.names[first] == "":
-		d.add("the plan starts with %q, which it does not have", first)
+		d.addf("the plan starts with %q, which it does not have", first)
 		return
 	case first != "":
 	case len(d.plan.Triggers) > 0:
@@ -230,7 +230,7 @@ func (d *doubts) start() {
 	}
 	for i := range d.plan.Jobs {
 		if id := d.plan.Jobs[i].ID; !reached[id] {
-			d.add("%s is never executed: no edge leads to it from %s, where the run starts", d.names[id], d.name(first))
+			d.addf("%s is never executed: no edge leads to it from %s, where the run starts", d.names[id], d.name(first))
 		}
 	}
 }

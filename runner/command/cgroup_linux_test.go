@@ -52,7 +52,7 @@ func TestTheKernelKeepsEachRunToItsMemory(t *testing.T) {
 // startInGroup starts the test again, in a group that it may do with as it likes.
 func startInGroup(t *testing.T) {
 	const root = "/sys/fs/cgroup"
-	dir, err := os.MkdirTemp(root, "phxworker-test-*")
+	dir, err := os.MkdirTemp(root, "phxworker-test-*") //nolint:usetesting // not among temporary files
 	if err != nil {
 		t.Skip("no control group can be made on this machine: " + err.Error())
 	}

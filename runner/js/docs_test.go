@@ -2,6 +2,7 @@ package js
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"regexp"
@@ -26,7 +27,7 @@ func TestThePageOfPlans(t *testing.T) {
 		plan, want := string(blocks[i][1]), map[string]any{}
 		require.NoError(t, json.Unmarshal(blocks[i+1][1], &want))
 		answer := httptest.NewRecorder()
-		w.Server.ServeHTTP(answer, httptest.NewRequest("POST", "/run?queue=manual", strings.NewReader(plan)))
+		w.Server.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/run?queue=manual", strings.NewReader(plan)))
 		require.Equal(t, 201, answer.Code, answer.Body)
 		var posted struct{ Warnings any }
 		require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &posted))

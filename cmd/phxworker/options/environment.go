@@ -61,11 +61,11 @@ func (v *Values) quoted() (notices []Notice) {
 // Explain returns an error of the options with what may be behind it: a variable that is set and
 // not known.
 func Explain(err error, environ []string) error {
-	problem := err.Error()
+	problems := []string{err.Error()}
 	for _, n := range UnknownVariables(environ) {
-		problem += "; " + n.Option + " is set and is not known: " + n.Reason
+		problems = append(problems, n.Option+" is set and is not known: "+n.Reason)
 	}
-	return &Error{Problem: problem}
+	return &Error{Problem: strings.Join(problems, "; ")}
 }
 
 func whyUnknown(name string, known []string) string {

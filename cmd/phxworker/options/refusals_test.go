@@ -53,7 +53,9 @@ func TestReadRefuses(t *testing.T) {
 		{"URL without scheme", nil, []string{"-l", "localhost:4000/worker"}, "--lightning is not a websocket URL: write it like wss://lightning.example.org/worker"},
 		{"URL with what the worker adds", nil, []string{"-l", "wss://lightning.test/worker/websocket/"}, "--lightning ends in /websocket, which the worker adds by itself: write it without, like wss://lightning.example.org/worker"},
 		{
-			"URL in quotes", environment{"WORKER_LIGHTNING_SERVICE_URL": `"wss://lightning.test/worker"`}, nil,
+			"URL in quotes",
+			environment{"WORKER_LIGHTNING_SERVICE_URL": `"wss://lightning.test/worker"`},
+			nil,
 			"WORKER_LIGHTNING_SERVICE_URL is not a websocket URL: write it like wss://lightning.example.org/worker; " +
 				"WORKER_LIGHTNING_SERVICE_URL has quotes around its value, which are part of it: take them out, for Docker leaves those of an env file in",
 		},

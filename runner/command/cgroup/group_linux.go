@@ -28,7 +28,7 @@ func (p *Parent) New() (*Group, error) {
 		return nil, err
 	}
 	g := &Group{dir: dir, overhead: p.overhead}
-	if g.folder, err = os.Open(dir); err == nil {
+	if g.folder, err = os.Open(dir); err == nil { //nolint:gosec // just made
 		err = g.write("memory.oom.group", "1")
 	}
 	if err == nil {
@@ -104,7 +104,7 @@ func (g *Group) write(file, text string) error {
 
 // write writes a file of the kernel's, and makes none.
 func write(path, text string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	f, err := os.OpenFile(path, os.O_WRONLY, 0) //nolint:gosec // a file of the kernel's
 	if err != nil {
 		return err
 	}

@@ -97,14 +97,14 @@ func (p *Parent) enable() error {
 
 // lists reports whether memory is among the controllers that a file names.
 func (p *Parent) lists(file string) bool {
-	text, err := os.ReadFile(filepath.Join(p.dir, file))
+	text, err := os.ReadFile(filepath.Join(p.dir, file)) //nolint:gosec // a file of the kernel's
 	return err == nil && slices.Contains(strings.Fields(string(text)), "memory")
 }
 
 // vacate moves all processes into the leaf. Some may have ended meanwhile.
 func (p *Parent) vacate() error {
 	target := filepath.Join(p.dir, leaf)
-	if err := os.Mkdir(target, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Mkdir(target, 0o750); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
 	text, err := os.ReadFile(filepath.Join(p.dir, "cgroup.procs"))

@@ -94,6 +94,7 @@ func (r *Runner) tell(working, report context.Context, topic *channel.Topic, sen
 		<-sent //nolint:errcheck // whatever came of it: the run is not ours any more
 		return failure, nil
 	}
+	run.explain(failure)
 	failure = run.complete(result, failure)
 	err := <-sent
 	switch {

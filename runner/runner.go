@@ -232,13 +232,17 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
 	if out.Reason == Exception && run.Versions == nil { // before the engine began, so not the job's words; perhaps for the operator to mend
 		attrs = append(attrs, "error", firstLine(out.Message))
 	}
+	log := run.log
+	if project := run.Plan.meta().ProjectID; project != "" {
+		log = log.With("project_id", delivery.Cut(project, delivery.MaxWords, "…"))
+	}
 	switch {
 	case out.Settled == LeaseLost:
-		run.log.Warn("the run is another worker's now; nothing more is reported of it", "took", took)
+		log.Warn("the run is another worker's now; nothing more is reported of it", "took", took)
 	case run.settled != Unsettled:
-		run.log.Info("run returned to the queue", "settled", out.Settled, "why", firstLine(run.why), "took", took)
+		log.Info("run returned to the queue", "settled", out.Settled, "why", firstLine(run.why), "took", took)
 	case err == nil:
-		run.log.Info("run complete", attrs...)
+		log.Info("run complete", attrs...)
 	}
 	return out
 }

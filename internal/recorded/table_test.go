@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -92,6 +93,7 @@ func TestTheDocumentedDifferences(t *testing.T) {
 			end = parts[i+1][0]
 		}
 		name, text := string(page[part[2]:part[3]]), string(page[part[0]:end])
+		text, _, _ = strings.Cut(text, "\n## ") // what comes behind is about something else
 		documented := make(map[string]string)
 		for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (.+) \\|$").FindAllStringSubmatch(text, -1) {
 			documented[row[1]] = row[2]

@@ -131,7 +131,7 @@ func (c *RunChannel) answerLocked(p phoenix.Push, cs *changeset.Changeset, e *Ev
 	case "step:start":
 		return c.service.startStepLocked(c.Run, cs)
 	case "step:complete":
-		return c.Run.completeStep(cs)
+		return c.Run.completeStep(cs, c.service.cfg.Dataclips)
 	case "run:log":
 		return c.Run.log(cs)
 	case "run:batch_logs":

@@ -15,7 +15,7 @@ import (
 
 // A job can end its own run only, and only as it should end.
 func TestHostileJobs(t *testing.T) {
-	limits := runner.Limits{RunTimeout: 300 * time.Millisecond, MemoryMB: 32}
+	limits := runner.Limits{RunTimeout: 300 * time.Millisecond, MemoryMB: 32, StateMB: 8}
 	tests := []struct {
 		name         string
 		body         string

@@ -25,7 +25,9 @@ func (s *step) jobFacts() string {
 		Adaptor  bool   `json:"adaptor"`
 		Globals  string `json:"globals,omitempty"`
 		Handover string `json:"handover"`
-	}{Module: jobModule, Handover: handoverName}
+
+		Meta json.RawMessage `json:"meta"`
+	}{Module: jobModule, Handover: handoverName, Meta: s.meta}
 	for _, i := range s.node.module.Imports {
 		facts.Adaptor = facts.Adaptor || i.Module == commonAdaptor || i.Module == runtimeModule
 	}

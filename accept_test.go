@@ -15,6 +15,8 @@ import (
 
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/terms"
+	"github.com/phxworker/phxworker/slots"
 )
 
 func TestARunThatWasTriedTooOftenIsPoisonous(t *testing.T) {
@@ -22,7 +24,7 @@ func TestARunThatWasTriedTooOftenIsPoisonous(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		h.enqueue("manual", "a")
 		var times atomic.Int32
-		h.hire(all(Config{Groups: "manual:1", Engine: Func(func(_ context.Context, run *Run) (any, error) {
+		h.hire(all(Config{Groups: slots.MustParse("manual:1"), Engine: Func(func(_ context.Context, run *Run) (any, error) {
 			require.EqualValues(t, times.Add(1), run.Attempt)
 			return nil, ErrRequeue
 		})}))
@@ -33,11 +35,49 @@ func TestARunThatWasTriedTooOftenIsPoisonous(t *testing.T) {
 	})
 }
 
+// Guards against a delay that does not grow, for a number that does not count what it is
+// said to.
+func TestWhichAttemptARunIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{})
+		h.enqueue("manual", "a")
+		var attempts []int
+		refused := false
+		accept := func(context.Context, *Run) error {
+			if refused {
+				return nil
+			}
+			refused = true
+			return Requeue(10*time.Minute, "not here")
+		}
+		h.hire(all(Config{Groups: slots.MustParse("manual:1"), Hooks: Hooks{Accept: accept}, Engine: Func(func(_ context.Context, run *Run) (any, error) {
+			switch attempts = append(attempts, run.Attempt); len(attempts) {
+			case 1, 3:
+				return nil, Postpone(time.Hour, "it is night")
+			case 2, 4:
+				return nil, Requeue(time.Minute<<run.Attempt, "the register is down")
+			}
+			return nil, nil
+		})}))
+		settle(3 * time.Hour)
+		require.Equal(t, "success", h.state("a"))
+		require.Equal(t, []int{1, 1, 2, 2, 3}, attempts)
+		var delays []time.Duration
+		for _, release := range h.sent("run:release") {
+			var told terms.Release
+			require.NoError(t, json.Unmarshal([]byte(release.payload), &told))
+			delays = append(delays, time.Duration(told.DelayMS)*time.Millisecond)
+		}
+		require.Equal(t, []time.Duration{10 * time.Minute, time.Hour, 2 * time.Minute, time.Hour, 4 * time.Minute}, delays)
+		require.Equal(t, 3, h.record("a").Attempt)
+	})
+}
+
 // withAdaptor makes a run whose one job needs the adaptor.
 func (h *house) withAdaptor(id, adaptor string) {
 	h.t.Helper()
 	plan := `{"id":"` + id + `","jobs":[{"id":"j","adaptor":"` + adaptor + `","body":""}]}`
-	require.NoError(h.t, h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan), Queue: "manual"}))
+	h.put(mockserver.Run{Plan: json.RawMessage(plan), Queue: "manual"})
 }
 
 func TestARunIsAcceptedByWhoHasItsAdaptor(t *testing.T) {
@@ -45,7 +85,7 @@ func TestARunIsAcceptedByWhoHasItsAdaptor(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		common := runner.AcceptAdaptors("@openfn/language-common")
 		h.withAdaptor("http", "@openfn/language-http@7.2.10")
-		one, _ := h.hire(all(Config{Groups: "manual:1", Name: "one", Accept: common}))
+		one, _ := h.hire(all(Config{Groups: slots.MustParse("manual:1"), Name: "one", Hooks: Hooks{Accept: common}}))
 		settle(time.Second)
 		h.withAdaptor("common", "@openfn/language-common@3.3.4")
 		settle(10 * time.Second)
@@ -56,7 +96,7 @@ func TestARunIsAcceptedByWhoHasItsAdaptor(t *testing.T) {
 		require.Zero(t, h.taken("http", "fetch:dataclip")+h.taken("http", "run:start"), "nothing was begun")
 		require.Equal(t, "available", string(record.State))
 
-		h.hire(all(Config{Groups: "manual:1", Name: "two", Accept: runner.AcceptAdaptors("@openfn/language-http")}))
+		h.hire(all(Config{Groups: slots.MustParse("manual:1"), Name: "two", Hooks: Hooks{Accept: runner.AcceptAdaptors("@openfn/language-http")}}))
 		settle(10 * time.Second)
 		require.Equal(t, "started", h.state("http"))
 		require.Equal(t, "two", h.record("http").WorkerName)
@@ -70,7 +110,7 @@ func TestARunThatWasNeverTriedIsNotPoisonous(t *testing.T) {
 		h.withAdaptor("http", "@openfn/language-http")
 		var log bytes.Buffer
 		worker, stop := h.hire(all(Config{
-			Groups: "manual:1", Accept: runner.AcceptAdaptors("@openfn/language-common"), Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Groups: slots.MustParse("manual:1"), Hooks: Hooks{Accept: runner.AcceptAdaptors("@openfn/language-common")}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		}))
 		settle(time.Hour)
 		require.NoError(t, stop())
@@ -89,7 +129,7 @@ func TestARunThatNobodyWantsMakesTheGroupRest(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		h.withAdaptor("http", "@openfn/language-http")
 		worker, _ := h.hire(Config{
-			Groups: "manual:1", Extensions: []string{extRelease}, Accept: func(context.Context, *Run) error { return Postpone(time.Millisecond, "") },
+			Groups: slots.MustParse("manual:1"), Extensions: []string{extRelease}, Hooks: Hooks{Accept: func(context.Context, *Run) error { return Postpone(time.Millisecond, "") }},
 		})
 		settle(time.Minute)
 		require.Positive(t, worker.Stats().Groups[0].Claims.Exhausted)
@@ -102,7 +142,7 @@ func TestAServerThatTakesNothingBackGetsItsRunsExecuted(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := plain(t)
 			h.withAdaptor("http", "@openfn/language-http")
-			h.hire(all(Config{Groups: "manual:1", Accept: runner.AcceptAdaptors("@openfn/language-common"), RefuseUnsuitable: refuse}))
+			h.hire(all(Config{Groups: slots.MustParse("manual:1"), Hooks: Hooks{Accept: runner.AcceptAdaptors("@openfn/language-common"), RefuseUnsuitable: refuse}}))
 			settle(time.Second)
 			if !refuse {
 				require.Equal(t, "started", h.state("http"))
@@ -131,8 +171,8 @@ func TestAcceptCanEndARun(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := openHouse(t, quiet)
 				time.Sleep(time.Second)
-				require.NoError(t, h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(`{"id":"a","jobs":[{"id":"j"}]` + tt.options + `}`)}))
-				h.hire(Config{Accept: tt.accept, Engine: Func(func(context.Context, *Run) (any, error) { return nil, nil })})
+				h.put(mockserver.Run{Plan: json.RawMessage(`{"id":"a","jobs":[{"id":"j"}]` + tt.options + `}`)})
+				h.hire(Config{Hooks: Hooks{Accept: tt.accept}, Engine: Func(func(context.Context, *Run) (any, error) { return nil, nil })})
 				settle(time.Minute)
 				record := h.record("a")
 				require.Equal(t, tt.kind, record.Reason+" "+record.ErrorType+" "+record.ErrorMessage)

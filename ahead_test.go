@@ -11,13 +11,14 @@ import (
 
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/slots"
 )
 
 func TestAGroupThatWasMadeSmallerClaimsNoneAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		h.enqueue("manual", "a", "b", "c")
-		worker, _ := h.hire(Config{Extensions: []string{"release"}, Groups: "manual:3", Prefetch: true})
+		worker, _ := h.hire(Config{Extensions: []string{"release"}, Groups: slots.MustParse("manual:3"), Claim: Claim{Prefetch: true}})
 		settle(20 * time.Second)
 		require.NoError(t, worker.Resize("manual", 1)) // three runs in a group of one
 		h.enqueue("manual", "d")
@@ -35,7 +36,7 @@ func TestARunAheadIsNeverExecutedBesideTheSlots(t *testing.T) {
 		h.enqueue("manual", "a", "b", "c", "d", "e")
 		h.fail(fault.Rule{Action: fault.Refuse, Event: "run:release", Count: -1, Response: []byte(`{"reason":"busy"}`)})
 		var now, most atomic.Int32
-		h.hire(Config{Extensions: []string{"release"}, Groups: "manual:1", Prefetch: true, Engine: Func(func(ctx context.Context, run *Run) (any, error) {
+		h.hire(Config{Extensions: []string{"release"}, Groups: slots.MustParse("manual:1"), Claim: Claim{Prefetch: true}, Engine: Func(func(ctx context.Context, run *Run) (any, error) {
 			most.Store(max(most.Load(), now.Add(1)))
 			defer now.Add(-1)
 			return h.gate.hold(ctx, run)
@@ -50,7 +51,7 @@ func TestARunAheadOutlivesAnOutage(t *testing.T) {
 		h := extended(t, mockserver.Config{StatusTimeout: time.Hour})
 		h.enqueue("manual", "a", "b")
 		var now, most atomic.Int32
-		h.hire(all(Config{Groups: "manual:1", Prefetch: true, Engine: Func(func(ctx context.Context, run *Run) (any, error) {
+		h.hire(all(Config{Groups: slots.MustParse("manual:1"), Claim: Claim{Prefetch: true}, Engine: Func(func(ctx context.Context, run *Run) (any, error) {
 			most.Store(max(most.Load(), now.Add(1)))
 			defer now.Add(-1)
 			return h.gate.hold(ctx, run)
@@ -69,12 +70,12 @@ func TestReturnedCountsWhatWasGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		h.enqueue("manual", "a", "b")
-		worker, _ := h.hire(Config{Extensions: []string{"release"}, Groups: "manual:1", Prefetch: true})
+		worker, _ := h.hire(Config{Extensions: []string{"release"}, Groups: slots.MustParse("manual:1"), Claim: Claim{Prefetch: true}})
 		settle(time.Second)
 		require.NoError(t, worker.Cancel("b"))
 		settle(20 * time.Second)
 		require.Empty(t, h.sent("run:release"))
-		require.Zero(t, worker.Stats().Groups[0].Claims.Returned)
+		require.Zero(t, worker.Stats().Groups[0].PrefetchReturned)
 	})
 }
 
@@ -83,7 +84,7 @@ func TestADrainOffersARunAheadAgain(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		h.enqueue("manual", "a", "b")
 		h.fail(fault.Rule{Action: fault.Refuse, Event: "run:release", Count: 1, Response: []byte(`{"reason":"busy"}`)})
-		worker, stop := h.hire(Config{Extensions: []string{"release"}, Groups: "manual:1", Prefetch: true})
+		worker, stop := h.hire(Config{Extensions: []string{"release"}, Groups: slots.MustParse("manual:1"), Claim: Claim{Prefetch: true}})
 		settle(time.Second)
 		worker.Drain()
 		settle(time.Minute)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // benchServer is a mock Lightning on loopback TCP that keeps and signs nothing.
@@ -26,7 +27,7 @@ func benchServer(b *testing.B) *mockserver.Server {
 
 func benchWorker(b *testing.B, server *mockserver.Server, groups string, engine Engine) {
 	b.Helper()
-	worker, err := New(Config{URL: server.URL(), Secret: server.Secret(), Groups: groups, Engine: engine})
+	worker, err := New(Config{URL: server.URL(), Secret: server.Secret(), Groups: slots.MustParse(groups), Engine: engine})
 	require.NoError(b, err)
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
@@ -58,7 +59,8 @@ func BenchmarkRuns(b *testing.B) {
 	b.ResetTimer()
 	left.Add(b.N)
 	for i := range b.N {
-		require.NoError(b, server.Enqueue(mockserver.Run{Plan: benchPlan(i), Queue: "manual"}))
+		_, err := server.Enqueue(mockserver.Run{Plan: benchPlan(i), Queue: "manual"})
+		require.NoError(b, err)
 	}
 	left.Wait()
 	for server.Stats().Ended["success"] < int64(b.N) {
@@ -75,8 +77,9 @@ func BenchmarkWake(b *testing.B) {
 	var took []time.Duration
 	for i := 0; b.Loop(); i++ {
 		id := fmt.Sprintf("run-%d", i)
-		require.NoError(b, server.Enqueue(mockserver.Run{Plan: benchPlan(i), Queue: "manual"}))
-		_, err := server.Wait(b.Context(), id)
+		_, err := server.Enqueue(mockserver.Run{Plan: benchPlan(i), Queue: "manual"})
+		require.NoError(b, err)
+		_, err = server.Wait(b.Context(), id)
 		require.NoError(b, err)
 		record, _ := server.Inspect(id)
 		took = append(took, record.StartedAt.Sub(record.EnqueuedAt))

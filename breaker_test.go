@@ -17,6 +17,7 @@ import (
 
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // frail is an engine that is not able to execute runs until it is mended.
@@ -38,19 +39,15 @@ func (f *frail) wreck() error {
 	return runner.Unable(errFullDisk)
 }
 
-func (f *frail) Prepare(context.Context, *Run) (runner.Versions, error) {
-	if !f.prepare {
-		return nil, nil
+func (f *frail) Prepare(context.Context, *Run) (Execution, error) {
+	if f.prepare {
+		return idle, f.wreck()
 	}
-	return nil, f.wreck()
+	return Prepared(nil, func(context.Context) (Result, error) { return Result{}, f.wreck() }), nil
 }
 
-func (f *frail) Execute(context.Context, *Run) (Result, error) {
-	if f.prepare {
-		return Result{}, nil
-	}
-	return Result{}, f.wreck()
-}
+// idle is an execution that does nothing.
+var idle = Prepared(nil, func(context.Context) (Result, error) { return Result{}, nil })
 
 // checked is one that can be asked.
 type checked struct{ *frail }
@@ -98,14 +95,14 @@ func TestAWorkerThatCannotExecuteStopsClaiming(t *testing.T) {
 						ids := crowd(61)
 						h.enqueue("manual", ids...)
 						var log bytes.Buffer
-						worker, stop := h.hire(Config{Groups: groups, Engine: f, DemandAll: all, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+						worker, stop := h.hire(Config{Groups: slots.MustParse(groups), Engine: f, Claim: Claim{DemandAll: all}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 						settle(4*time.Second + f.after)
 						lost := ended(h, ids)["exception"]
 						require.Positive(t, lost)
 						require.LessOrEqual(t, lost, 3)
-						broken := worker.Stats().Breakers[0]
+						broken := worker.Stats().Unable[0]
 						require.Equal(t, BreakerEngine, broken.Name)
-						require.EqualError(t, broken.Cause, "no space left in /repo")
+						require.Equal(t, "no space left in /repo", broken.Error)
 
 						settle(10 * time.Minute) // 5, 10, 20, 40, 80, 160 s
 						more := ended(h, ids)["exception"] - lost
@@ -116,11 +113,10 @@ func TestAWorkerThatCannotExecuteStopsClaiming(t *testing.T) {
 						f.mended.Store(true)
 						settle(20 * time.Minute)
 						require.Equal(t, map[string]int{"exception": lost, "success": 61 - lost}, ended(h, ids))
-						require.NoError(t, worker.Stats().Breakers[0].Cause)
+						require.Empty(t, unable(worker))
 						require.NoError(t, stop())
 						require.Equal(t, 1, strings.Count(log.String(), "no more claims: the engine cannot execute runs"))
 						require.Equal(t, 1, strings.Count(log.String(), "claims are made again"))
-						require.NotContains(t, log.String(), "stuck")
 					})
 				})
 			}
@@ -134,10 +130,10 @@ func TestNoRunIsLostToAnEngineWhereTheServerTakesRunsBack(t *testing.T) {
 		ids := crowd(61)
 		h.enqueue("manual", ids...)
 		f := checked{&frail{}}
-		worker, _ := h.hire(all(Config{Groups: "manual:50", Engine: f, MaxAttempts: -1}))
+		worker, _ := h.hire(all(Config{Groups: slots.MustParse("manual:50"), Engine: f, MaxAttempts: -1}))
 		settle(10 * time.Minute)
 		require.Equal(t, map[string]int{"available": 61}, ended(h, ids))
-		require.Error(t, worker.Stats().Breakers[0].Cause)
+		require.NotEmpty(t, unable(worker))
 		f.mended.Store(true)
 		settle(20 * time.Minute)
 		require.Equal(t, map[string]int{"success": 61}, ended(h, ids))
@@ -150,7 +146,7 @@ func TestAnEngineThatCanBeAskedIsTriedWhenItSaysThatItIsWell(t *testing.T) {
 		h := openHouse(t, quiet)
 		ids := crowd(61)
 		f := checked{&frail{}}
-		worker, _ := h.hire(Config{Groups: "manual:50", Engine: f})
+		worker, _ := h.hire(Config{Groups: slots.MustParse("manual:50"), Engine: f})
 		feed := worker.Subscribe(100)
 		settle(time.Second)
 		require.EqualValues(t, 1, f.checks.Load(), "before the first claim")
@@ -160,7 +156,7 @@ func TestAnEngineThatCanBeAskedIsTriedWhenItSaysThatItIsWell(t *testing.T) {
 		lost := ended(h, ids)["exception"]
 		require.LessOrEqual(t, lost, 3)
 		require.Greater(t, f.checks.Load(), int32(10))
-		require.EqualError(t, worker.Stats().Breakers[0].Cause, "npm does not answer")
+		require.Equal(t, "npm does not answer", unable(worker))
 		_, err := worker.Claim(t.Context())
 		require.ErrorIs(t, err, ErrUnable)
 		f.mended.Store(true)
@@ -187,7 +183,7 @@ func TestTheFirstCheckComesBeforeTheFirstClaim(t *testing.T) {
 			settle(time.Hour)
 			require.Empty(t, h.sent("claim"))
 			require.NotEmpty(t, joinsOf(h), "the join does not wait for it")
-			require.EqualError(t, worker.Stats().Breakers[0].Cause, "npm does not answer")
+			require.Equal(t, "npm does not answer", unable(worker))
 			f.mended.Store(true)
 			settle(6 * time.Minute)
 			require.Equal(t, "success", h.state("a"))
@@ -230,7 +226,7 @@ func TestAnOldRunThatEndsWellProvesNothing(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("manual", "old")
 		var full atomic.Bool
-		worker, _ := h.hire(Config{Groups: "manual:5", Engine: Func(func(ctx context.Context, run *Run) (any, error) {
+		worker, _ := h.hire(Config{Groups: slots.MustParse("manual:5"), Engine: Func(func(ctx context.Context, run *Run) (any, error) {
 			if full.Load() {
 				return nil, runner.Unable(errFullDisk)
 			}
@@ -240,11 +236,11 @@ func TestAnOldRunThatEndsWellProvesNothing(t *testing.T) {
 		full.Store(true)
 		h.enqueue("manual", "new")
 		settle(11 * time.Second)
-		require.Error(t, worker.Stats().Breakers[0].Cause)
+		require.NotEmpty(t, unable(worker))
 		h.gate.release("old")
 		settle(time.Second)
 		require.Equal(t, "success", h.state("old"))
-		require.Error(t, worker.Stats().Breakers[0].Cause)
+		require.NotEmpty(t, unable(worker))
 	})
 }
 
@@ -262,7 +258,7 @@ func TestRunsThatCouldNotBePreparedWait(t *testing.T) {
 					engine := f()
 					ill := engine.(interface{ set(mended bool) })
 					ids := crowd(61)
-					worker, stop := h.hire(Config{Groups: "manual:50", Engine: engine})
+					worker, stop := h.hire(Config{Groups: slots.MustParse("manual:50"), Engine: engine})
 					if proven {
 						ill.set(true)
 						h.enqueue("manual", "before")
@@ -277,11 +273,11 @@ func TestRunsThatCouldNotBePreparedWait(t *testing.T) {
 					if !proven {
 						require.LessOrEqual(t, states["claimed"], 3)
 					}
-					require.Error(t, worker.Stats().Breakers[0].Cause)
+					require.NotEmpty(t, unable(worker))
 					ill.set(true)
 					settle(4 * time.Minute)
 					require.Equal(t, 61, ended(h, ids)["success"], "%v", ended(h, ids))
-					require.NoError(t, worker.Stats().Breakers[0].Cause)
+					require.Empty(t, unable(worker))
 					require.NoError(t, stop())
 				})
 			})
@@ -297,7 +293,7 @@ func TestATrialThatIsCancelledIsNoEndOfTrials(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("manual", "a", "b")
 		f := &hanging{trials: make(chan string, 1)}
-		worker, _ := h.hire(Config{Groups: "manual:2", Engine: f})
+		worker, _ := h.hire(Config{Groups: slots.MustParse("manual:2"), Engine: f})
 		settle(4 * time.Second)
 		require.Equal(t, 2, ended(h, []string{"a", "b"})["claimed"])
 		f.hangs.Store(true)
@@ -315,10 +311,10 @@ type hanging struct {
 	trials        chan string
 }
 
-func (f *hanging) Prepare(ctx context.Context, run *Run) (runner.Versions, error) {
+func (f *hanging) Prepare(ctx context.Context, run *Run) (Execution, error) {
 	switch {
 	case f.mended.Load():
-		return nil, nil
+		return idle, nil
 	case f.hangs.Load():
 		f.trials <- run.ID
 		<-ctx.Done()
@@ -326,8 +322,6 @@ func (f *hanging) Prepare(ctx context.Context, run *Run) (runner.Versions, error
 	}
 	return nil, runner.Unable(errFullDisk)
 }
-
-func (*hanging) Execute(context.Context, *Run) (Result, error) { return Result{}, nil }
 
 // Guards against claims that are held back for ever though the engine works: runs fail, and
 // that is all that there is to see of it.
@@ -337,7 +331,7 @@ func TestRunsThatFailProveThatTheEngineWorks(t *testing.T) {
 		ids := crowd(300)
 		h.enqueue("manual", ids...)
 		var now, most atomic.Int32
-		h.hire(Config{Groups: "manual:50", Engine: Func(func(context.Context, *Run) (any, error) {
+		h.hire(Config{Groups: slots.MustParse("manual:50"), Engine: Func(func(context.Context, *Run) (any, error) {
 			most.Store(max(most.Load(), now.Add(1)))
 			defer now.Add(-1)
 			time.Sleep(90 * time.Millisecond)
@@ -356,7 +350,7 @@ func TestASlowPreparationHoldsNoOtherGroupBack(t *testing.T) {
 		slow := &slowly{}
 		slow.takes.Store(int64(4 * time.Minute))
 		h.enqueue("manual", "a", "b", "c")
-		h.hire(Config{Groups: "fast_lane:1 manual>*:20", Engine: slow})
+		h.hire(Config{Groups: slots.MustParse("fast_lane:1 manual>*:20"), Engine: slow})
 		settle(20 * time.Second)
 		slow.takes.Store(0)
 		h.enqueue("fast_lane", "quick")
@@ -377,7 +371,7 @@ func TestACheckThatPanicsOrHangs(t *testing.T) {
 				h.enqueue("manual", "a")
 				worker, stop := h.hire(Config{Engine: odd{Func: func(context.Context, *Run) (any, error) { return nil, nil }, check: check}})
 				settle(10 * time.Minute)
-				require.ErrorContains(t, worker.Stats().Breakers[0].Cause, "the engine")
+				require.Contains(t, unable(worker), "the engine")
 				require.Equal(t, "available", h.state("a"))
 				require.NoError(t, stop())
 			})
@@ -396,18 +390,16 @@ func (o odd) Check(ctx context.Context) error { return o.check(ctx) }
 
 type slowly struct{ takes atomic.Int64 }
 
-func (s *slowly) Prepare(context.Context, *Run) (runner.Versions, error) {
+func (s *slowly) Prepare(context.Context, *Run) (Execution, error) {
 	time.Sleep(time.Duration(s.takes.Load()))
-	return nil, nil
+	return idle, nil
 }
-
-func (*slowly) Execute(context.Context, *Run) (Result, error) { return Result{}, nil }
 
 // An idle worker with many groups, whose claims wait at the server, leaves none of them out.
 func TestNoGroupWaitsForTheClaimsOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := extended(t, mockserver.Config{})
-		h.hire(all(Config{Groups: "a:9 b:9 c:9 d:9 e:9", DemandAll: true}))
+		h.hire(all(Config{Groups: slots.MustParse("a:9 b:9 c:9 d:9 e:9"), Claim: Claim{DemandAll: true}}))
 		settle(time.Second)
 		for _, queue := range []string{"a", "b", "c", "d", "e"} {
 			require.Len(t, h.claimsOf(queue), 1, queue)

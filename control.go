@@ -68,7 +68,7 @@ func (w *Worker) eachLoop(group string, do func(name string, loop *claim.Loop)) 
 	}
 	found := false
 	for i, loop := range s.loops {
-		if name := w.groups[i].Name; group == "" || group == name {
+		if name := w.cfg.Groups[i].Name; group == "" || group == name {
 			do(name, loop)
 			found = true
 		}
@@ -92,11 +92,11 @@ func (w *Worker) claiming() (*shift, error) {
 }
 
 func (w *Worker) unknown(group string) error {
-	known := make([]string, len(w.groups))
-	for i, g := range w.groups {
-		known[i] = g.Name
+	unknown := &GroupError{Group: group}
+	for _, g := range w.cfg.Groups {
+		unknown.Known = append(unknown.Known, g.Name)
 	}
-	return &GroupError{Group: group, Known: known}
+	return unknown
 }
 
 // Resize changes how many runs a group may hold at once, 1 or more. With fewer
@@ -108,7 +108,7 @@ func (w *Worker) Resize(group string, n int) error {
 	if n < 1 {
 		return fmt.Errorf("a group cannot have %d slots: give 1 or more; to stop its claims, pause it", n)
 	}
-	first := slices.IndexFunc(w.groups, func(g slots.Group) bool { return g.Name == group })
+	first := slices.IndexFunc(w.cfg.Groups, func(g slots.Group) bool { return g.Name == group })
 	if first < 0 {
 		return w.unknown(group)
 	}
@@ -157,7 +157,7 @@ func (w *Worker) Notify(ctx context.Context, runID string, notice json.RawMessag
 // Claim makes one claim now for each group in turn, also for those that are
 // paused, until one brings a run, and reports whether one did. Without a connection it
 // waits for one; what was not sent when ctx ends never will be. It is what a worker
-// with [Config.Manual] lives by. The error is [ErrNotRunning], [ErrDraining],
+// with [claim.Options.Manual] lives by. The error is [ErrNotRunning], [ErrDraining],
 // [ErrUnable], or the cause of the end of ctx.
 func (w *Worker) Claim(ctx context.Context) (bool, error) {
 	s, err := w.claiming()

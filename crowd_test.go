@@ -11,6 +11,7 @@ import (
 
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // Two hundred runs are in flight, on more than one socket, when something happens
@@ -68,7 +69,7 @@ func TestTwoHundredRunsSurvive(t *testing.T) {
 					ids = append(ids, fmt.Sprint("m", i))
 				}
 				h.enqueue("manual", ids...)
-				worker, stop := h.hire(Config{Groups: fmt.Sprintf("manual>*:%d", runs), Engine: Func(h.gate.inSteps)})
+				worker, stop := h.hire(Config{Groups: slots.MustParse(fmt.Sprintf("manual>*:%d", runs)), Engine: Func(h.gate.inSteps)})
 				settle(time.Minute)
 				require.Equal(t, runs, h.server.Stats().Started)
 				tt.happen(h, worker, func() { go func() { _ = stop() }() })

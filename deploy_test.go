@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // A crowd is many workers of one Lightning, each with a connection of its own over
@@ -30,7 +32,7 @@ func crowd(tb testing.TB, server *mockserver.Server, n int, engine func(worker i
 	})
 	for i := range n {
 		worker, err := phxworker.New(phxworker.Config{
-			URL: server.URL(), Secret: server.Secret(), Groups: "manual>*:5",
+			URL: server.URL(), Secret: server.Secret(), Groups: slots.MustParse("manual>*:5"),
 			Name: fmt.Sprintf("worker-%d", i), Engine: engine(i),
 		})
 		require.NoError(tb, err)
@@ -50,7 +52,8 @@ func enqueueMany(tb testing.TB, server *mockserver.Server, from, n int) {
 	tb.Helper()
 	for i := from; i < from+n; i++ {
 		plan := fmt.Appendf(nil, `{"id":"run-%d","jobs":[{"id":"j","body":"fn(s => s)"}],"triggers":[],"edges":[]}`, i)
-		require.NoError(tb, server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan), Queue: "manual"}))
+		_, err := server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan), Queue: "manual"})
+		require.NoError(tb, err)
 	}
 }
 
@@ -60,7 +63,7 @@ func TestTwoHundredWorkersShareOneQueue(t *testing.T) {
 	if testing.Short() {
 		workers, runs = 50, 250
 	}
-	server, err := mockserver.Start(mockserver.Config{OpaqueTokens: true, TranscriptLimit: -1})
+	server, err := mockserver.Start(mocktest.Config(mockserver.Config{OpaqueTokens: true, TranscriptLimit: -1}))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Close()) })
 
@@ -107,7 +110,7 @@ var sizes = []int{1, 20, 200}
 
 func benchCrowd(b *testing.B, workers int) *mockserver.Server {
 	b.Helper()
-	server, err := mockserver.Start(mockserver.Config{OpaqueTokens: true, WakeDebounce: -1, TranscriptLimit: -1, KeepRuns: 1_000_000})
+	server, err := mockserver.Start(mocktest.Config(mockserver.Config{OpaqueTokens: true, WakeDebounce: -1, TranscriptLimit: -1, KeepRuns: 1_000_000}))
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, server.Close()) })
 	crowd(b, server, workers, func(int) phxworker.Engine {

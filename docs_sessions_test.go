@@ -14,6 +14,7 @@ import (
 	"github.com/phxworker/phxworker/channel/frame"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // sessions are what the pages of docs/extensions show: a worker that offers some of
@@ -114,7 +115,7 @@ var sessions = []struct {
 func (h *house) enqueueLong(id string) {
 	h.t.Helper()
 	plan := fmt.Sprintf(`{"id":%q,"jobs":[],"options":{"run_timeout_ms":3600000}}`, id)
-	require.NoError(h.t, h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan), Queue: "manual"}))
+	h.put(mockserver.Run{Plan: json.RawMessage(plan), Queue: "manual"})
 }
 
 // returns has a worker that was away come back to a run, with the token that it once
@@ -147,7 +148,7 @@ func play(t *testing.T, extensions []string, prefetch bool, happens func(*house,
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, mockserver.Config{Mode: mockserver.Extended, OpaqueTokens: true})
-		worker, stop := h.hire(Config{Groups: "manual>*:1", Extensions: extensions, Prefetch: prefetch})
+		worker, stop := h.hire(Config{Groups: slots.MustParse("manual>*:1"), Extensions: extensions, Claim: Claim{Prefetch: prefetch}})
 		settle(time.Second)
 		happens(h, worker)
 		settle(time.Second)

@@ -10,6 +10,7 @@ import (
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // told returns the events so far, without their times.
@@ -33,7 +34,7 @@ func TestASubscriptionTellsAWorkersLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
 		var events *Subscription
-		worker, stop := h.hireWith(Config{Groups: "manual:1"}, func(w *Worker) { events = w.Subscribe(100) })
+		worker, stop := h.hireWith(Config{Groups: slots.MustParse("manual:1")}, func(w *Worker) { events = w.Subscribe(100) })
 		settle(time.Second) // the connection is watched from aside
 		h.enqueue("manual", "a")
 		settle(time.Minute)
@@ -76,10 +77,10 @@ func TestAnEventTellsHowARunEnded(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("manual", "a", "b")
 		var events *Subscription
-		h.hireWith(Config{Groups: "manual:1"}, func(w *Worker) { events = w.Subscribe(100) })
+		h.hireWith(Config{Groups: slots.MustParse("manual:1")}, func(w *Worker) { events = w.Subscribe(100) })
 		_, err := h.server.AddFault(fault.Rule{Action: fault.Refuse, Event: "run:complete", Run: "b", Response: []byte(`"no"`), Count: -1})
 		require.NoError(t, err)
-		begin := time.Now()
+		begin := time.Now().UTC()
 		settle(time.Second)
 		h.gate.release("a")
 		settle(time.Second)
@@ -95,7 +96,7 @@ func TestAnEventTellsHowARunEnded(t *testing.T) {
 		require.Equal(t, []EventKind{EventCompleted, EventUndelivered}, kinds)
 		require.Equal(t, RunResult{
 			Outcome: runner.Outcome{RunID: "a", Reason: "success", Joined: true, Settled: runner.Processed, Took: time.Second},
-			Group:   "manual", Claimed: begin, Started: begin, Ended: begin.Add(time.Second),
+			Group:   "manual", Claimed: begin, Started: begin, Ended: begin.Add(time.Second), Lasted: 1,
 		}, results[0])
 		require.ErrorContains(t, results[1].Err, "takes run:complete in no form")
 		require.Equal(t, "b", results[1].RunID)
@@ -105,7 +106,7 @@ func TestAnEventTellsHowARunEnded(t *testing.T) {
 func TestASlowSubscriberIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
-		worker, _ := h.hire(Config{Groups: "manual:1"})
+		worker, _ := h.hire(Config{Groups: slots.MustParse("manual:1")})
 		settle(time.Second) // connected
 		slow, closed := worker.Subscribe(2), worker.Subscribe(0)
 		closed.Close()
@@ -125,16 +126,16 @@ func TestStatsAnswerAnOperatorsQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
 		begin := time.Now()
-		worker, stop := h.hire(Config{Groups: "fast_lane:1 manual>*:2", Engine: Func(h.gate.inSteps)})
+		worker, stop := h.hire(Config{Groups: slots.MustParse("fast_lane:1 manual>*:2"), Engine: Func(h.gate.inSteps)})
 		settle(2 * time.Second)
 		h.enqueue("manual", "a")
 		settle(10 * time.Second)
 
 		stats := worker.Stats()
 		require.Equal(t, PhaseRunning, stats.Phase)
-		require.Equal(t, channel.Connected, stats.Socket.State)
-		require.Equal(t, 1, stats.Socket.Open)
-		require.Equal(t, QueueStats{Joined: true, Since: begin, Joins: 1, Extensions: []string{}}, stats.Queue)
+		require.Equal(t, "connected", stats.Connection.State)
+		require.Equal(t, 1, stats.Connection.Sockets)
+		require.Equal(t, QueueStats{Joined: true, Since: begin.UTC(), For: 12, Joins: 1, Extensions: []string{}}, stats.Queue)
 		require.Equal(t, []string{"fast_lane", "manual>*"}, []string{stats.Groups[0].Name, stats.Groups[1].Name})
 		require.Equal(t, 1, stats.Groups[1].Running)
 		require.Len(t, stats.Runs, 1)
@@ -142,16 +143,16 @@ func TestStatsAnswerAnOperatorsQuestions(t *testing.T) {
 		require.Equal(t, runner.Executing, run.Phase)
 		require.Equal(t, "manual>*", run.Group)
 		require.Equal(t, run.Started, run.Claimed)
-		require.Equal(t, uint64(1), stats.ClaimToStart.Count)
-		require.Equal(t, stats.Groups[1].Claims.Claims, stats.Groups[1].ClaimSeconds.Count)
+		require.Equal(t, uint64(1), stats.Times.ClaimToStart.Count)
+		require.Equal(t, stats.Groups[1].Claims.Total(), stats.Groups[1].Answered.Count)
 
 		require.NoError(t, h.server.Restart(1006, time.Minute))
 		settle(30 * time.Second)
 		stats = worker.Stats()
 		require.False(t, stats.Queue.Joined)
-		require.Equal(t, begin.Add(12*time.Second), stats.Queue.Since)
-		require.Equal(t, uint64(1), stats.Socket.Lost[channel.CauseNetwork])
-		require.Positive(t, stats.Socket.Lost[channel.CauseDial])
+		require.Equal(t, begin.Add(12*time.Second).UTC(), stats.Queue.Since)
+		require.Equal(t, uint64(1), stats.Connection.Lost[channel.CauseNetwork])
+		require.Positive(t, stats.Connection.Lost[channel.CauseDial])
 		settle(time.Minute)
 		require.True(t, worker.Stats().Queue.Joined)
 
@@ -160,7 +161,7 @@ func TestStatsAnswerAnOperatorsQuestions(t *testing.T) {
 		stats = worker.Stats()
 		require.Equal(t, PhaseStopped, stats.Phase)
 		require.Empty(t, stats.Runs)
-		require.Equal(t, uint64(1), stats.RunSeconds.Count)
+		require.Equal(t, uint64(1), stats.Times.Run.Count)
 		require.Positive(t, stats.Delivery.Acknowledged.Count)
 	})
 }
@@ -168,7 +169,7 @@ func TestStatsAnswerAnOperatorsQuestions(t *testing.T) {
 func TestAWakeUpIsTimedToTheBeginOfTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
-		worker, _ := h.hire(Config{Groups: "manual:2"})
+		worker, _ := h.hire(Config{Groups: slots.MustParse("manual:2")})
 		settle(time.Second + 500*time.Millisecond)
 		h.enqueue("manual", "a")
 		_, err := h.server.AddFault(fault.Rule{Action: fault.Delay, When: fault.After, Event: "claim", Delay: 300 * time.Millisecond})
@@ -177,8 +178,17 @@ func TestAWakeUpIsTimedToTheBeginOfTheRun(t *testing.T) {
 		settle(time.Second)
 		require.Equal(t, "started", h.state("a"))
 		stats := worker.Stats()
-		require.Equal(t, uint64(1), stats.WakeToStart.Count)
-		require.InDelta(t, 0.3, stats.WakeToStart.Sum, 1e-6)
-		require.Equal(t, uint64(1), stats.Groups[0].Claims.Wakes)
+		require.Equal(t, uint64(1), stats.Times.WakeToStart.Count)
+		require.InDelta(t, 0.3, stats.Times.WakeToStart.Sum, 1e-6)
+		require.Equal(t, uint64(1), stats.Groups[0].Wakes)
 	})
+}
+
+func TestSecondsInWords(t *testing.T) {
+	for want, s := range map[string]Seconds{
+		"0 s": -1, "0.1 ms": 0.0001, "10 ms": 0.00996, "340 ms": 0.34, "1.0 s": 0.9996, "9.9 s": 9.94, "10 s": 9.96, "59 s": 59.4, "1 min 0 s": 59.6,
+		"59 min 59 s": 3599, "1 h 0 min": 3600, "23 h 59 min": 86399, "4 d 2 h": 4*86400 + 2*3600,
+	} {
+		require.Equal(t, want, s.String())
+	}
 }

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"os"
 	"time"
+
+	"github.com/cenkalti/backoff/v4"
 
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/mockserver"
@@ -19,7 +22,7 @@ func withOneRun() (*mockserver.Server, phxworker.Config) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = server.Enqueue(mockserver.Run{Plan: json.RawMessage(`{"id":"run-1","jobs":[{"id":"a","body":""}]}`)})
+	_, err = server.Enqueue(mockserver.Run{Plan: json.RawMessage(`{"id":"run-1","jobs":[{"id":"a","body":""}]}`)})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -61,7 +64,7 @@ func ExampleWorker_Subscribe() {
 // it, to refuse it.
 func ExampleConfig_middleware() {
 	server, cfg := withOneRun()
-	cfg.Middleware = []phxworker.Middleware{func(next phxworker.ExecuteFunc) phxworker.ExecuteFunc {
+	cfg.Hooks.Middleware = []phxworker.Middleware{func(next phxworker.ExecuteFunc) phxworker.ExecuteFunc {
 		return func(ctx context.Context, run *phxworker.Run) (phxworker.Result, error) {
 			fmt.Println("before", run.ID)
 			result, err := next(ctx, run)
@@ -90,8 +93,8 @@ func ExampleConfig_middleware() {
 func ExampleConfig_gate() {
 	server, cfg := withOneRun()
 	asked := 0
-	cfg.MinBackoff = time.Millisecond
-	cfg.Gate = func(_ context.Context, group string) error {
+	cfg.Claim.MinBackoff = time.Millisecond
+	cfg.Hooks.Gate = func(_ context.Context, group string) error {
 		if asked++; asked < 3 {
 			fmt.Println("not now,", group)
 			return errors.New("the disk is full")
@@ -107,7 +110,7 @@ func ExampleConfig_gate() {
 		worker.Drain()
 	}()
 	fmt.Println(worker.Run(context.Background()))
-	fmt.Println(worker.Stats().Groups[0].Claims.HeldBack, "claims were held back")
+	fmt.Println(worker.Stats().Groups[0].HeldBack, "claims were held back")
 	_ = server.Close()
 	// Output:
 	// not now, manual>*
@@ -116,12 +119,94 @@ func ExampleConfig_gate() {
 	// 2 claims were held back
 }
 
+// folders is an engine whose runs have a folder each.
+type folders struct{}
+
+// inFolder is a run with its folder.
+type inFolder struct {
+	run *phxworker.Run
+	dir string
+}
+
+func (folders) Prepare(_ context.Context, run *phxworker.Run) (phxworker.Execution, error) {
+	dir, err := os.MkdirTemp("", "run")
+	return &inFolder{run, dir}, err
+}
+
+func (f *inFolder) Versions() phxworker.Versions { return phxworker.Versions{"engine": "folders 1.0"} }
+
+func (f *inFolder) Execute(context.Context) (phxworker.Result, error) {
+	entries, err := os.ReadDir(f.dir)
+	f.run.Print("the folder has", len(entries), "files")
+	return phxworker.Result{State: json.RawMessage(`{"files":0}`)}, err
+}
+
+func (f *inFolder) Close() { _ = os.Remove(f.dir) }
+
+// An engine that has something to prepare returns an execution of its own. It is closed in
+// the end, executed or not.
+func ExampleExecution() {
+	server, cfg := withOneRun()
+	cfg.Engine = folders{}
+	worker, err := phxworker.New(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	stopped := make(chan error)
+	go func() { stopped <- worker.Run(context.Background()) }()
+
+	result, err := server.Wait(context.Background(), "run-1")
+	fmt.Println(result.Reason, string(result.FinalState), err)
+	worker.Drain()
+	fmt.Println(<-stopped)
+	_ = server.Close()
+	// Output:
+	// success {"files":0} <nil>
+	// <nil>
+}
+
+// A handler whose service fails at times tries again, for as long as there is sense in it
+// and time. Then it returns the run to the queue, for longer with each attempt; a server that takes
+// none back is told that it failed.
+func ExampleRetry() {
+	server, cfg := withOneRun()
+	calls := 0
+	order := func(context.Context) error { // stands for a call over the network
+		if calls++; calls < 3 {
+			return errors.New("503 Service Unavailable")
+		}
+		return nil
+	}
+	cfg.Engine = phxworker.Func(func(ctx context.Context, run *phxworker.Run) (any, error) {
+		policy := backoff.WithMaxRetries(backoff.NewConstantBackOff(time.Millisecond), 5)
+		if err := phxworker.Retry(ctx, policy, order); err != nil {
+			return nil, phxworker.Requeue(time.Minute<<run.Attempt, err.Error())
+		}
+		return calls, nil
+	})
+	worker, err := phxworker.New(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	stopped := make(chan error)
+	go func() { stopped <- worker.Run(context.Background()) }()
+
+	result, err := server.Wait(context.Background(), "run-1")
+	fmt.Println(result.Reason, string(result.FinalState), err)
+	worker.Drain()
+	fmt.Println(<-stopped)
+	_ = server.Close()
+	// Output:
+	// success {"value":3} <nil>
+	// <nil>
+}
+
 // AfterRun is for what must be done when a run is over and before another takes
 // its slot.
 func ExampleConfig_afterRun() {
 	server, cfg := withOneRun()
 	over := make(chan phxworker.RunResult)
-	cfg.AfterRun = func(result phxworker.RunResult) { over <- result }
+	cfg.Hooks.AfterRun = func(result phxworker.RunResult) { over <- result }
 	worker, err := phxworker.New(cfg)
 	if err != nil {
 		log.Fatal(err)

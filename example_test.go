@@ -31,7 +31,7 @@ func Example() {
 	stopped := make(chan error)
 	go func() { stopped <- worker.Run(ctx) }()
 
-	err = server.Enqueue(mockserver.Run{Plan: json.RawMessage(`{"id":"run-1","jobs":[{"id":"a","body":""}]}`)})
+	_, err = server.Enqueue(mockserver.Run{Plan: json.RawMessage(`{"id":"run-1","jobs":[{"id":"a","body":""}]}`)})
 	if err != nil {
 		log.Fatal(err)
 	}

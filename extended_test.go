@@ -16,6 +16,7 @@ import (
 	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/terms"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // extended is a server that knows every extension, in a bubble.
@@ -50,7 +51,7 @@ func TestALeaseIsRenewedForAsLongAsARunTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := extended(t, mockserver.Config{Lease: time.Minute})
 		h.enqueue("manual", "a")
-		worker, _ := h.hire(all(Config{Groups: "manual:1"}))
+		worker, _ := h.hire(all(Config{Groups: slots.MustParse("manual:1")}))
 		settle(230 * time.Second)
 		h.gate.release("a")
 		settle(time.Second)
@@ -69,7 +70,7 @@ func TestAPlainServerSeesNoExtraFrame(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := plain(t)
 			h.enqueue("manual", "a", "b")
-			_, stop := h.hire(Config{Groups: "manual:1", Extensions: extensions, Prefetch: true, Accept: runner.AcceptAdaptors("@openfn/language-http")})
+			_, stop := h.hire(Config{Groups: slots.MustParse("manual:1"), Extensions: extensions, Claim: Claim{Prefetch: true}, Hooks: Hooks{Accept: runner.AcceptAdaptors("@openfn/language-http")}})
 			settle(time.Minute)
 			h.cut()
 			settle(time.Minute)
@@ -102,7 +103,7 @@ func TestARefusedRenewalEndsTheRunWithoutAWord(t *testing.T) {
 		h.enqueue("manual", "a")
 		h.fail(fault.Rule{Action: fault.Refuse, Event: "run:renew", Response: json.RawMessage(`{"reason":"lease_lost"}`)})
 		var events *Subscription
-		worker, _ := h.hireWith(all(Config{Groups: "manual:1", MaxErrors: 1}), func(w *Worker) { events = w.Subscribe(100) })
+		worker, _ := h.hireWith(all(Config{Groups: slots.MustParse("manual:1"), MaxErrors: 1}), func(w *Worker) { events = w.Subscribe(100) })
 		settle(50 * time.Second)
 		require.Equal(t, PhaseRunning, worker.Stats().Phase, "that is no error")
 		require.Zero(t, h.taken("a", "run:complete"))
@@ -127,7 +128,7 @@ func TestAWorkerThatWasAwayForTooLongReportsNothing(t *testing.T) {
 				h := extended(t, mockserver.Config{Lease: time.Minute, StatusTimeout: time.Hour})
 				h.enqueue("manual", "a")
 				var effects atomic.Int32
-				first, stopFirst := h.hire(all(Config{Groups: "manual:1", Name: "first", Engine: Func(func(ctx context.Context, _ *Run) (any, error) {
+				first, stopFirst := h.hire(all(Config{Groups: slots.MustParse("manual:1"), Name: "first", Engine: Func(func(ctx context.Context, _ *Run) (any, error) {
 					select {
 					case <-h.gate.of("first"):
 						effects.Add(1)
@@ -140,7 +141,7 @@ func TestAWorkerThatWasAwayForTooLongReportsNothing(t *testing.T) {
 				require.Equal(t, "first", h.record("a").WorkerName)
 				h.fail(fault.Rule{Action: fault.Drop, When: fault.Before, Event: fault.Join, Worker: h.record("a").Owners[0].Worker, Count: -1})
 				h.cut()
-				h.hire(all(Config{Groups: "manual:1", Name: "second", Engine: Func(func(context.Context, *Run) (any, error) {
+				h.hire(all(Config{Groups: slots.MustParse("manual:1"), Name: "second", Engine: Func(func(context.Context, *Run) (any, error) {
 					effects.Add(1)
 					return "second", nil
 				})}))
@@ -195,7 +196,7 @@ func TestAHandlersWishesAreSettledOnce(t *testing.T) {
 				h := extended(t, mockserver.Config{})
 				h.enqueue("manual", "a")
 				var times atomic.Int32
-				worker, _ := h.hire(all(Config{Groups: "manual:1", Engine: first(&times)}))
+				worker, _ := h.hire(all(Config{Groups: slots.MustParse("manual:1"), Engine: first(&times)}))
 				settle(time.Second)
 				require.Equal(t, uint64(1), worker.Stats().Delivery.Settled[tt.settled])
 				if tt.back == 0 {
@@ -226,7 +227,7 @@ func TestAHandlersWishesAreSettledOnce(t *testing.T) {
 				h := plain(t)
 				h.enqueue("manual", "a")
 				var times atomic.Int32
-				h.hire(all(Config{Groups: "manual:1", Engine: first(&times)}))
+				h.hire(all(Config{Groups: slots.MustParse("manual:1"), Engine: first(&times)}))
 				settle(10 * time.Minute)
 				record := h.record("a")
 				require.Equal(t, tt.byPlain, record.Reason+" "+record.ErrorType)

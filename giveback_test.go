@@ -12,6 +12,7 @@ import (
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/slots"
 )
 
 func TestAReleaseIsKnownByTheEndOfItsTopic(t *testing.T) {
@@ -19,7 +20,7 @@ func TestAReleaseIsKnownByTheEndOfItsTopic(t *testing.T) {
 		h := extended(t, mockserver.Config{StatusTimeout: time.Hour})
 		h.enqueue("manual", "a")
 		h.fail(fault.Rule{Action: fault.Withhold, When: fault.After, Event: "run:release", Count: 1})
-		worker, _ := h.hire(Config{Extensions: []string{extRelease}, Groups: "manual:1", Engine: Func(func(context.Context, *Run) (any, error) { return nil, ErrRequeue })})
+		worker, _ := h.hire(Config{Extensions: []string{extRelease}, Groups: slots.MustParse("manual:1"), Engine: Func(func(context.Context, *Run) (any, error) { return nil, ErrRequeue })})
 		settle(time.Minute)
 		require.Zero(t, worker.Stats().Undelivered, "the server has closed the topic: it has the release")
 	})
@@ -30,7 +31,7 @@ func TestARunIsReportedWhenItsReleaseIsNotAnswered(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		h.enqueue("manual", "a")
 		h.fail(fault.Rule{Action: fault.Withhold, When: fault.Before, Event: "run:release", Count: -1})
-		worker, stop := h.hire(all(Config{Groups: "manual:1"}))
+		worker, stop := h.hire(all(Config{Groups: slots.MustParse("manual:1")}))
 		settle(time.Second)
 		worker.Abort()
 		require.ErrorIs(t, stop(), ErrAborted)
@@ -45,22 +46,22 @@ func TestAReleaseWhoseReplyComesBehindTheClose(t *testing.T) {
 		name string
 		cfg  Config
 	}{
-		{"accept", Config{Accept: func(_ context.Context, run *Run) error {
+		{"accept", Config{Hooks: Hooks{Accept: func(_ context.Context, run *Run) error {
 			if run.ID == "b" {
 				return ErrRequeue
 			}
 			return nil
-		}}},
-		{"prefetch", Config{Prefetch: true}},
+		}}}},
+		{"prefetch", Config{Claim: Claim{Prefetch: true}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := extended(t, mockserver.Config{})
 				h.enqueue("manual", "a")
-				tt.cfg.Groups, tt.cfg.Extensions = "manual:1", []string{"release"}
-				if !tt.cfg.Prefetch {
-					tt.cfg.Groups = "manual:2"
+				tt.cfg.Groups, tt.cfg.Extensions = slots.MustParse("manual:1"), []string{"release"}
+				if !tt.cfg.Claim.Prefetch {
+					tt.cfg.Groups = slots.MustParse("manual:2")
 				}
 				worker, _ := h.hire(tt.cfg)
 				settle(time.Second)
@@ -88,7 +89,7 @@ func TestUnansweredReleasesLoseNoRun(t *testing.T) {
 		h.fail(fault.Rule{Action: fault.Delay, When: fault.After, Event: "claim", Delay: 5 * time.Second, Count: 1})
 		h.fail(fault.Rule{Action: fault.Withhold, When: fault.Before, Event: "run:release", Count: -1})
 		_, stop := h.hire(Config{
-			Groups: "manual:20", DemandAll: true, Extensions: []string{"release"}, Grace: time.Minute,
+			Groups: slots.MustParse("manual:20"), Claim: Claim{DemandAll: true}, Extensions: []string{"release"}, Grace: time.Minute,
 			Engine: Func(func(context.Context, *Run) (any, error) { return nil, nil }),
 		})
 		settle(time.Second)

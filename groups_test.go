@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // quiet is a server that never wakes anybody within a test's time, and whose
@@ -20,7 +21,7 @@ const twoGroups = "fast_lane:1 manual:2"
 func TestTheJoinCarriesCapacityAndQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
-		h.hire(Config{Groups: "fast_lane:1 manual>*:4"})
+		h.hire(Config{Groups: slots.MustParse("fast_lane:1 manual>*:4")})
 		settle(time.Second)
 		joins := h.sent("phx_join")
 		require.Len(t, joins, 1)
@@ -32,7 +33,7 @@ func TestTheJoinCarriesCapacityAndQueues(t *testing.T) {
 func TestEachClaimCarriesItsGroupsQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
-		h.hire(Config{Groups: "fast_lane:1 manual>*:2"})
+		h.hire(Config{Groups: slots.MustParse("fast_lane:1 manual>*:2")})
 		settle(0)
 		var payloads []string
 		for _, claim := range h.sent("claim") {
@@ -48,7 +49,7 @@ func TestEachClaimCarriesItsGroupsQueues(t *testing.T) {
 func TestTheClaimNamesTheWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
-		h.hire(Config{Name: "pod-7", DemandAll: true})
+		h.hire(Config{Name: "pod-7", Claim: Claim{DemandAll: true}})
 		settle(0)
 		claims := h.sent("claim")
 		require.Len(t, claims, 1)
@@ -63,7 +64,7 @@ func TestAFullGroupStopsAndTheOtherGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("fast_lane", "f1", "f2")
-		h.hire(Config{Groups: twoGroups})
+		h.hire(Config{Groups: slots.MustParse(twoGroups)})
 		settle(time.Minute)
 		require.Equal(t, "started", h.state("f1"))
 		require.Equal(t, "available", h.state("f2"), "its one slot is taken")
@@ -77,7 +78,7 @@ func TestAFinishedRunResumesItsOwnGroupOnly(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("fast_lane", "f1")
 		h.enqueue("manual", "m1", "m2")
-		h.hire(Config{Groups: twoGroups})
+		h.hire(Config{Groups: slots.MustParse(twoGroups)})
 		settle(30 * time.Second)
 		fast, manual := len(h.claimsOf("fast_lane")), len(h.claimsOf("manual"))
 		require.Equal(t, []int{1, 2}, []int{fast, manual}, "both groups are full")
@@ -99,7 +100,7 @@ func TestWorkAvailableWakesEveryGroupWithAFreeSlotAndNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("fast_lane", "f1")
-		h.hire(Config{Groups: "fast_lane:1 manual:2 default:1", MinBackoff: time.Hour, MaxBackoff: time.Hour})
+		h.hire(Config{Groups: slots.MustParse("fast_lane:1 manual:2 default:1"), Claim: Claim{MinBackoff: time.Hour, MaxBackoff: time.Hour}})
 		settle(time.Second)
 		fast, manual, other := len(h.claimsOf("fast_lane")), len(h.claimsOf("manual")), len(h.claimsOf("default"))
 		require.Equal(t, []int{1, 1, 1}, []int{fast, manual, other}, "f1 fills fast_lane, the others wait")
@@ -118,7 +119,7 @@ func TestWorkAvailableWakesEveryGroupWithAFreeSlotAndNoOther(t *testing.T) {
 func TestAStormOfWakeUpsNeverOverfillsAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
-		worker, _ := h.hire(Config{Groups: "manual>*:3", DemandAll: true})
+		worker, _ := h.hire(Config{Groups: slots.MustParse("manual>*:3"), Claim: Claim{DemandAll: true}})
 		settle(time.Second)
 		ids := []string{"m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8"}
 		h.enqueue("manual", ids...)
@@ -141,7 +142,7 @@ func TestAGroupBacksOffAloneWhileAnotherWorks(t *testing.T) {
 			ids = append(ids, "m-"+string(n))
 		}
 		h.enqueue("manual", ids...)
-		h.hire(Config{Groups: twoGroups})
+		h.hire(Config{Groups: slots.MustParse(twoGroups)})
 		for _, id := range ids { // one run a second keeps its group busy
 			settle(time.Second)
 			h.gate.release(id)
@@ -161,7 +162,7 @@ func TestOneGroupIsAPlainCapacity(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("default", "d1", "d2", "d3", "d4")
 		h.enqueue("manual", "m1", "m2", "m3")
-		h.hire(Config{Groups: "manual>*:5"})
+		h.hire(Config{Groups: slots.MustParse("manual>*:5")})
 		settle(time.Minute)
 		for _, id := range []string{"m1", "m2", "m3", "d1", "d2"} {
 			require.Equal(t, "started", h.state(id), "manual is preferred, then the order of insertion: %s", id)
@@ -177,7 +178,7 @@ func TestARunKeepsItsGroupForLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("fast_lane", "f1")
-		worker, _ := h.hire(Config{Groups: twoGroups})
+		worker, _ := h.hire(Config{Groups: slots.MustParse(twoGroups)})
 		settle(time.Second)
 		running := func() []int {
 			stats := worker.Stats()
@@ -200,7 +201,7 @@ func TestAResizeOfGroupsThatAreAlikeIsThatOfTheirSum(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("manual", "m1", "m2", "m3", "m4")
 		h.enqueue("fast_lane", "f1", "f2")
-		worker, _ := h.hire(Config{Groups: "manual:2 fast_lane:1 manual:2", Manual: true})
+		worker, _ := h.hire(Config{Groups: slots.MustParse("manual:2 fast_lane:1 manual:2"), Claim: Claim{Manual: true}})
 		settle(time.Second)
 		require.NoError(t, worker.Resize("manual", 1))
 		require.NoError(t, worker.Resume(""))

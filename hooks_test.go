@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/slots"
 )
 
 func TestTheGateIsAskedForEachGroup(t *testing.T) {
@@ -17,17 +19,17 @@ func TestTheGateIsAskedForEachGroup(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("fast_lane", "f")
 		h.enqueue("manual", "m")
-		worker, _ := h.hire(Config{Groups: "fast_lane:1 manual:1", Gate: func(_ context.Context, group string) error {
+		worker, _ := h.hire(Config{Groups: slots.MustParse("fast_lane:1 manual:1"), Hooks: Hooks{Gate: func(_ context.Context, group string) error {
 			if group == "manual" {
 				return errors.New("no disk")
 			}
 			return nil
-		}})
+		}}})
 		settle(4 * time.Minute)
 		require.Equal(t, "started", h.state("f"))
 		require.Equal(t, "available", h.state("m"))
-		require.Greater(t, worker.Stats().Groups[1].Claims.HeldBack, uint64(20))
-		require.Zero(t, worker.Stats().Groups[1].Claims.Claims)
+		require.Greater(t, worker.Stats().Groups[1].HeldBack, uint64(20))
+		require.Zero(t, worker.Stats().Groups[1].Claims.Total())
 	})
 }
 
@@ -38,17 +40,16 @@ func TestMiddlewareAndTheHookAfterARun(t *testing.T) {
 		results := make(chan RunResult)
 		var log bytes.Buffer
 		worker, stop := h.hire(Config{
-			Groups: "manual:1",
+			Groups: slots.MustParse("manual:1"),
 			Engine: Func(func(ctx context.Context, _ *Run) (any, error) { return ctx.Value(key{}), nil }),
-			Middleware: []Middleware{func(next ExecuteFunc) ExecuteFunc {
+			Hooks: Hooks{Middleware: []Middleware{func(next ExecuteFunc) ExecuteFunc {
 				return func(ctx context.Context, run *Run) (Result, error) {
 					return next(context.WithValue(ctx, key{}, map[string]string{"of": run.ID}), run)
 				}
-			}},
-			AfterRun: func(result RunResult) {
+			}}, AfterRun: func(result RunResult) {
 				results <- result
 				panic("the hook is broken by hunter22, which is the password of the run")
-			},
+			}},
 			Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		})
 		settle(time.Minute)

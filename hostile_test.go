@@ -14,6 +14,7 @@ import (
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // against lets a worker that offers every extension live for some minutes with a
@@ -24,7 +25,7 @@ func against(t *testing.T, mock *lightningMock, cfg Config, takes time.Duration)
 	listener := wstest.Serve(t, mock)
 	var times atomic.Int32
 	cfg = all(cfg)
-	cfg.URL, cfg.Secret, cfg.NetDial = "ws://lightning.test/worker", "s", listener.DialContext
+	cfg.URL, cfg.Secret, cfg.Transport.NetDial = "ws://lightning.test/worker", "s", listener.DialContext
 	cfg.Engine = Func(func(ctx context.Context, _ *Run) (any, error) {
 		times.Add(1)
 		select {
@@ -105,7 +106,7 @@ func TestTermsAreKeptWithinBounds(t *testing.T) {
 					mock := &lightningMock{
 						runs: `{"id":"r1","token":"x.y.z"}`, agrees: `{"status":{"v":1,"interval_ms":` + interval + `},"longpoll":{"v":1,"max_wait_ms":` + wait + `}}`,
 					}
-					worker, _ := against(t, mock, Config{ClaimTimeout: 10 * time.Second}, time.Second)
+					worker, _ := against(t, mock, Config{Claim: Claim{Timeout: 10 * time.Second}}, time.Second)
 					require.Equal(t, map[Reason]int{"success": 1}, worker.Stats().Ended)
 					require.Less(t, len(mock.events), 2600, "ten a second at most")
 					for range len(mock.events) {
@@ -125,7 +126,7 @@ func TestACancelledRunDoesNotGoBack(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := extended(t, mockserver.Config{})
 			h.enqueue("manual", "a")
-			worker, _ := h.hire(all(Config{Groups: "manual:1", Engine: Func(func(ctx context.Context, _ *Run) (any, error) {
+			worker, _ := h.hire(all(Config{Groups: slots.MustParse("manual:1"), Engine: Func(func(ctx context.Context, _ *Run) (any, error) {
 				<-ctx.Done()
 				return nil, answer
 			})}))
@@ -142,12 +143,12 @@ func TestHooksThatNeverReturnDoNotHoldTheWorker(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		h.enqueue("manual", "a", "b")
 		let := make(chan struct{})
-		worker, stop := h.hire(all(Config{Groups: "manual:2", Accept: func(_ context.Context, run *Run) error {
+		worker, stop := h.hire(all(Config{Groups: slots.MustParse("manual:2"), Hooks: Hooks{Accept: func(_ context.Context, run *Run) error {
 			if run.ID == "a" {
 				<-let
 			}
 			return nil
-		}}))
+		}}}))
 		settle(time.Second)
 		require.Equal(t, "started", h.state("b"))
 		worker.Abort()
@@ -164,7 +165,7 @@ func TestARunAheadThatCannotBeGivenBackIsExecuted(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		h.enqueue("manual", "a", "b")
 		h.fail(fault.Rule{Action: fault.Refuse, Event: "run:release", Response: []byte(`{"reason":"not_claimed"}`), Count: -1})
-		worker, stop := h.hire(all(Config{Groups: "manual:1", Prefetch: true}))
+		worker, stop := h.hire(all(Config{Groups: slots.MustParse("manual:1"), Claim: Claim{Prefetch: true}}))
 		settle(20 * time.Second)
 		require.Equal(t, "claimed", h.state("b"))
 		h.gate.release("a")

@@ -51,7 +51,7 @@ func FuzzHostileServer(f *testing.F) {
 			}
 			listener := wstest.Serve(t, mock)
 			worker, err := New(all(Config{
-				URL: "ws://lightning.test/worker", Secret: "s", NetDial: listener.DialContext, Grace: time.Second, ReadLimit: 100_000,
+				URL: "ws://lightning.test/worker", Secret: "s", Transport: Transport{NetDial: listener.DialContext, ReadLimit: 100_000}, Grace: time.Second,
 				Engine: Func(func(ctx context.Context, run *Run) (any, error) {
 					run.Print("hello")
 					for _, job := range run.Plan.Jobs {

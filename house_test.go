@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/phxworker/phxworker/channel/frame"
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/internal/wstest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/phoenix"
@@ -62,7 +63,7 @@ func offered() string {
 func openHouse(t *testing.T, cfg mockserver.Config) *house {
 	t.Helper()
 	cfg.TranscriptLimit = 100_000
-	server, err := mockserver.New(cfg)
+	server, err := mockserver.New(mocktest.Config(cfg))
 	require.NoError(t, err)
 	listener := wstest.Serve(t, server)
 	t.Cleanup(func() { require.NoError(t, server.Close()) })
@@ -105,7 +106,7 @@ func (h *house) hire(cfg Config) (worker *Worker, stop func() error) {
 // hireWith is hire, with something to be done before the worker runs.
 func (h *house) hireWith(cfg Config, before func(*Worker)) (worker *Worker, stop func() error) {
 	h.t.Helper()
-	cfg.URL, cfg.NetDial = "ws://lightning.test/worker", h.dial
+	cfg.URL, cfg.Transport.NetDial = "ws://lightning.test/worker", h.dial
 	if cfg.Secret == "" {
 		cfg.Secret = h.server.Secret()
 	}
@@ -129,13 +130,28 @@ func (h *house) hireWith(cfg Config, before func(*Worker)) (worker *Worker, stop
 	return worker, stop
 }
 
+// unable returns why a worker claims nothing, empty if all is well.
+func unable(w *Worker) string {
+	if broken := w.Stats().Unable; len(broken) > 0 {
+		return broken[0].Error
+	}
+	return ""
+}
+
 // enqueue makes n runs of the queue, named queue-1 and so on.
 func (h *house) enqueue(queue string, ids ...string) {
 	h.t.Helper()
 	for _, id := range ids {
 		plan := fmt.Sprintf(`{"id":%q,"jobs":[{"id":"j","body":"fn(s => s)"}]}`, id)
-		require.NoError(h.t, h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan), Queue: queue}))
+		h.put(mockserver.Run{Plan: json.RawMessage(plan), Queue: queue})
 	}
+}
+
+// put queues a run.
+func (h *house) put(run mockserver.Run) {
+	h.t.Helper()
+	_, err := h.server.Enqueue(run)
+	require.NoError(h.t, err)
 }
 
 // state returns how far a run has come, as the server knows it.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/slots"
 )
 
 func TestStopLetsRunsFinishAndLeaves(t *testing.T) {
@@ -83,7 +84,7 @@ func TestAFullLoopResumesAfterAReconnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("manual", "m1", "m2")
-		h.hire(Config{Groups: "manual>*:1"})
+		h.hire(Config{Groups: slots.MustParse("manual>*:1")})
 		settle(time.Second)
 		h.cut()
 		settle(time.Minute)
@@ -120,7 +121,7 @@ func TestASlotWhoseRunCameToNothingIsHeldForAMoment(t *testing.T) {
 			ids = append(ids, fmt.Sprint("m", n))
 		}
 		h.enqueue("manual", ids...)
-		h.hire(Config{Groups: "manual>*:1"})
+		h.hire(Config{Groups: slots.MustParse("manual>*:1")})
 		settle(10 * time.Second)
 		require.LessOrEqual(t, h.server.Stats().Claimed, 11, "one a second")
 		require.GreaterOrEqual(t, h.server.Stats().Claimed, 8)
@@ -167,8 +168,13 @@ func TestConfigIsRefusedWithOneClearLine(t *testing.T) {
 		{name: "a URL that is none", cfg: Config{URL: "ftp://h/worker", Secret: "s", Engine: engine}, want: `scheme "ftp"`},
 		{name: "no secret", cfg: Config{URL: "ws://h/worker", Engine: engine}, want: "no secret"},
 		{name: "no engine", cfg: Config{URL: "ws://h/worker", Secret: "s"}, want: "no engine"},
-		{name: "malformed group", cfg: Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Groups: "fast_lane:x"}, want: `fast_lane:x`},
+		{name: "malformed group", cfg: Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Groups: []slots.Group{{Queues: []string{"fast_lane"}}}}, want: `fast_lane:0`},
 		{name: "unknown extension", cfg: Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Extensions: []string{"leese"}}, want: `no extension "leese"`},
+		{name: "a negative time", cfg: Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Delivery: Delivery{MessageTimeout: -time.Second}}, want: "Delivery.MessageTimeout is negative"},
+		{name: "a negative number", cfg: Config{URL: "ws://h/worker", Secret: "s", Engine: engine, MaxRuns: -1}, want: "MaxRuns is negative"},
+		{name: "a negative back-off", cfg: Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Claim: Claim{MinBackoff: -1}}, want: "Claim has a time that is negative"},
+		{name: "back-offs exchanged", cfg: Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Claim: Claim{MinBackoff: time.Minute, MaxBackoff: time.Second}}, want: "exchange them"},
+		{name: "no middleware", cfg: Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Hooks: Hooks{Middleware: []Middleware{nil}}}, want: "Hooks.Middleware"},
 		{name: "bad key", cfg: Config{URL: "ws://h/worker", Secret: "s", Engine: engine, PublicKey: "%%%"}, want: "key"},
 	}
 	for _, tt := range tests {
@@ -206,10 +212,10 @@ func TestAPanicEndsItsRunOnly(t *testing.T) {
 func TestCredentialsAreFetchedSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
-		require.NoError(t, h.server.Enqueue(mockserver.Run{
+		h.put(mockserver.Run{
 			Plan:        json.RawMessage(`{"id":"r1","jobs":[{"id":"a","credential":"x"},{"id":"b","credential":"y"},{"id":"c","credential":"x"}]}`),
 			Credentials: map[string]json.RawMessage{"x": json.RawMessage(`{"k":"1"}`), "y": json.RawMessage(`{"k":"2"}`)},
-		}))
+		})
 		_, err := h.server.AddFault(fault.Rule{Action: fault.Delay, Event: "fetch:credential", Delay: time.Second, Count: -1})
 		require.NoError(t, err)
 		h.hire(Config{Engine: Func(func(_ context.Context, run *Run) (any, error) {

@@ -127,7 +127,7 @@ func TestAWholeRunAgainstLightningMock(t *testing.T) {
 		listener := wstest.Serve(t, mock)
 		ctx, stop := context.WithCancel(t.Context())
 		worker, err := New(Config{
-			URL: "ws://lightning.test/worker", Secret: "s", NetDial: listener.DialContext,
+			URL: "ws://lightning.test/worker", Secret: "s", Transport: Transport{NetDial: listener.DialContext},
 			Engine: Func(func(_ context.Context, run *Run) (any, error) {
 				return map[string]string{"input": string(run.Input), "credential": string(run.Credential("j1"))}, nil
 			}),
@@ -173,7 +173,7 @@ func TestARunThatIsGivenTwiceIsExecutedOnce(t *testing.T) {
 		var log bytes.Buffer
 		var executed atomic.Int32
 		worker, err := New(Config{
-			URL: "ws://lightning.test/worker", Secret: "s", NetDial: listener.DialContext, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			URL: "ws://lightning.test/worker", Secret: "s", Transport: Transport{NetDial: listener.DialContext}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 			Engine: Func(func(context.Context, *Run) (any, error) {
 				executed.Add(1)
 				time.Sleep(time.Minute)
@@ -195,7 +195,7 @@ func TestAPlanThatCannotBeReadEndsItsRunOnly(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			mock := &lightningMock{plan: plan, runs: `{"id":"r1","token":"x.y.z"}`, events: make(chan string, 1000)}
 			listener := wstest.Serve(t, mock)
-			worker, err := New(Config{URL: "ws://lightning.test/worker", Secret: "s", NetDial: listener.DialContext, Engine: Func(newGate().hold)})
+			worker, err := New(Config{URL: "ws://lightning.test/worker", Secret: "s", Transport: Transport{NetDial: listener.DialContext}, Engine: Func(newGate().hold)})
 			require.NoError(t, err)
 			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 			defer stop()

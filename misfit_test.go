@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // signed is a server that signs its runs, and wakes nobody.
@@ -35,12 +36,12 @@ func TestAKeyThatDoesNotFit(t *testing.T) {
 				ids := crowd(30)
 				h.enqueue("manual", ids...)
 				var log bytes.Buffer
-				worker, stop := h.hire(Config{Groups: "fast_lane:1 manual>*:9", PublicKey: strangersKey(t), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				worker, stop := h.hire(Config{Groups: slots.MustParse("fast_lane:1 manual>*:9"), PublicKey: strangersKey(t), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 				settle(50 * time.Second)
 				require.Equal(t, 29, ended(h, ids)["available"], "one is enough to know")
-				broken := worker.Stats().Breakers[1]
+				broken := worker.Stats().Unable[0]
 				require.Equal(t, BreakerKey, broken.Name)
-				require.ErrorContains(t, broken.Cause, "WORKER_LIGHTNING_PUBLIC_KEY")
+				require.Contains(t, broken.Error, "WORKER_LIGHTNING_PUBLIC_KEY")
 				_, err := worker.Claim(t.Context())
 				require.ErrorIs(t, err, ErrUnable)
 
@@ -73,7 +74,7 @@ func TestATokenThatVerifiesEndsATrial(t *testing.T) {
 		require.Equal(t, "available", h.state("f"))
 		settle(20 * time.Second)
 		require.Equal(t, "started", h.state("f"))
-		require.NoError(t, worker.Stats().Breakers[1].Cause)
+		require.Empty(t, unable(worker))
 	})
 }
 

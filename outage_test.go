@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/slots"
 )
 
 // duringAnOutage is what may happen to a worker while the server is away, and is to be
@@ -41,8 +43,8 @@ type stranded struct {
 func strand(t *testing.T, cfg Config) *stranded {
 	t.Helper()
 	s := &stranded{house: openHouse(t, quiet)}
-	cfg.Groups, cfg.Limits.RunTimeout = "manual:2", time.Hour
-	cfg.Gate = func(context.Context, string) error {
+	cfg.Groups, cfg.Limits.RunTimeout = slots.MustParse("manual:2"), time.Hour
+	cfg.Hooks.Gate = func(context.Context, string) error {
 		if s.full.Load() {
 			return errors.New("the disk is full")
 		}

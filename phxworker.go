@@ -16,6 +16,9 @@
 //		err = worker.Run(ctx)
 //	}
 //
+// One that prepares something before a run starts, such as a folder, returns an [Execution]
+// of its own from Prepare; see the example there.
+//
 // Workers share nothing: there may be any number of them in one process.
 //
 // # Stopping
@@ -28,23 +31,28 @@
 // # Watching and steering
 //
 // [Worker.Stats] is the worker at one moment, [Worker.Subscribe] what happens to
-// it. [Config.Gate] holds claims back, [Config.Accept] decides on each run,
-// [Config.Middleware] is around its execution, [Config.AfterRun] comes behind it.
+// it. [Hooks.Gate] holds claims back, [Hooks.Accept] decides on each run,
+// [Hooks.Middleware] is around its execution, [Hooks.AfterRun] comes behind it.
 // [Worker.Pause], [Worker.Resume], [Worker.Resize], [Worker.Cancel] and
 // [Worker.Drain] are for whoever operates it. The file example_hooks_test.go has
-// programs that do these things.
+// programs that do these things. The packages cmd/phxworker/web and
+// cmd/phxworker/metrics serve the same as a page, with probes and controls, and to
+// Prometheus.
 //
 // # Runs that go back
 //
-// An engine, or Accept, may return [ErrRequeue], [Postpone], [Discard] or [Poison]
-// instead of an ordinary error. The first two need a server that takes runs back: see
-// [Config.Extensions].
+// An engine, or Accept, may return [ErrRequeue], [Requeue], [Postpone], [Discard] or [Poison]
+// instead of an ordinary error. The first three need a server that takes runs back: see
+// [Config.Extensions]. What may succeed when it is tried again at once, [Retry] tries.
 package phxworker
 
 import (
+	"context"
 	"time"
 
-	"github.com/phxworker/phxworker/internal/histogram"
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/delivery"
 )
@@ -74,17 +82,37 @@ type (
 	// Settlement is what became of a run in the server's queue; see
 	// [runner.Settlement].
 	Settlement = runner.Settlement
-	// Notifiable is an engine that takes notices; see [runner.Notifiable].
+	// Execution is a run that an engine has prepared; see [runner.Execution].
+	Execution = runner.Execution
+	// Versions name what executes a run; see [runner.Versions].
+	Versions = runner.Versions
+	// Notifiable is an execution that takes notices; see [runner.Notifiable].
 	Notifiable = runner.Notifiable
 	// Result is what an execution came to; see [runner.Result].
 	Result = runner.Result
-	// Histogram counts durations, in seconds.
-	Histogram = histogram.Snapshot
+	// Delivery says how what runs report gets to the server; see [delivery.Config].
+	Delivery = delivery.Config
+	// Histogram is how long things took; see [claim.Histogram].
+	Histogram = claim.Histogram
 )
+
+// Prepared returns an execution that is a function; see [runner.Prepared].
+func Prepared(versions Versions, execute func(ctx context.Context) (Result, error)) Execution {
+	return runner.Prepared(versions, execute)
+}
 
 // ErrRequeue says that a run failed and should be tried again; see
 // [runner.ErrRequeue].
 var ErrRequeue = runner.ErrRequeue
+
+// Requeue says that a run failed and should be tried again after a delay; see
+// [runner.Requeue].
+func Requeue(delay time.Duration, reason string) error { return runner.Requeue(delay, reason) }
+
+// Retry calls what fails at times until it succeeds; see [runner.Retry].
+func Retry(ctx context.Context, policy backoff.BackOff, do func(ctx context.Context) error) error {
+	return runner.Retry(ctx, policy, do)
+}
 
 // Postpone says that a run is for later; see [runner.Postpone].
 func Postpone(delay time.Duration, reason string) error { return runner.Postpone(delay, reason) }

@@ -12,6 +12,7 @@ import (
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/slots"
 )
 
 func TestARunWhoseTopicIsNotJoinedGoesToAnother(t *testing.T) {
@@ -19,9 +20,9 @@ func TestARunWhoseTopicIsNotJoinedGoesToAnother(t *testing.T) {
 		h := extended(t, mockserver.Config{ClaimAck: 20 * time.Second})
 		h.enqueue("manual", "a")
 		h.fail(fault.Rule{Action: fault.Withhold, When: fault.After, Event: "claim"}) // its reply never comes
-		h.hire(Config{Groups: "manual:1", Name: "deaf", Extensions: []string{extClaimAck}})
+		h.hire(Config{Groups: slots.MustParse("manual:1"), Name: "deaf", Extensions: []string{extClaimAck}})
 		settle(time.Second)
-		h.hire(Config{Groups: "manual:1", Name: "other", Extensions: []string{extClaimAck}})
+		h.hire(Config{Groups: slots.MustParse("manual:1"), Name: "other", Extensions: []string{extClaimAck}})
 		settle(40 * time.Second)
 		require.Equal(t, "started", h.state("a"))
 		require.Equal(t, "other", h.record("a").WorkerName)
@@ -33,7 +34,7 @@ func TestTheServerIsToldTheStatusAndTakesBackFromASilentWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := extended(t, mockserver.Config{Lease: time.Hour})
 		h.enqueue("manual", "a")
-		_, stop := h.hire(all(Config{Groups: "fast_lane:1 manual:3", Name: "one"}))
+		_, stop := h.hire(all(Config{Groups: slots.MustParse("fast_lane:1 manual:3"), Name: "one"}))
 		settle(31 * time.Second)
 		statuses := h.sent("worker:status")
 		require.Len(t, statuses, 3, "at once, and each 15 s")
@@ -41,7 +42,7 @@ func TestTheServerIsToldTheStatusAndTakesBackFromASilentWorker(t *testing.T) {
 
 		h.fail(fault.Rule{Action: fault.Drop, When: fault.Before, Event: fault.Join, Worker: h.record("a").Owners[0].Worker, Count: -1})
 		h.cut()
-		h.hire(all(Config{Groups: "manual:1", Name: "two", Engine: Func(func(context.Context, *Run) (any, error) { return "two", nil })}))
+		h.hire(all(Config{Groups: slots.MustParse("manual:1"), Name: "two", Engine: Func(func(context.Context, *Run) (any, error) { return "two", nil })}))
 		settle(time.Minute)
 		record := h.record("a")
 		require.Equal(t, "two", record.WorkerName)
@@ -61,7 +62,7 @@ func TestTheServerIsToldTheStatusAndTakesBackFromASilentWorker(t *testing.T) {
 func TestAServerIsToldTheStatusAtEachJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := extended(t, mockserver.Config{})
-		h.hire(all(Config{Groups: "manual:1"}))
+		h.hire(all(Config{Groups: slots.MustParse("manual:1")}))
 		settle(time.Second)
 		h.cut()
 		settle(10 * time.Second)
@@ -73,8 +74,8 @@ func TestTheServerCanDrainThePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		h.enqueue("manual", "a")
-		one, _ := h.hire(all(Config{Groups: "manual:1"}))
-		two, _ := h.hire(all(Config{Groups: "manual:1"}))
+		one, _ := h.hire(all(Config{Groups: slots.MustParse("manual:1")}))
+		two, _ := h.hire(all(Config{Groups: slots.MustParse("manual:1")}))
 		settle(time.Second)
 		require.Equal(t, 2, h.server.DrainWorkers())
 		h.enqueue("manual", "b")
@@ -95,21 +96,33 @@ type noticed struct {
 	notices chan string
 }
 
-func (n noticed) Notify(_ context.Context, run *Run, notice json.RawMessage) {
-	n.notices <- run.ID + " " + string(notice)
-	if string(notice) == `{"bad":true}` {
-		panic("over a notice")
-	}
+func (n noticed) Prepare(ctx context.Context, run *Run) (Execution, error) {
+	execution, err := n.Func.Prepare(ctx, run)
+	return listening{execution, func(_ context.Context, notice json.RawMessage) {
+		n.notices <- run.ID + " " + string(notice)
+		if string(notice) == `{"bad":true}` {
+			panic("over a notice")
+		}
+	}}, err
 }
 
-var _ Notifiable = noticed{}
+// listening is an execution that takes notices.
+type listening struct {
+	Execution
+
+	notify func(ctx context.Context, notice json.RawMessage)
+}
+
+var _ Notifiable = listening{}
+
+func (l listening) Notify(ctx context.Context, notice json.RawMessage) { l.notify(ctx, notice) }
 
 func TestAnOperatorNotifiesARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("manual", "a")
 		engine := noticed{Func: h.gate.hold, notices: make(chan string, 9)}
-		worker, stop := h.hire(Config{Groups: "manual:1", Engine: engine})
+		worker, stop := h.hire(Config{Groups: slots.MustParse("manual:1"), Engine: engine})
 		settle(time.Second)
 		require.NoError(t, worker.Notify(t.Context(), "a", json.RawMessage(`{"n":1}`)))
 		require.Equal(t, `a {"n":1}`, <-engine.notices)
@@ -133,7 +146,7 @@ func TestTheServerCancelsAndNotifiesRuns(t *testing.T) {
 			}
 			return state, err
 		}}
-		worker, _ := h.hire(all(Config{Groups: "manual:2", Engine: engine}))
+		worker, _ := h.hire(all(Config{Groups: slots.MustParse("manual:2"), Engine: engine}))
 		settle(time.Second)
 		require.NoError(t, h.server.Notify("b", json.RawMessage(`{"more":1}`)))
 		require.NoError(t, h.server.Notify("b", json.RawMessage(`{"bad":true}`)))
@@ -153,7 +166,7 @@ func TestWhatWasNotAgreedOnIsNotHeeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		h.enqueue("manual", "a")
-		worker, _ := h.hire(Config{Groups: "manual:1", Extensions: []string{}})
+		worker, _ := h.hire(Config{Groups: slots.MustParse("manual:1"), Extensions: []string{}})
 		settle(time.Second)
 		require.Error(t, h.server.Cancel("a", ""))
 		require.Error(t, h.server.Notify("a", json.RawMessage(`{}`)))
@@ -168,7 +181,7 @@ func TestAWorkerStopsAfterSoManyRunsOrSoLongWithout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("manual", "a", "b", "c")
-		limited, _ := h.hire(Config{Groups: "manual:1", MaxRuns: 2})
+		limited, _ := h.hire(Config{Groups: slots.MustParse("manual:1"), MaxRuns: 2})
 		settle(time.Second)
 		h.gate.release("a")
 		settle(time.Second)
@@ -178,7 +191,7 @@ func TestAWorkerStopsAfterSoManyRunsOrSoLongWithout(t *testing.T) {
 		require.Equal(t, PhaseStopped, limited.Stats().Phase)
 		require.Equal(t, "available", h.state("c"))
 
-		idle, _ := h.hire(Config{Groups: "manual:1", IdleTimeout: time.Minute})
+		idle, _ := h.hire(Config{Groups: slots.MustParse("manual:1"), IdleTimeout: time.Minute})
 		settle(2 * time.Minute)
 		require.Equal(t, PhaseRunning, idle.Stats().Phase, "it has a run")
 		h.gate.release("c")

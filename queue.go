@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -16,7 +17,6 @@ import (
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/channel/extension"
 	"github.com/phxworker/phxworker/claim"
-	"github.com/phxworker/phxworker/internal/histogram"
 	"github.com/phxworker/phxworker/slots"
 )
 
@@ -28,19 +28,15 @@ const (
 // queue keeps the worker on the topic worker:queue for as long as it runs,
 // passes on the server's wake-ups, and puts claims.
 type queue struct {
-	socket       *channel.Socket
-	payload      joinPayload
-	claimTimeout time.Duration
-	patience     time.Duration // until an unanswered claim is worth a warning
-	budget       *budget
-	log          *slog.Logger
+	socket   *channel.Socket
+	payload  joinPayload
+	patience time.Duration // until an unanswered claim is worth a warning
+	budget   *budget
+	log      *slog.Logger
 
 	drain *signal // raised when the server asks for it
 	// prefetch is whether runs are to be claimed ahead.
 	prefetch bool
-
-	// seconds is how long the claims of each group took.
-	seconds map[string]*histogram.Histogram
 
 	mu       sync.Mutex
 	topic    *channel.Topic // nil while there is none
@@ -49,15 +45,11 @@ type queue struct {
 }
 
 func newQueue(w *Worker, socket *channel.Socket) *queue {
-	q := &queue{
-		socket: socket, payload: joinPayload{pools: w.pools, set: w.extensions}, claimTimeout: w.cfg.ClaimTimeout, patience: w.cfg.MessageTimeout,
-		budget: w.budget, log: w.log, drain: w.drain, prefetch: w.cfg.Prefetch, changed: make(chan struct{}),
-		seconds: make(map[string]*histogram.Histogram), standing: QueueStats{Since: time.Now()},
+	return &queue{
+		socket: socket, payload: joinPayload{pools: w.pools, set: w.extensions}, patience: w.cfg.Delivery.MessageTimeout,
+		budget: w.budget, log: w.log, drain: w.drain, prefetch: w.cfg.Claim.Prefetch, changed: make(chan struct{}),
+		standing: QueueStats{Since: time.Now(), Extensions: []string{}},
 	}
-	for _, group := range w.groups {
-		q.seconds[group.Name] = new(histogram.Histogram)
-	}
-	return q
 }
 
 // run joins the topic, and joins it anew should the server end it, until ctx
@@ -97,10 +89,12 @@ func (q *queue) note(joined bool) {
 	}
 }
 
-func (q *queue) stats() QueueStats {
+func (q *queue) stats(now time.Time) QueueStats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.standing
+	stats := q.standing
+	stats.For, stats.Since = seconds(now.Sub(stats.Since)), stats.Since.UTC()
+	return stats
 }
 
 // set publishes a topic that was joined, or nil when it is none any more.
@@ -164,16 +158,13 @@ func (q *queue) claim(ctx context.Context, req claim.Request, mayWait bool) ([]c
 		return nil, claim.ErrNotReady
 	}
 	if mayWait {
-		req.WaitMS = q.waitFor(join)
+		req.WaitMS = q.waitFor(ctx, join)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, q.claimTimeout, errClaimTimeout)
-	defer cancel()
 	patience := q.patience + time.Duration(req.WaitMS)*time.Millisecond
 	overdue := time.AfterFunc(patience, func() {
 		q.log.Warn("the server has not answered a claim yet; still waiting", "queues", req.Queues, "after", patience)
 	})
 	defer overdue.Stop()
-	asked := time.Now()
 	// Under this join alone: what its runs are given for was agreed on with it.
 	var reply channel.Reply
 	var err error
@@ -199,11 +190,8 @@ func (q *queue) claim(ctx context.Context, req claim.Request, mayWait bool) ([]c
 	if err != nil {
 		return nil, err
 	}
-	q.seconds[strings.Join(req.Queues, ">")].Observe(time.Since(asked))
 	return q.runs(reply, join, req.Demand)
 }
-
-var errClaimTimeout = errors.New("the server did not answer the claim in time; a run it may have given is lost")
 
 // joinPayload is what the server is told at each join of the queue: the slots that
 // the pools have by then, and what the worker can do beyond the protocol.
@@ -298,87 +286,91 @@ func (q *queue) hear(message channel.Message, wake func()) {
 // the server understands as well.
 const leaveTimeout = 2 * time.Second
 
-// leastInterval is between two statuses, whatever the server wants.
-const leastInterval = 100 * time.Millisecond
+const (
+	// maxClaimed is how many runs are taken of one reply, if no more were asked for: what is
+	// too much waits for a slot here, which nobody else can give it.
+	maxClaimed = 1000
+	// maxRunID and maxToken are in bytes, and many times what Lightning has. Both are held
+	// for as long as the run, and the id is on each line about it.
+	maxRunID = 1000
+	maxToken = 64 << 10
+)
 
-// statusInterval returns how often the server wants to hear of the worker.
-func (q *queue) statusInterval(join *channel.Join) time.Duration {
-	var terms struct {
-		IntervalMS float64 `json:"interval_ms"`
+// runs reads the reply to a claim. One run that cannot be read must not cost
+// the others, which the server has given away as well.
+func (q *queue) runs(reply channel.Reply, join *channel.Join, demand int) ([]claim.Run, error) {
+	body := struct {
+		Runs runList `json:"runs"`
+	}{runList{most: max(maxClaimed, demand)}}
+	if err := reply.Decode(&body); err != nil {
+		return nil, err
 	}
-	if !q.payload.set.Agreed(join, extStatus, &terms) || terms.IntervalMS <= 0 {
-		return never
+	runs := make([]claim.Run, 0, len(body.Runs.read))
+	for _, run := range body.Runs.read {
+		runs = append(runs, q.asAgreed(run.Run, run.data, join))
 	}
-	return max(extension.Milliseconds(terms.IntervalMS), leastInterval)
+	if n := body.Runs.unreadable; n > 0 {
+		q.log.Error("the server gave a run that cannot be read; it is lost", "runs", n, "error", body.Runs.why)
+	}
+	if body.Runs.more {
+		q.log.Error("the server gave many more runs than were asked for; those after the first are lost", "demand", demand, "first", body.Runs.most)
+	}
+	return runs, nil
 }
 
-// status is what a server that wants to know is told about the worker.
-type status struct {
-	Groups   map[string]groupStatus `json:"groups"`
-	Runs     []string               `json:"runs"`
-	Draining bool                   `json:"draining"`
+// runList is the runs of a reply. It reads them one by one, for a reply may have
+// millions of something else.
+type runList struct {
+	most int
+
+	read       []runData
+	more       bool // than the most
+	unreadable int
+	why        error // the first of them is
 }
 
-type groupStatus struct {
-	Slots   int `json:"slots"`
-	Open    int `json:"open"`
-	Claimed int `json:"claimed"`
-	Running int `json:"running"`
+type runData struct {
+	claim.Run
+
+	data json.RawMessage
 }
 
-func (w *Worker) status() status {
-	stats := w.Stats()
-	_, err := w.claiming()
-	s := status{Groups: make(map[string]groupStatus), Runs: []string{}, Draining: err != nil}
-	for _, g := range stats.Groups {
-		sum := s.Groups[g.Name] // groups may be alike
-		sum.Slots += g.Size
-		sum.Open += g.Open
-		sum.Claimed += g.Claimed
-		sum.Running += g.Running
-		s.Groups[g.Name] = sum
+// UnmarshalJSON reads an array, or null.
+func (l *runList) UnmarshalJSON(data []byte) error {
+	*l = runList{most: l.most} // a second one in the same reply counts alone
+	if bytes.Equal(data, []byte("null")) {
+		return nil
 	}
-	for _, run := range stats.Runs {
-		s.Runs = append(s.Runs, run.RunID)
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	if start, err := decoder.Token(); err != nil || start != json.Delim('[') {
+		return errors.New("the runs are no array")
 	}
-	return s
-}
-
-// reportStatus tells the server how the worker is, as often as it wants, and once
-// when it begins to drain, until ctx ends.
-func (q *queue) reportStatus(ctx context.Context, now func() status, draining <-chan struct{}) {
-	timer := time.NewTimer(never)
-	defer timer.Stop()
-	for {
-		join, err := q.nextJoin(ctx)
-		if err != nil {
-			return
+	for n := 0; decoder.More(); n++ {
+		if l.more = n == l.most; l.more {
+			return nil
 		}
-		interval := q.statusInterval(join)
-		if interval != never {
-			q.tell(ctx, join, now(), interval)
+		var run runData
+		if err := decoder.Decode(&run.data); err != nil {
+			return err
 		}
-		timer.Reset(interval)
-		select {
-		case <-timer.C:
-		case <-join.Lost():
-		case <-draining:
-			draining = nil // it was told of that
-		case <-ctx.Done():
-			return
+		if err := run.parse(); err != nil {
+			l.unreadable++
+			if l.why == nil {
+				l.why = err
+			}
+			continue
 		}
+		l.read = append(l.read, run)
 	}
+	return nil
 }
 
-// never is longer than any join lasts.
-const never = 1000 * time.Hour
-
-// tell pushes one status. What becomes of it does not matter: the next one is
-// not far.
-func (q *queue) tell(ctx context.Context, join *channel.Join, s status, patience time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if _, err := q.payload.set.Push(ctx, join, extStatus, "worker:status", s); err != nil {
-		q.log.Debug("the server was not told the worker's status", "error", err)
+func (r *runData) parse() error {
+	if err := json.Unmarshal(r.data, &r.Run); err != nil {
+		return err
 	}
+	if len(r.ID) > maxRunID || len(r.Token) > maxToken {
+		return fmt.Errorf("its id has %d bytes, and its token %d; %d and %d are the most that are taken", len(r.ID), len(r.Token), maxRunID, maxToken)
+	}
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // refuseTheQueue makes the server refuse the next rejoins of the queue, which ends
@@ -24,7 +25,7 @@ func (h *house) refuseTheQueue(times int) {
 func TestAQueueThatIsLostIsJoinedAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
-		worker, stop := h.hire(Config{Groups: "manual:1"})
+		worker, stop := h.hire(Config{Groups: slots.MustParse("manual:1")})
 		settle(time.Second)
 		h.refuseTheQueue(2)
 		settle(time.Second)
@@ -42,7 +43,7 @@ func TestAQueueThatIsLostIsJoinedAnew(t *testing.T) {
 func TestAStopDoesNotWaitForTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
-		_, stop := h.hire(Config{Groups: "manual:1"})
+		_, stop := h.hire(Config{Groups: slots.MustParse("manual:1")})
 		settle(time.Second)
 		h.refuseTheQueue(-1)
 		settle(10 * time.Minute) // the pauses are long by now

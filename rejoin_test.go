@@ -18,6 +18,7 @@ import (
 	"github.com/phxworker/phxworker/internal/wstest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // Guards against a cancellation right behind the reply to a rejoin, as docs/extensions
@@ -28,7 +29,7 @@ func TestACancellationBehindARejoinIsHeeded(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := extended(t, mockserver.Config{})
 				h.enqueue("manual", "a")
-				worker, _ := h.hire(all(Config{Groups: "manual:1"}))
+				worker, _ := h.hire(all(Config{Groups: slots.MustParse("manual:1")}))
 				settle(time.Second)
 				h.cut()
 				require.NoError(t, h.server.Cancel("a", "not needed any more"))
@@ -48,7 +49,7 @@ func TestADrainBehindARejoinIsHeeded(t *testing.T) {
 				server := &drainer{conns: make(chan *websocket.Conn, 2)}
 				worker, err := New(Config{
 					URL: "ws://lightning.test/worker", Secret: "secret", Extensions: []string{"drain"},
-					NetDial: wstest.Serve(t, server).DialContext, Engine: Func(nil),
+					Transport: Transport{NetDial: wstest.Serve(t, server).DialContext}, Engine: Func(nil),
 				})
 				require.NoError(t, err)
 				ended := make(chan error, 1)
@@ -110,7 +111,7 @@ func TestTheJoinAfterACrashOffersNoMore(t *testing.T) {
 				h := extended(t, mockserver.Config{})
 				h.enqueue("manual", "a")
 				h.fail(fault.Rule{Action: fault.Crash, When: fault.Before, Event: "worker:status", Count: -1})
-				worker, _ := h.hire(Config{Groups: "manual:1", Extensions: []string{"status"}})
+				worker, _ := h.hire(Config{Groups: slots.MustParse("manual:1"), Extensions: []string{"status"}})
 				settle(5 * time.Minute)
 				require.Equal(t, []string{"status"}, worker.Stats().ExtensionsOff)
 				joins := 0
@@ -136,7 +137,7 @@ func TestACrashOverARenewalTakesNoRunAway(t *testing.T) {
 		h.enqueue("manual", "a")
 		h.fail(fault.Rule{Action: fault.Crash, When: fault.Before, Event: "run:renew", Count: 1})
 		var executed atomic.Int32
-		h.hire(all(Config{Groups: "manual:3", MaxAttempts: -1, Engine: Func(func(ctx context.Context, run *Run) (any, error) {
+		h.hire(all(Config{Groups: slots.MustParse("manual:3"), MaxAttempts: -1, Engine: Func(func(ctx context.Context, run *Run) (any, error) {
 			executed.Add(1)
 			return h.gate.hold(ctx, run)
 		})}))
@@ -155,14 +156,17 @@ func TestACrashOverARenewalTakesNoRunAway(t *testing.T) {
 // deaf takes no notice until its run is over.
 type deaf struct{ Func }
 
-func (deaf) Notify(ctx context.Context, _ *Run, _ json.RawMessage) { <-ctx.Done() }
+func (d deaf) Prepare(ctx context.Context, run *Run) (Execution, error) {
+	execution, err := d.Func.Prepare(ctx, run)
+	return listening{execution, func(ctx context.Context, _ json.RawMessage) { <-ctx.Done() }}, err
+}
 
 // Guards against an engine that is too busy for a notice and so cannot be cancelled.
 func TestACancellationIsHeardBehindANoticeThatNobodyTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		h.enqueue("manual", "a")
-		h.hire(all(Config{Groups: "manual:1", Engine: deaf{h.gate.hold}}))
+		h.hire(all(Config{Groups: slots.MustParse("manual:1"), Engine: deaf{h.gate.hold}}))
 		settle(time.Second)
 		require.NoError(t, h.server.Notify("a", json.RawMessage(`{}`)))
 		settle(time.Second)

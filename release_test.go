@@ -13,6 +13,7 @@ import (
 	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/terms"
+	"github.com/phxworker/phxworker/slots"
 )
 
 func TestWhatWasClaimedAndNotBegunIsGivenBackOnADrain(t *testing.T) {
@@ -20,7 +21,7 @@ func TestWhatWasClaimedAndNotBegunIsGivenBackOnADrain(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		h.enqueue("manual", "a")
 		h.fail(fault.Rule{Action: fault.Delay, When: fault.After, Event: "claim", Delay: 5 * time.Second})
-		worker, stop := h.hire(all(Config{Groups: "manual:1"}))
+		worker, stop := h.hire(all(Config{Groups: slots.MustParse("manual:1")}))
 		settle(time.Second) // the server has given the run away, the worker does not know it yet
 		require.Equal(t, "claimed", h.state("a"))
 		worker.Drain()
@@ -42,7 +43,7 @@ func TestWhatIsNotTakenBackOnADrainIsExecuted(t *testing.T) {
 		h.enqueue("manual", "a")
 		h.fail(fault.Rule{Action: fault.Delay, When: fault.After, Event: "claim", Delay: 5 * time.Second})
 		h.fail(fault.Rule{Action: fault.Refuse, Event: "run:release", Response: []byte(`{"reason":"not_claimed"}`)})
-		worker, stop := h.hire(all(Config{Groups: "manual:1"}))
+		worker, stop := h.hire(all(Config{Groups: slots.MustParse("manual:1")}))
 		settle(time.Second)
 		worker.Drain()
 		h.gate.release("a")
@@ -61,7 +62,7 @@ func TestARunThatComesBackToItsWorkerTooSoonIsPostponed(t *testing.T) {
 		h.fail(fault.Rule{Action: fault.Withhold, When: fault.Before, Event: "run:renew", Count: -1})
 		let := make(chan struct{})
 		var tries atomic.Int32
-		worker, _ := h.hire(all(Config{Groups: "manual:2", Engine: Func(func(context.Context, *Run) (any, error) {
+		worker, _ := h.hire(all(Config{Groups: slots.MustParse("manual:2"), Engine: Func(func(context.Context, *Run) (any, error) {
 			if tries.Add(1) == 1 {
 				<-let // whatever becomes of its context, so that the run is not over for a while
 			}
@@ -84,7 +85,7 @@ func TestNothingIsClaimedAheadOnAPlainServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := plain(t)
 		h.enqueue("manual", "a", "b")
-		h.hire(all(Config{Groups: "manual:1", Prefetch: true}))
+		h.hire(all(Config{Groups: slots.MustParse("manual:1"), Claim: Claim{Prefetch: true}}))
 		settle(time.Minute)
 		require.Equal(t, "started", h.state("a"))
 		require.Equal(t, "available", h.state("b"))
@@ -107,13 +108,13 @@ func TestAWorkerThatIsAbortedGivesItsRunsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		h.enqueue("manual", "a")
-		worker, stop := h.hire(all(Config{Groups: "manual:1"}))
+		worker, stop := h.hire(all(Config{Groups: slots.MustParse("manual:1")}))
 		settle(time.Second)
 		worker.Abort()
 		require.ErrorIs(t, stop(), ErrAborted)
 		require.Zero(t, h.taken("a", "run:complete"))
 		require.Equal(t, "requeue", h.record("a").Owners[0].ReleaseReason)
-		h.hire(all(Config{Groups: "manual:1"}))
+		h.hire(all(Config{Groups: slots.MustParse("manual:1")}))
 		settle(30 * time.Second)
 		require.Equal(t, "started", h.state("a"))
 		require.Equal(t, 2, h.record("a").Attempt)
@@ -124,13 +125,13 @@ func TestOneRunIsClaimedAheadWithItsPlan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		h.enqueue("manual", "a", "b", "c")
-		worker, stop := h.hire(all(Config{Groups: "manual:1", Prefetch: true}))
+		worker, stop := h.hire(all(Config{Groups: slots.MustParse("manual:1"), Claim: Claim{Prefetch: true}}))
 		settle(time.Second)
 		require.Equal(t, "started", h.state("a"))
 		require.Equal(t, 1, h.taken("b", "fetch:plan"), "it is joined, and its plan is there")
 		require.Zero(t, h.taken("b", "fetch:dataclip")+h.taken("b", "run:start"))
 		require.Equal(t, "available", h.state("c"))
-		require.Equal(t, uint64(1), worker.Stats().Groups[0].Claims.Prefetched)
+		require.Equal(t, uint64(1), worker.Stats().Groups[0].Prefetched)
 
 		h.gate.release("a")
 		settle(time.Second)
@@ -151,7 +152,7 @@ func TestARunAheadThatCannotGoOnFreesItsSlotAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		h.enqueue("manual", "a", "b", "c")
-		worker, _ := h.hire(all(Config{Groups: "manual:1", Prefetch: true}))
+		worker, _ := h.hire(all(Config{Groups: slots.MustParse("manual:1"), Claim: Claim{Prefetch: true}}))
 		settle(time.Second)
 		require.NoError(t, h.server.Cancel("b", "not needed")) // while it has no slot
 		settle(time.Second)
@@ -166,7 +167,7 @@ func TestARunAheadThatCannotGoOnFreesItsSlotAtOnce(t *testing.T) {
 func TestAClaimMayWaitAtTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := extended(t, mockserver.Config{})
-		_, stop := h.hire(all(Config{Groups: "manual:1"}))
+		_, stop := h.hire(all(Config{Groups: slots.MustParse("manual:1")}))
 		settle(10 * time.Second)
 		require.Len(t, h.sent("claim"), 1, "it waits")
 		require.Contains(t, h.sent("claim")[0].payload, `"wait_ms":20000`)
@@ -189,7 +190,7 @@ func TestACrashOverAWaitingClaimEndsWaiting(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		h.enqueue("manual", "a")
 		h.fail(fault.Rule{Action: fault.Crash, When: fault.Before, Event: "claim", Count: 2})
-		worker, _ := h.hire(all(Config{Groups: "manual:1"}))
+		worker, _ := h.hire(all(Config{Groups: slots.MustParse("manual:1")}))
 		settle(time.Second)
 		h.gate.release("a")
 		settle(time.Minute)

@@ -16,6 +16,7 @@ import (
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // once is an engine that gives a run back the first time, after something was done.
@@ -41,7 +42,7 @@ func TestAReleaseWhoseOutcomeIsUnknownIsMadeAgain(t *testing.T) {
 				h := extended(t, mockserver.Config{})
 				h.enqueue("manual", "a")
 				h.fail(fault.Rule{Event: "run:release", Action: fault.Drop, When: when})
-				worker, _ := h.hire(all(Config{Groups: "manual:1", Engine: once(nothing)}))
+				worker, _ := h.hire(all(Config{Groups: slots.MustParse("manual:1"), Engine: once(nothing)}))
 				settle(time.Minute)
 				require.Len(t, h.sent("run:release"), 2)
 				require.Equal(t, uint64(1), worker.Stats().Delivery.Settled[runner.Requeued])
@@ -66,7 +67,7 @@ func TestAReleaseThatIsNotTakenIsReportedAsAnException(t *testing.T) {
 				h.enqueue("manual", "a")
 				rule.Event = "run:release"
 				h.fail(rule)
-				worker, _ := h.hire(all(Config{Groups: "manual:1", Engine: once(func(*Run) {
+				worker, _ := h.hire(all(Config{Groups: slots.MustParse("manual:1"), Engine: once(func(*Run) {
 					time.Sleep(time.Millisecond) // so that the release is alone, and the crash its own
 				})}))
 				settle(time.Minute)
@@ -84,7 +85,7 @@ func TestARunIsGivenBackOnceTheConnectionIs(t *testing.T) {
 		h := extended(t, mockserver.Config{})
 		h.enqueue("manual", "a")
 		var events *Subscription
-		worker, _ := h.hireWith(all(Config{Groups: "manual:1", Engine: once(func(*Run) {
+		worker, _ := h.hireWith(all(Config{Groups: slots.MustParse("manual:1"), Engine: once(func(*Run) {
 			h.fail(fault.Rule{Event: fault.Connect, Action: fault.Refuse, Count: 2})
 			h.cut()
 			time.Sleep(time.Millisecond) // until it has been noticed
@@ -118,7 +119,7 @@ func TestARunIsGivenBackOnceItsLinesHaveArrived(t *testing.T) {
 				h := extended(t, mockserver.Config{})
 				h.enqueue("manual", "a")
 				h.fail(fault.Rule{Event: "run:log", Action: fault.Delay, Delay: tt.delay, Count: 3})
-				h.hire(all(Config{Groups: "manual:1", Engine: once(func(run *Run) {
+				h.hire(all(Config{Groups: slots.MustParse("manual:1"), Engine: once(func(run *Run) {
 					for i := range 3 {
 						run.Print(fmt.Sprint("line ", i))
 					}

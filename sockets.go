@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
+	"net/url"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/runner"
@@ -179,4 +184,69 @@ func (s *sockets) close() {
 		_ = c.socket.Close()
 	}
 	s.closing.Wait()
+}
+
+// readLimits are for what is smaller than a run's input, and many times as large as it ever is: a
+// server, or who is in its place, is not to fill the memory. The largest plan is
+// 11,000,000 bytes; more is read to say so.
+var readLimits = map[string]int64{
+	"fetch:dataclip": math.MaxInt64, "fetch:plan": 12 << 20, "claim": 8 << 20, "fetch:credential": 2 << 20, "": 1 << 20,
+}
+
+// dial opens a socket to the server.
+func (w *Worker) dial() (*channel.Socket, error) {
+	way := &w.cfg.Transport
+	return channel.Open(channel.Config{
+		URL:       w.cfg.URL,
+		Params:    socketParams(w.cfg.Secret, w.id, w.cfg.Version),
+		ReadLimit: way.ReadLimit, ReadLimits: readLimits,
+		RetryRefused: true, // a run that was claimed must not be given up over a proxy's 403
+		TLS:          way.TLS, Proxy: way.Proxy, NetDial: way.NetDial,
+		Logger: w.log,
+	})
+}
+
+// apiVersion is the version of Lightning's worker protocol that this module
+// speaks.
+const apiVersion = "1.2"
+
+// workerToken returns the token by which Lightning knows a worker: HS256 over
+// the bytes of the secret. Lightning requires these three claims and asks for
+// no expiry.
+func workerToken(secret, workerID string) (string, error) {
+	claims := jwt.MapClaims{
+		"iss":       "urn:openfn:worker",
+		"iat":       time.Now().Unix(),
+		"worker_id": workerID,
+	}
+	return jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte(secret))
+}
+
+// socketParams returns what makes the parameters of each dial, with a token of
+// its own.
+func socketParams(secret, workerID, version string) func(context.Context) (url.Values, error) {
+	return func(context.Context) (url.Values, error) {
+		token, err := workerToken(secret, workerID)
+		if err != nil {
+			return nil, err
+		}
+		return url.Values{"token": {token}, "api_version": {apiVersion}, "worker_version": {version}}, nil
+	}
+}
+
+const modulePath = "github.com/phxworker/phxworker"
+
+// Version returns the version of this module in the running program, "dev" in a
+// checkout.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "dev"
+	}
+	for _, module := range append(info.Deps, &info.Main) {
+		if module.Path == modulePath && module.Version != "" && module.Version != "(devel)" {
+			return module.Version
+		}
+	}
+	return "dev"
 }

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // Guards against the join of a 101st topic, which Phoenix refuses: the run would
@@ -34,7 +37,7 @@ func TestMoreRunsThanASocketCarries(t *testing.T) {
 					ids = append(ids, fmt.Sprint("m", i))
 				}
 				h.enqueue("manual", ids...)
-				_, stop := h.hire(Config{Groups: fmt.Sprintf("manual>*:%d", tt.runs)})
+				_, stop := h.hire(Config{Groups: slots.MustParse(fmt.Sprintf("manual>*:%d", tt.runs))})
 				settle(10 * time.Second)
 				require.Equal(t, tt.runs, h.server.Stats().Started)
 				require.Equal(t, tt.wantedSocket, h.server.Stats().Sockets)
@@ -74,7 +77,7 @@ func TestALimitIsLearnedWhileRunsComeAndGo(t *testing.T) {
 					ids = append(ids, fmt.Sprint("m", i))
 				}
 				h.enqueue("manual", ids...)
-				h.hire(Config{Groups: "manual>*:40", Engine: Func(func(context.Context, *Run) (any, error) { return nil, nil })}) //nolint:nilnil // a run without a final state
+				h.hire(Config{Groups: slots.MustParse("manual>*:40"), Engine: Func(func(context.Context, *Run) (any, error) { return nil, nil })}) //nolint:nilnil // a run without a final state
 				settle(10 * time.Minute)
 				require.EqualValues(t, runs, h.server.Stats().Ended["success"])
 			})
@@ -88,7 +91,7 @@ func TestAPlaceIsGivenBackOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("manual", "a", "b")
-		worker, stop := h.hire(Config{Groups: "manual:2"})
+		worker, stop := h.hire(Config{Groups: slots.MustParse("manual:2")})
 		settle(time.Second)
 		first := worker.current().sockets.carry[0]
 		for _, id := range []string{"a", "b"} {
@@ -107,7 +110,7 @@ func TestAStopClosesEverySocket(t *testing.T) {
 		cfg.MaxTopics = 2
 		h := openHouse(t, cfg)
 		h.enqueue("manual", "a", "b", "c")
-		_, stop := h.hire(Config{Groups: "manual:3"})
+		_, stop := h.hire(Config{Groups: slots.MustParse("manual:3")})
 		settle(10 * time.Second)
 		require.Equal(t, 2, h.server.Stats().Sockets)
 		for _, id := range []string{"a", "b", "c"} {
@@ -116,5 +119,23 @@ func TestAStopClosesEverySocket(t *testing.T) {
 		require.NoError(t, stop())
 		settle(0)
 		require.Zero(t, h.server.Stats().Sockets)
+	})
+}
+
+// Guards against a run that is lost over a proxy which says 403 while the server restarts:
+// channel.Socket.Join ends then, unless it is told to wait.
+func TestARunWaitsWhileTheServerRefusesItsWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := quiet
+		cfg.Faults = []fault.Rule{
+			{Event: "join", Topic: "run:*", Action: fault.Drop, When: fault.Before},
+			{Event: fault.Connect, Skip: 1, Count: 3, Action: fault.Refuse, Code: 403},
+		}
+		h := openHouse(t, cfg)
+		h.enqueue("manual", "m0")
+		h.hire(Config{Groups: slots.MustParse("manual>*:1"), Engine: Func(func(context.Context, *Run) (any, error) { return nil, nil })}) //nolint:nilnil // a run without a final state
+		settle(time.Minute)
+		require.EqualValues(t, 1, h.server.Stats().Ended["success"])
+		require.Len(t, h.server.Faults(), 4)
 	})
 }

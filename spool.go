@@ -24,7 +24,7 @@ const (
 	resendTimeout  = time.Minute // for one run
 )
 
-// ResendSpool reports what lies in the folder [Config.Spool], run by run, and
+// ResendSpool reports what lies in the folder [Delivery.Spool], run by run, and
 // removes the files of those that the server took. Of cfg, it uses what says
 // how to connect. The error is for what keeps it from trying, also if that is
 // but a file that cannot be read; the others are sent.
@@ -32,13 +32,13 @@ const (
 // The server takes a run's events only while the run's token is good, which is
 // a little longer than the run was allowed to take.
 func ResendSpool(ctx context.Context, cfg Config) ([]Resent, error) {
-	if cfg.Spool == "" {
+	if cfg.Delivery.Spool == "" {
 		return nil, errors.New("phxworker: no spool folder: say where the spooled runs are")
 	}
 	var results []Resent
 	var unreadable []error
 	var socket *channel.Socket // nil until there is something to send
-	for run, err := range delivery.EachSpooled(cfg.Spool) {
+	for run, err := range delivery.EachSpooled(cfg.Delivery.Spool) {
 		if err != nil {
 			unreadable = append(unreadable, fmt.Errorf("phxworker: %w", err))
 			continue

@@ -13,6 +13,7 @@ import (
 	"github.com/phxworker/phxworker/internal/wstest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // Guards against a run that is lost without a trace because it was leased: it is
@@ -22,7 +23,7 @@ func TestALeasedRunThatCannotBeReportedIsSpooled(t *testing.T) {
 		h := extended(t, mockserver.Config{Lease: time.Hour})
 		h.enqueue("manual", "a")
 		dir := t.TempDir()
-		worker, stop := h.hire(all(Config{Groups: "manual:1", Spool: dir}))
+		worker, stop := h.hire(all(Config{Groups: slots.MustParse("manual:1"), Delivery: Delivery{Spool: dir}}))
 		settle(time.Second)
 		h.fail(fault.Rule{Event: fault.Connect, Action: fault.Refuse, Count: -1})
 		h.cut()
@@ -43,7 +44,7 @@ func TestARunWhoseTopicIsClosedIsSpooled(t *testing.T) {
 		mock := &lightningMock{plan: `{"id":"r1","jobs":[{"id":"j"}]}`, runs: `{"id":"r1","token":"x.y.z"}`, closes: "run:start", events: make(chan string, 1000)}
 		listener := wstest.Serve(t, mock)
 		dir := t.TempDir()
-		worker, err := New(Config{URL: "ws://lightning.test/worker", Secret: "s", NetDial: listener.DialContext, Engine: Func(newGate().hold), Spool: dir})
+		worker, err := New(Config{URL: "ws://lightning.test/worker", Secret: "s", Transport: Transport{NetDial: listener.DialContext}, Engine: Func(newGate().hold), Delivery: Delivery{Spool: dir}})
 		require.NoError(t, err)
 		running := make(chan error, 1)
 		go func() { running <- worker.Run(t.Context()) }()
@@ -62,7 +63,7 @@ func TestARunWhoseTopicIsClosedIsSpooled(t *testing.T) {
 func TestAWorkerWithoutItsSpoolFolderStartsAndSaysSo(t *testing.T) {
 	var log bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "none")
-	_, err := New(Config{URL: "ws://lightning.test/worker", Secret: "s", Engine: Func(nil), Spool: dir, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	_, err := New(Config{URL: "ws://lightning.test/worker", Secret: "s", Engine: Func(nil), Delivery: Delivery{Spool: dir}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
 	require.Contains(t, log.String(), "the spool folder cannot be opened, and until it can what cannot be reported is lost")
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/runner"
-	"github.com/phxworker/phxworker/runner/delivery"
 	"github.com/phxworker/phxworker/runner/terms"
 	"github.com/phxworker/phxworker/slots"
 )
@@ -77,15 +76,15 @@ var _ claim.Starter = (*starter)(nil)
 
 func newStarter(w *Worker, further *sockets, queue *queue, turnstile *turnstile, intake, work, report context.Context) *starter {
 	s := &starter{
-		maxRuns: w.cfg.MaxRuns, minBackoff: w.cfg.MinBackoff, afterRun: w.cfg.AfterRun, log: w.log,
+		maxRuns: w.cfg.MaxRuns, minBackoff: w.cfg.Claim.MinBackoff, afterRun: w.cfg.Hooks.AfterRun, log: w.log,
 		tally: &w.tally, feed: &w.feed, budget: w.budget, drain: w.drain,
 		turnstile: turnstile, intake: intake, work: work, report: report, sockets: further, queue: queue, active: make(map[string]*underway), lastRun: time.Now(),
 	}
+	hooks := &w.cfg.Hooks
 	s.runner = runner.New(runner.Config{
-		Engine: w.cfg.Engine, Middleware: append([]Middleware{s.begun}, w.cfg.Middleware...),
-		Limits: w.cfg.Limits, Version: w.cfg.Version, Logger: w.log,
-		Delivery: delivery.Config{MessageTimeout: w.cfg.MessageTimeout, LogsAtMostOnce: w.cfg.LogsAtMostOnce, BatchLogs: w.cfg.BatchLogs, Spool: w.cfg.Spool},
-		Accept:   w.cfg.Accept, RefuseUnsuitable: w.cfg.RefuseUnsuitable, MaxAttempts: w.cfg.MaxAttempts,
+		Engine: w.cfg.Engine, Middleware: append([]Middleware{s.begun}, hooks.Middleware...),
+		Limits: w.cfg.Limits, Version: w.cfg.Version, Delivery: w.cfg.Delivery, Logger: w.log,
+		Accept: hooks.Accept, RefuseUnsuitable: hooks.RefuseUnsuitable, MaxAttempts: w.cfg.MaxAttempts,
 		Releaser: queue, Extensions: w.extensions, Health: s,
 	})
 	return s
@@ -199,8 +198,16 @@ func (s *starter) settle(this *underway, outcome runner.Outcome) {
 	if s.work.Err() != nil && cutShort(outcome) {
 		s.stopped.Add(1)
 	}
-	result := RunResult{Outcome: outcome, Group: this.Group, Claimed: this.Claimed, Started: s.end(this), Ended: time.Now()}
-	s.tally.add(result)
+	ended := time.Now()
+	lasted := ended.Sub(this.Claimed)
+	result := RunResult{
+		Outcome: outcome, Group: this.Group,
+		Claimed: this.Claimed.UTC(), Started: s.end(this).UTC(), Ended: ended.UTC(), Lasted: seconds(lasted),
+	}
+	if result.elsewhere() {
+		result.Reason, result.Type = "", ""
+	}
+	s.tally.add(result, lasted)
 	kind := EventCompleted
 	switch {
 	case outcome.Settled.InQueue():
@@ -378,12 +385,16 @@ func (s *starter) cancel(id string, cause error) (group string, err error) {
 }
 
 // underway returns the runs under way, the oldest first.
-func (s *starter) underway() []RunStats {
-	var runs []RunStats
+func (s *starter) underway(now time.Time) (runs []RunStats) {
 	for _, progress := range s.runner.Active() {
 		s.mu.Lock()
 		if this := s.active[progress.RunID]; this != nil { // else it has just ended
-			runs = append(runs, RunStats{Progress: progress, Group: this.Group, Claimed: this.Claimed, Started: this.started})
+			inPhase := seconds(now.Sub(progress.Since))
+			progress.Since = progress.Since.UTC()
+			runs = append(runs, RunStats{
+				Progress: progress, InPhase: inPhase,
+				Group: this.Group, Claimed: this.Claimed.UTC(), Age: seconds(now.Sub(this.Claimed)), Started: this.started.UTC(),
+			})
 		}
 		s.mu.Unlock()
 	}

@@ -2,150 +2,214 @@ package phxworker
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/claim"
-	"github.com/phxworker/phxworker/internal/histogram"
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/slots"
 )
 
-// Stats is a worker at one moment. What it counts, it counts since [New].
+// Stats is a worker at one moment. What it counts, it counts since [New]. Its JSON is the
+// greater part of what a worker answers to GET /status, and its names stay; docs/operate.md
+// says what each is.
 type Stats struct {
-	Phase  Phase
-	Socket SocketStats
-	Queue  QueueStats
-	// Breakers are the reasons for which it may claim nothing, those that do not hold as
-	// well; none before [Worker.Run].
-	Breakers []BreakerStats
+	Phase      Phase           `json:"phase"`
+	Connection ConnectionStats `json:"connection"`
+	Queue      QueueStats      `json:"queue"`
+	// Unable are the reasons for which nothing is claimed, or one run at a time to see
+	// whether they still hold; empty when all is well.
+	Unable []UnableStats `json:"unable"`
 	// Groups are in the order of [Config.Groups].
-	Groups []GroupStats
+	Groups []GroupStats `json:"groups"`
 	// Runs are those under way, the oldest first.
-	Runs []RunStats
+	Runs []RunStats `json:"runs"`
 	// Results are how the last runs ended, 20 at most, the latest first.
-	Results []RunResult
-	// Ended counts the runs that ended here, by how they did. Delivery.Settled has
-	// all, those that went back to the queue included.
-	Ended map[Reason]int
-	// Undelivered counts those of them whose end the server was not told.
-	Undelivered int
-	// RunSeconds is how long runs took, from the claim to the end.
-	RunSeconds Histogram
-	// ClaimToStart is the time from a claim's reply to the begin of the run.
-	ClaimToStart Histogram
-	// WakeToStart is the time from a wake-up to the begin of the run that the
-	// claim brought which answered it.
-	WakeToStart Histogram
+	Results []RunResult `json:"results"`
+	// Ended counts the runs that ended here, by how they did, and Undelivered those of them
+	// whose end the server was not told.
+	Ended       map[Reason]int `json:"ended"`
+	Undelivered int            `json:"undelivered"`
+	// Returned counts the runs that went back to the server's queue; they are not in Ended.
+	// Delivery.Settled has all.
+	Returned uint64 `json:"returned"`
 	// Delivery is what the runner has counted.
-	Delivery runner.Stats
+	Delivery runner.Stats `json:"delivery"`
+	Times    TimeStats    `json:"times"`
 	// ExtensionsOff are the extensions that a topic has crashed over, and which are
 	// therefore not used any more.
-	ExtensionsOff []string
+	ExtensionsOff []string `json:"extensions_off"`
 }
 
-// SocketStats is the connection that has the queue.
-type SocketStats struct {
-	channel.Status
-	channel.Stats
-
-	// Open is how many sockets there are, the further ones for many runs
-	// included.
-	Open int
+// ConnectionStats is the connection that has the queue.
+type ConnectionStats struct {
+	// Server is the URL without a query or a password, which may be secrets.
+	Server string `json:"server"`
+	// State is "connecting", "connected" or "closed"; empty before [Worker.Run].
+	State string `json:"state"`
+	// Error is why there is no connection, and Attempts how many dials have failed since
+	// the last one.
+	Error    string `json:"error,omitempty"`
+	Attempts int    `json:"attempts"`
+	// Connections counts those made, and Lost, by cause, those lost and dials that failed.
+	Connections int                      `json:"connections"`
+	Lost        map[channel.Cause]uint64 `json:"lost"`
+	// RoundTrip is how long the server took to answer the latest heartbeat, 0 before the first.
+	RoundTrip Seconds `json:"round_trip_seconds"`
+	// Sockets is how many there are, the further ones for many runs included.
+	Sockets int `json:"sockets"`
 }
 
 // QueueStats is the queue's topic.
 type QueueStats struct {
-	Joined bool
-	// Since is since when it is as Joined says; the begin of [Worker.Run] before
-	// the first join, zero before that.
-	Since time.Time
+	Joined bool `json:"joined"`
+	// Since is since when it is as Joined says, and For how long that is; the begin of
+	// [Worker.Run] before the first join, zero before that.
+	Since time.Time `json:"since,omitzero"`
+	For   Seconds   `json:"for_seconds"`
 	// Joins is how often it was joined.
-	Joins int
+	Joins int `json:"joins"`
 	// Extensions are those that were agreed on at the last join.
-	Extensions []string
+	Extensions []string `json:"extensions"`
 	// Unknown counts pushes of the server on it that mean nothing here.
-	Unknown uint64
+	Unknown uint64 `json:"unknown_pushes"`
 }
 
-// GroupStats is one slot group at one moment.
-type GroupStats struct {
-	Name   string
-	Queues []string
-	Paused bool
-	slots.Counts
+// The names of what must be well for a worker to claim.
+const (
+	BreakerEngine = "engine" // it can execute runs
+	BreakerKey    = "key"    // the public key fits the tokens of runs
+)
 
-	Claims claim.Stats
-	// ClaimSeconds is how long the server took to answer claims.
-	ClaimSeconds Histogram
+// UnableStats is a reason for which a worker claims nothing.
+type UnableStats struct {
+	// Name is [BreakerEngine] or [BreakerKey], and Error what is wrong with it.
+	Name  string `json:"name"`
+	Error string `json:"error"`
+	// Pending says that the engine was not asked yet whether it can execute runs, so that
+	// nothing is known.
+	Pending bool `json:"pending,omitempty"`
+	// Since is when that began, and For how long ago.
+	Since time.Time `json:"since"`
+	For   Seconds   `json:"for_seconds"`
+	// Trial says that the next run that there is decides; it is so in Next.
+	Trial bool    `json:"trial"`
+	Next  Seconds `json:"next_seconds"`
+}
+
+// GroupStats is one slot group at one moment: its slots, and how it claims.
+type GroupStats struct {
+	Name   string   `json:"name"`
+	Queues []string `json:"queues"`
+	// Paused says that the group claims nothing by itself, and OnRequest that it is so
+	// because of [claim.Options.Manual].
+	Paused    bool `json:"paused"`
+	OnRequest bool `json:"on_request,omitempty"`
+	slots.Counts
+	claim.Stats
 }
 
 // RunStats is a run under way.
 type RunStats struct {
 	runner.Progress
 
-	Group   string
-	Claimed time.Time
+	Group string `json:"group"`
+	// Claimed is when the server gave it, and Age how long ago.
+	Claimed time.Time `json:"claimed"`
+	Age     Seconds   `json:"age_seconds"`
 	// Started is when the engine began to execute it, zero before.
-	Started time.Time
+	Started time.Time `json:"started,omitzero"`
+	// InPhase is for how long it is in its phase.
+	InPhase Seconds `json:"phase_seconds"`
 }
 
-// RunResult is how a run ended.
+// RunResult is how a run ended. Reason and Type are empty for one that ended elsewhere: that
+// went back to the queue, or is another worker's.
 type RunResult struct {
 	runner.Outcome
 
-	Group string
+	Group string `json:"group"`
 	// Claimed, Started and Ended are when; Started is zero for a run that never
-	// began to execute.
-	Claimed, Started, Ended time.Time
+	// began to execute. Lasted is the time from the claim to the end.
+	Claimed time.Time `json:"claimed"`
+	Started time.Time `json:"started,omitzero"`
+	Ended   time.Time `json:"ended"`
+	Lasted  Seconds   `json:"took_seconds"`
+}
+
+// TimeStats is how long what happens to a run took; averages in JSON.
+type TimeStats struct {
+	// Run is from the claim to the end.
+	Run Histogram `json:"run_seconds"`
+	// ClaimToStart is from a claim's reply to the begin of the run.
+	ClaimToStart Histogram `json:"claim_to_start_seconds"`
+	// WakeToStart is from a wake-up to the begin of the run that the claim brought
+	// which answered it.
+	WakeToStart Histogram `json:"wake_to_start_seconds"`
 }
 
 // Stats returns the numbers of this moment. It may be called at any time.
 func (w *Worker) Stats() Stats {
+	now := time.Now()
 	stats := w.tally.read()
+	stats.Connection = ConnectionStats{Server: w.server, Lost: map[channel.Cause]uint64{}}
+	stats.Queue.Extensions, stats.Unable, stats.Runs, stats.ExtensionsOff = []string{}, []UnableStats{}, []RunStats{}, []string{}
 	w.mu.Lock()
 	s := w.shift
 	stats.Phase = w.phase
 	w.mu.Unlock()
-	for _, pool := range w.pools {
-		group := pool.Group()
-		stats.Groups = append(stats.Groups, GroupStats{Name: group.Name, Queues: group.Queues, Counts: pool.Counts()})
+	for i, pool := range w.pools {
+		group := GroupStats{Name: pool.Group().Name, Queues: pool.Group().Queues, Counts: pool.Counts()}
+		if s != nil {
+			group.Paused, group.Stats = s.loops[i].Paused(), s.loops[i].Stats()
+			group.OnRequest = group.Paused && w.cfg.Claim.Manual
+		}
+		stats.Groups = append(stats.Groups, group)
 	}
 	if s == nil {
 		return stats
 	}
-	status, _ := s.socket.Status()
-	stats.Socket = SocketStats{Status: status, Stats: s.socket.Stats(), Open: s.sockets.count()}
-	stats.Queue = s.queue.stats()
-	stats.Breakers = s.turnstile.standing()
-	stats.ExtensionsOff = w.extensions.Off()
+	s.connection(&stats.Connection)
+	stats.Queue = s.queue.stats(now)
+	stats.Unable = append(stats.Unable, s.turnstile.unable(now)...)
+	stats.ExtensionsOff = append(stats.ExtensionsOff, w.extensions.Off()...)
 	stats.Delivery = s.starter.runner.Stats()
-	stats.Runs = s.starter.underway()
-	for i, loop := range s.loops {
-		group := &stats.Groups[i]
-		group.Paused, group.Claims = loop.Paused(), loop.Stats()
-		group.ClaimSeconds = s.queue.seconds[group.Name].Snapshot()
+	for settled, n := range stats.Delivery.Settled {
+		if settled.InQueue() {
+			stats.Returned += n
+		}
 	}
+	stats.Runs = append(stats.Runs, s.starter.underway(now)...)
 	return stats
 }
 
-// running returns how many runs are under way.
-func (w *Worker) running() (n int) {
-	for _, pool := range w.pools {
-		n += pool.Counts().Running
+// connection fills in how the connection fares.
+func (s *shift) connection(c *ConnectionStats) {
+	status, _ := s.socket.Status()
+	stats := s.socket.Stats()
+	c.State, c.Attempts, c.Connections = status.State.String(), status.Attempts, status.Connections
+	if status.Err != nil {
+		c.Error = status.Err.Error()
 	}
-	return n
+	maps.Copy(c.Lost, stats.Lost)
+	c.RoundTrip, c.Sockets = seconds(stats.RoundTrip), s.sockets.count()
 }
 
-// claimed is how many slots are kept for claims that the server has not answered.
-func (w *Worker) claimed() (n int) {
+// running returns how many runs are under way, and claimed how many slots are kept for claims
+// that the server has not answered.
+func (w *Worker) inUse() (running, claimed int) {
 	for _, pool := range w.pools {
-		n += pool.Counts().Claimed
+		counts := pool.Counts()
+		running += counts.Running
+		claimed += counts.Claimed
 	}
-	return n
+	return running, claimed
 }
 
 // maxResults is how many results are remembered.
@@ -158,18 +222,18 @@ type tally struct {
 	undelivered int
 	results     []RunResult // the latest last
 
-	runSeconds, claimToStart, wakeToStart histogram.Histogram
+	run, claimToStart, wakeToStart claim.Durations
 }
 
-func (t *tally) add(result RunResult) {
+func (t *tally) add(result RunResult, lasted time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended == nil {
 		t.ended = make(map[Reason]int)
 	}
-	if !result.Settled.InQueue() && result.Settled != runner.LeaseLost { // those end elsewhere
+	if !result.elsewhere() {
 		t.ended[result.Reason]++
-		t.runSeconds.Observe(result.Ended.Sub(result.Claimed))
+		t.run.Observe(lasted)
 	}
 	if result.Settled == runner.Undelivered {
 		t.undelivered++
@@ -180,15 +244,53 @@ func (t *tally) add(result RunResult) {
 	t.results = append(t.results, result)
 }
 
+// elsewhere reports whether the run goes on, or ends, in another worker's hands.
+func (r *RunResult) elsewhere() bool { return r.Settled.InQueue() || r.Settled == runner.LeaseLost }
+
 func (t *tally) read() Stats {
-	s := Stats{RunSeconds: t.runSeconds.Snapshot(), ClaimToStart: t.claimToStart.Snapshot(), WakeToStart: t.wakeToStart.Snapshot()}
+	s := Stats{
+		Ended: make(map[Reason]int), Results: []RunResult{},
+		Times: TimeStats{Run: t.run.Histogram(), ClaimToStart: t.claimToStart.Histogram(), WakeToStart: t.wakeToStart.Histogram()},
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s.Ended, s.Undelivered, s.Results = maps.Clone(t.ended), t.undelivered, slices.Clone(t.results)
+	maps.Copy(s.Ended, t.ended)
+	s.Undelivered, s.Results = t.undelivered, append(s.Results, t.results...)
 	slices.Reverse(s.Results)
 	return s
 }
 
 func byAge(a, b RunStats) int {
 	return cmp.Or(a.Claimed.Compare(b.Claimed), cmp.Compare(a.RunID, b.RunID))
+}
+
+// Seconds is a time span that is a number for programs and short for people.
+type Seconds float64
+
+// seconds returns a span with the digits that a person would write down.
+func seconds(d time.Duration) Seconds {
+	return Seconds(float64(max(d, 0).Round(10*time.Microsecond).Microseconds()) / 1e6)
+}
+
+// String returns the span with one or two units: "0.4 ms", "340 ms", "12 s", "3 min 20 s",
+// "2 h 5 min", "4 d 2 h".
+func (s Seconds) String() string {
+	n := int(math.Round(float64(s)))
+	switch {
+	case s <= 0:
+		return "0 s"
+	case s < 0.00995:
+		return strconv.FormatFloat(float64(s)*1000, 'f', 1, 64) + " ms"
+	case s < 0.9995:
+		return strconv.Itoa(int(math.Round(float64(s)*1000))) + " ms"
+	case s < 9.95:
+		return strconv.FormatFloat(float64(s), 'f', 1, 64) + " s"
+	case n < 60:
+		return fmt.Sprintf("%d s", n)
+	case n < 3600:
+		return fmt.Sprintf("%d min %d s", n/60, n%60)
+	case n < 86400:
+		return fmt.Sprintf("%d h %d min", n/3600, n%3600/60)
+	}
+	return fmt.Sprintf("%d d %d h", n/86400, n%86400/3600)
 }

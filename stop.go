@@ -85,7 +85,8 @@ func (s *starter) idle() time.Duration {
 // limitGrace ends work a while after the intake ended, or when the worker is
 // aborted.
 func (w *Worker) limitGrace(work context.Context, stopWork context.CancelCauseFunc) {
-	w.log.Info("stopping: no more claims, waiting for the runs to finish", "running", w.running(), "unanswered_claims", w.claimed(), "grace", w.cfg.Grace)
+	running, claimed := w.inUse()
+	w.log.Info("stopping: no more claims, waiting for the runs to finish", "running", running, "unanswered_claims", claimed, "grace", w.cfg.Grace)
 	grace := time.NewTimer(w.cfg.Grace)
 	defer grace.Stop()
 	select {
@@ -95,7 +96,8 @@ func (w *Worker) limitGrace(work context.Context, stopWork context.CancelCauseFu
 	case <-w.abort.raised:
 	}
 	// With their ids: should the process end now, this is what is known of them.
-	w.log.Warn("stopping the runs under way", "running", w.running(), "run_ids", w.status().Runs)
+	running, _ = w.inUse()
+	w.log.Warn("stopping the runs under way", "running", running, "run_ids", w.status().Runs)
 	w.moveTo(PhaseStopping)
 	stopWork(errStopped)
 }

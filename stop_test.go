@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/slots"
 )
 
 func TestAbortCancelsAndReportsTheRuns(t *testing.T) {
@@ -38,7 +39,7 @@ func TestAbortWhileTheServerIsAwayGivesUpAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("manual", "m1")
-		worker, stop := h.hire(Config{Spool: t.TempDir()})
+		worker, stop := h.hire(Config{Delivery: Delivery{Spool: t.TempDir()}})
 		settle(time.Second)
 		require.NoError(t, h.listener.Close())
 		h.cut()
@@ -54,7 +55,7 @@ func TestAbortWhileTheServerIsAwayGivesUpAfterAWhile(t *testing.T) {
 func TestAbortBeforeRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
-		worker, err := New(Config{URL: "ws://lightning.test/worker", Secret: "s", NetDial: h.dial, Engine: Func(h.gate.hold)})
+		worker, err := New(Config{URL: "ws://lightning.test/worker", Secret: "s", Transport: Transport{NetDial: h.dial}, Engine: Func(h.gate.hold)})
 		require.NoError(t, err)
 		worker.Abort()
 		worker.Abort()
@@ -69,7 +70,7 @@ func TestAClaimAnsweredDuringAStopIsCarriedOut(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("manual", "m1")
 		worker, err := New(Config{
-			URL: "ws://lightning.test/worker", Secret: h.server.Secret(), NetDial: h.dial,
+			URL: "ws://lightning.test/worker", Secret: h.server.Secret(), Transport: Transport{NetDial: h.dial},
 			Engine: Func(func(context.Context, *Run) (any, error) { return map[string]bool{"done": true}, nil }),
 		})
 		require.NoError(t, err)
@@ -103,7 +104,7 @@ func TestTooManyErrorsStopTheWorker(t *testing.T) {
 				h.enqueue("manual", "a", "b")
 				tt.rule.Action, tt.rule.Response, tt.rule.Count = fault.Refuse, []byte(`{"reason":"no"}`), -1
 				h.fail(tt.rule)
-				worker, stop := h.hire(Config{Groups: "manual:1", MaxErrors: tt.most})
+				worker, stop := h.hire(Config{Groups: slots.MustParse("manual:1"), MaxErrors: tt.most})
 				settle(10 * time.Minute)
 				require.Equal(t, PhaseStopped, worker.Stats().Phase)
 				require.ErrorIs(t, stop(), ErrTooManyErrors)
@@ -142,7 +143,7 @@ func TestAStopDoesNotWaitForASlotThatIsHeldForAMoment(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.fail(fault.Rule{Action: fault.Refuse, Event: fault.Join, Topic: "run:*", Response: []byte(`{"reason":"unauthorized"}`), Count: -1})
 		h.enqueue("manual", "a")
-		_, stop := h.hire(Config{MinBackoff: time.Minute})
+		_, stop := h.hire(Config{Claim: Claim{MinBackoff: time.Minute}})
 		settle(time.Second)
 		begin := time.Now()
 		require.NoError(t, stop())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // Guards against a worker that spins for ever as it is aborted: run with -timeout, time
@@ -20,7 +21,7 @@ func TestAnAbortEndsARunAheadThatIsNotTakenBack(t *testing.T) {
 			h := extended(t, mockserver.Config{StatusTimeout: time.Hour})
 			h.enqueue("manual", "a", "b")
 			h.fail(fault.Rule{Action: fault.Refuse, Event: "run:release", Count: -1, Response: []byte(`{"reason":"busy"}`)})
-			worker, stop := h.hire(Config{Extensions: []string{"release"}, Groups: "manual:1", Prefetch: true, Engine: Func(func(ctx context.Context, _ *Run) (any, error) {
+			worker, stop := h.hire(Config{Extensions: []string{"release"}, Groups: slots.MustParse("manual:1"), Claim: Claim{Prefetch: true}, Engine: Func(func(ctx context.Context, _ *Run) (any, error) {
 				<-ctx.Done()
 				time.Sleep(time.Second)
 				return nil, context.Cause(ctx)
@@ -47,12 +48,12 @@ func TestARunThatIsCancelledMeanwhileDoesNotGoBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := extended(t, mockserver.Config{StatusTimeout: time.Hour})
 		h.enqueue("manual", "a")
-		worker, _ := h.hire(Config{Extensions: []string{"release"}, Groups: "manual:1", Accept: func(context.Context, *Run) error {
+		worker, _ := h.hire(Config{Extensions: []string{"release"}, Groups: slots.MustParse("manual:1"), Hooks: Hooks{Accept: func(context.Context, *Run) error {
 			h.fail(fault.Rule{Event: fault.Connect, Action: fault.Refuse, Count: -1})
 			h.cut()
 			time.Sleep(time.Millisecond)
 			return ErrRequeue
-		}})
+		}}})
 		settle(10 * time.Millisecond)
 		require.NoError(t, worker.Cancel("a"))
 		h.server.ClearFaults()
@@ -65,7 +66,7 @@ func TestARunAheadThatIsCancelledMeanwhileDoesNotGoBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := extended(t, mockserver.Config{StatusTimeout: time.Hour})
 		h.enqueue("manual", "a", "b")
-		worker, _ := h.hire(Config{Extensions: []string{"release"}, Groups: "manual:1", Prefetch: true})
+		worker, _ := h.hire(Config{Extensions: []string{"release"}, Groups: slots.MustParse("manual:1"), Claim: Claim{Prefetch: true}})
 		settle(9 * time.Second)
 		h.fail(fault.Rule{Event: fault.Connect, Action: fault.Refuse, Count: -1})
 		h.cut()
@@ -83,7 +84,7 @@ func TestARunOfADrainIsReportedOnAnAbort(t *testing.T) {
 		h.enqueue("manual", "a")
 		h.fail(fault.Rule{Action: fault.Delay, When: fault.After, Event: "claim", Delay: 5 * time.Second, Count: 1})
 		h.fail(fault.Rule{Action: fault.Withhold, When: fault.Before, Event: "run:release", Count: -1})
-		worker, stop := h.hire(Config{Groups: "manual:1", Extensions: []string{"release"}})
+		worker, stop := h.hire(Config{Groups: slots.MustParse("manual:1"), Extensions: []string{"release"}})
 		settle(time.Second)
 		worker.Drain()
 		settle(5 * time.Second)
@@ -103,15 +104,15 @@ func TestAReleaseUnderWayLeavesTimeForTheReport(t *testing.T) {
 				h := extended(t, mockserver.Config{})
 				h.enqueue("manual", "a")
 				h.fail(fault.Rule{Action: fault.Withhold, When: fault.Before, Event: "run:release", Count: -1})
-				cfg := Config{Extensions: []string{"release"}, Groups: "manual:1"}
+				cfg := Config{Extensions: []string{"release"}, Groups: slots.MustParse("manual:1")}
 				id := "a"
 				switch name {
 				case "requeue":
 					cfg.Engine = Func(func(ctx context.Context, run *Run) (any, error) { return nil, ErrRequeue })
 				case "accept":
-					cfg.Accept = func(context.Context, *Run) error { return ErrRequeue }
+					cfg.Hooks.Accept = func(context.Context, *Run) error { return ErrRequeue }
 				case "prefetch":
-					cfg.Prefetch = true
+					cfg.Claim.Prefetch = true
 					h.enqueue("manual", "b")
 					id = "b"
 				}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // Guards against an input that is fetched again and again, and takes the connection of all
@@ -31,7 +32,7 @@ func TestWhatIsTooLargeToBeReadEndsItsRunOnly(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := openHouse(t, mockserver.Config{})
 				h.enqueue("manual", "other")
-				worker, _ := h.hire(Config{Groups: "manual:2", ReadLimit: 100_000})
+				worker, _ := h.hire(Config{Groups: slots.MustParse("manual:2"), Transport: Transport{ReadLimit: 100_000}})
 				settle(time.Second)
 				require.Equal(t, "started", h.state("other"))
 
@@ -39,7 +40,7 @@ func TestWhatIsTooLargeToBeReadEndsItsRunOnly(t *testing.T) {
 				if tt.dataclip != "" {
 					run.Dataclip = json.RawMessage(tt.dataclip)
 				}
-				require.NoError(t, h.server.Enqueue(run))
+				h.put(run)
 				settle(30 * time.Second)
 				record, _ := h.server.Inspect("a")
 				require.Equal(t, "exception", record.Reason)
@@ -56,7 +57,7 @@ func TestWhatIsTooLargeToBeReadEndsItsRunOnly(t *testing.T) {
 				h.gate.release("other")
 				settle(time.Second)
 				require.Equal(t, "success", h.state("other"))
-				require.Equal(t, 1, worker.Stats().Socket.Connections, "nobody else noticed")
+				require.Equal(t, 1, worker.Stats().Connection.Connections, "nobody else noticed")
 			})
 		})
 	}
@@ -67,10 +68,10 @@ func TestAClaimWhoseAnswerIsTooLargeToBeReadIsAFailedClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		mock := &lightningMock{runs: `{"id":"r1","token":"` + strings.Repeat("x", 100_000) + `"}`}
-		worker, executed := against(t, mock, Config{ReadLimit: 100_000, Logger: slog.New(slog.NewTextHandler(&log, nil))}, time.Second)
+		worker, executed := against(t, mock, Config{Transport: Transport{ReadLimit: 100_000}, Logger: slog.New(slog.NewTextHandler(&log, nil))}, time.Second)
 		require.Zero(t, executed)
 		stats := worker.Stats()
-		require.Equal(t, 1, stats.Socket.Connections)
+		require.Equal(t, 1, stats.Connection.Connections)
 		require.EqualValues(t, 1, stats.Groups[0].Claims.Failed)
 		require.Contains(t, log.String(), "a claim was answered with more than is read; a run that the server may have given away with it is lost")
 		require.Contains(t, log.String(), "more than 100000 bytes, the limit")
@@ -87,10 +88,10 @@ func TestAnEventWhoseAnswerIsTooLargeIsGivenUpAlone(t *testing.T) {
 		t.Run(tt.event, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				mock := &lightningMock{runs: `{"id":"r1","token":"x.y.z"}`, answers: map[string]string{tt.event: `{"status":"ok","response":"` + strings.Repeat("x", 100_000) + `"}`}}
-				worker, executed := against(t, mock, Config{ReadLimit: 100_000}, time.Minute)
+				worker, executed := against(t, mock, Config{Transport: Transport{ReadLimit: 100_000}}, time.Minute)
 				require.EqualValues(t, 1, executed)
 				stats := worker.Stats()
-				require.Equal(t, 1, stats.Socket.Connections)
+				require.Equal(t, 1, stats.Connection.Connections)
 				require.Equal(t, tt.undelivered, stats.Undelivered)
 				require.Equal(t, map[string]uint64{tt.event: 1}, stats.Delivery.Undelivered)
 				close(mock.events)
@@ -114,11 +115,11 @@ func TestOnlyAnInputIsReadUpToTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, mockserver.Config{})
 		long := strings.Repeat("x", 3<<20)
-		require.NoError(t, h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(`{"id":"a","dataclip_id":"d","jobs":[{"id":"j"}]}`), Queue: "manual", Dataclip: json.RawMessage(`"` + long + `"`)}))
-		require.NoError(t, h.server.Enqueue(mockserver.Run{
+		h.put(mockserver.Run{Plan: json.RawMessage(`{"id":"a","dataclip_id":"d","jobs":[{"id":"j"}]}`), Queue: "manual", Dataclip: json.RawMessage(`"` + long + `"`)})
+		h.put(mockserver.Run{
 			Plan: json.RawMessage(`{"id":"b","jobs":[{"id":"j","credential":"c"}]}`), Queue: "manual", Credentials: map[string]json.RawMessage{"c": json.RawMessage(`{"a":"` + long + `"}`)},
-		}))
-		h.hire(Config{Groups: "manual:2", ReadLimit: 4 << 20})
+		})
+		h.hire(Config{Groups: slots.MustParse("manual:2"), Transport: Transport{ReadLimit: 4 << 20}})
 		settle(30 * time.Second)
 		require.Equal(t, "started", h.state("a"))
 		record, _ := h.server.Inspect("b")

@@ -17,6 +17,7 @@ import (
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // Bugs that other workers had, each through the whole worker and over the wire.
@@ -100,7 +101,7 @@ func TestTrapClaimInFlightAtTheDisconnectFreesItsSlot(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("manual", "m1", "m2")
 		h.fail(fault.Rule{Event: "claim", Action: fault.Drop, When: fault.After})
-		h.hire(Config{Groups: "manual>*:1"})
+		h.hire(Config{Groups: slots.MustParse("manual>*:1")})
 		settle(10 * time.Second)
 		require.Equal(t, "claimed", h.state("m1"), "the server gave it to nobody, which nothing can mend")
 		require.Equal(t, "started", h.state("m2"))

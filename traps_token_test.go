@@ -11,6 +11,7 @@ import (
 
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // Guards against a rejoin with a token that has expired, tried for ever.
@@ -21,7 +22,7 @@ func TestTrapATokenThatExpiredWhileTheWorkerWasAway(t *testing.T) {
 				h := openHouse(t, quiet)
 				h.enqueue("manual", "m1")
 				dir := t.TempDir()
-				worker, stop := h.hire(Config{Engine: Func(h.gate.inSteps), Spool: dir})
+				worker, stop := h.hire(Config{Engine: Func(h.gate.inSteps), Delivery: Delivery{Spool: dir}})
 				settle(time.Second)
 				if reason == "unauthorized" {
 					require.NoError(t, h.server.ExpireToken("m1"))
@@ -68,11 +69,11 @@ func TestTrapAReplyThatNeverComesFreesTheSlot(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := openHouse(t, mockserver.Config{WakeDebounce: quiet.WakeDebounce}) // whose tokens tell their end
 				plan := `{"id":"m1","dataclip_id":"d","jobs":[{"id":"j","body":"fn(s => s)"}]}`
-				require.NoError(t, h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan), Dataclip: json.RawMessage(`{}`), Queue: "manual"}))
+				h.put(mockserver.Run{Plan: json.RawMessage(plan), Dataclip: json.RawMessage(`{}`), Queue: "manual"})
 				h.enqueue("manual", "m2")
 				h.fail(fault.Rule{Event: tt.event, Run: "m1", Action: fault.Withhold, Count: -1})
 				h.gate.release("m1")
-				worker, stop := h.hire(Config{Groups: "manual>*:1", Engine: Func(h.gate.inSteps)})
+				worker, stop := h.hire(Config{Groups: slots.MustParse("manual>*:1"), Engine: Func(h.gate.inSteps)})
 				settle(5 * time.Minute)
 				if tt.fetch {
 					require.Equal(t, "exception", h.state("m1"), "the server hears why")

@@ -56,7 +56,7 @@ type turnstile struct {
 
 func newTurnstile(w *Worker, queue *queue) *turnstile {
 	t := &turnstile{
-		queue: queue, feed: &w.feed, log: w.log, share: max(1, mostUnproven/len(w.groups)), changed: make(chan struct{}), unproven: make(map[string]int),
+		queue: queue, feed: &w.feed, log: w.log, share: max(1, mostUnproven/len(w.cfg.Groups)), changed: make(chan struct{}), unproven: make(map[string]int),
 		engine: breaker{name: BreakerEngine, problem: "the engine cannot execute runs", first: 5 * time.Second, most: 5 * time.Minute, moved: make(chan struct{}, 1)},
 		key:    breaker{name: BreakerKey, problem: "the tokens of runs cannot be verified", first: time.Minute, most: 30 * time.Minute, moved: make(chan struct{}, 1)},
 	}
@@ -265,11 +265,16 @@ func (t *turnstile) close(b *breaker) {
 	}
 }
 
-// standing returns the breakers as they are.
-func (t *turnstile) standing() []BreakerStats {
+// unable returns the breakers that are not closed.
+func (t *turnstile) unable(now time.Time) (unable []UnableStats) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return []BreakerStats{t.engine.stats(), t.key.stats()}
+	for _, b := range []*breaker{&t.engine, &t.key} {
+		if b.cause != nil {
+			unable = append(unable, b.stats(now))
+		}
+	}
+	return unable
 }
 
 // err returns why no claim is let through; nil if one would be, or it is not known yet.
@@ -366,5 +371,59 @@ func (t *turnstile) try(ctx context.Context, b *breaker) {
 	default:
 		b.trial = true
 		t.changeLocked()
+	}
+}
+
+// breaker keeps claims back, for longer and longer: first, then twice as long, most at the
+// most. It is guarded by its turnstile.
+type breaker struct {
+	name        string
+	problem     string // in words, for the log
+	first, most time.Duration
+	// check says whether there is any use in a trial; nil if only a run can tell.
+	check func(ctx context.Context) error
+
+	cause   error     // nil: it is closed
+	since   time.Time // when it was opened
+	tripped time.Time // when it was last, be it again
+	next    time.Time // when the next trial is
+	wait    time.Duration
+	trial   bool          // a run is let in
+	told    bool          // people know that it is open
+	moved   chan struct{} // capacity one: receives when it was opened or closed
+}
+
+// shut reports whether nothing is let in.
+func (b *breaker) shut() bool { return b.cause != nil && !b.trial }
+
+// open keeps claims back, for twice as long as the time before.
+func (b *breaker) open(cause error) {
+	b.tripped = time.Now()
+	if !b.told {
+		b.since = b.tripped
+	}
+	b.trial, b.told = false, true
+	b.postpone(cause)
+	b.signal()
+}
+
+func (b *breaker) signal() {
+	select {
+	case b.moved <- struct{}{}:
+	default:
+	}
+}
+
+// postpone puts the next trial off.
+func (b *breaker) postpone(cause error) {
+	b.cause = cause
+	b.wait = min(max(2*b.wait, b.first), b.most)
+	b.next = time.Now().Add(b.wait)
+}
+
+func (b *breaker) stats(now time.Time) UnableStats {
+	return UnableStats{
+		Name: b.name, Error: b.cause.Error(), Pending: errors.Is(b.cause, errUnchecked),
+		Since: b.since.UTC(), For: seconds(now.Sub(b.since)), Trial: b.trial, Next: seconds(b.next.Sub(now)),
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
+	"slices"
 	"sync"
 
 	"github.com/google/uuid"
@@ -20,7 +20,7 @@ import (
 type Worker struct {
 	cfg      Config
 	id       string // the worker_id of its tokens
-	groups   []slots.Group
+	server   string // the URL as it may be shown
 	verifier *claim.Verifier
 	// extensions are those that are offered to the server.
 	extensions *extension.Set
@@ -54,12 +54,12 @@ type shift struct {
 // New returns a worker that has not begun. The error says what is wrong with
 // the configuration.
 func New(cfg Config) (*Worker, error) {
-	cfg, groups, err := cfg.complete()
+	cfg, err := cfg.complete()
 	if err != nil {
 		return nil, fmt.Errorf("phxworker: %w", err)
 	}
 	w := &Worker{
-		cfg: cfg, id: uuid.NewString(), groups: groups, log: cfg.Logger,
+		cfg: cfg, id: uuid.NewString(), server: cfg.server(), phase: PhaseNew, log: cfg.Logger,
 		budget: newBudget(cfg.MaxErrors), drain: newSignal(), abort: newSignal(), over: newSignal(),
 	}
 	if cfg.PublicKey != "" {
@@ -70,14 +70,14 @@ func New(cfg Config) (*Worker, error) {
 	if w.extensions, err = cfg.newExtensions(); err != nil {
 		return nil, fmt.Errorf("phxworker: %w", err)
 	}
-	for _, group := range groups {
+	for _, group := range cfg.Groups {
 		w.pools = append(w.pools, slots.NewPool(group))
 	}
 	return w, nil
 }
 
-// Groups returns the worker's slot groups, as [Config.Groups] writes them.
-func (w *Worker) Groups() string { return slots.Format(w.groups) }
+// Groups returns the worker's slot groups as it began with them.
+func (w *Worker) Groups() []slots.Group { return slices.Clone(w.cfg.Groups) }
 
 // ErrAborted says that runs were cut short, before they had ended or before the server had
 // been told how: by [Worker.Abort], or because [Config.Grace] had passed. Those that had not
@@ -170,7 +170,6 @@ func (w *Worker) run(ctx context.Context, socket *channel.Socket) error {
 		w.limitGrace(work, stopWork)
 	})
 	stages.Go(func() { w.follow(work, socket) })
-	stages.Go(func() { w.watch(intake, turnstile, loops) })
 	stages.Go(func() {
 		if err := turnstile.checkFirst(intake); err != nil {
 			stopIntake(fmt.Errorf("%w: %w", ErrUnable, err))
@@ -221,72 +220,30 @@ func (w *Worker) open() (*channel.Socket, error) {
 	return socket, nil
 }
 
-// readLimits are for what is smaller than a run's input, and many times as large as it ever is: a
-// server, or who is in its place, is not to fill the memory. The largest plan is
-// 11,000,000 bytes; more is read to say so.
-var readLimits = map[string]int64{
-	"fetch:dataclip": math.MaxInt64, "fetch:plan": 12 << 20, "claim": 8 << 20, "fetch:credential": 2 << 20, "": 1 << 20,
-}
-
-// dial opens a socket to the server.
-func (w *Worker) dial() (*channel.Socket, error) {
-	return channel.Open(channel.Config{
-		URL:       w.cfg.URL,
-		Params:    socketParams(w.cfg.Secret, w.id, w.cfg.Version),
-		ReadLimit: w.cfg.ReadLimit, ReadLimits: readLimits,
-		TLS: w.cfg.TLS, Proxy: w.cfg.Proxy, NetDial: w.cfg.NetDial,
-		Logger: w.log,
-	})
-}
-
+// loops returns one claim loop for each group.
 func (w *Worker) loops(turnstile *turnstile, starter *starter) []*claim.Loop {
-	var prefetcher claim.Prefetcher
-	if w.cfg.Prefetch {
-		prefetcher = starter
-	}
 	loops := make([]*claim.Loop, len(w.pools))
 	for i, pool := range w.pools {
-		var gate func(context.Context) error
-		if w.cfg.Gate != nil {
-			gate = func(ctx context.Context) error { return w.cfg.Gate(ctx, pool.Group().Name) }
-		}
 		loops[i] = claim.NewLoop(claim.Config{
-			Pool: pool, Claimer: &door{turnstile, pool.Group().Name}, Starter: starter, Return: starter.returnUnbegun, Refused: starter.refused, Prefetcher: prefetcher,
-			WorkerName: w.cfg.Name, Verifier: w.verifier, DemandAll: w.cfg.DemandAll,
-			MinBackoff: w.cfg.MinBackoff, MaxBackoff: w.cfg.MaxBackoff,
-			Gate: gate, Paused: w.cfg.Manual, Logger: w.log,
+			Options: w.cfg.Claim, Pool: pool, Claimer: &door{turnstile, pool.Group().Name}, Starter: starter,
+			WorkerName: w.cfg.Name, Verifier: w.verifier, Refused: starter.refused, Gate: w.cfg.Hooks.Gate,
+			Return: starter.returnUnbegun, Logger: w.log,
 		})
 	}
 	return loops
 }
 
 // Phase is how far a worker is in its life, which goes one way only.
-type Phase int
+type Phase string
 
-// The phases of a worker.
+// The phases of a worker, in their order.
 const (
-	PhaseNew      Phase = iota // [Worker.Run] was not called yet
-	PhaseRunning               // it claims
-	PhaseDraining              // it claims no more; its runs finish
-	PhaseStopping              // its runs are cancelled; what is left is reported
-	PhaseStopped               // Run is about to return, or has
+	PhaseNew      Phase = "new"      // [Worker.Run] was not called yet
+	PhaseRunning  Phase = "running"  // it claims
+	PhaseDraining Phase = "draining" // it claims no more; its runs finish
+	PhaseStopping Phase = "stopping" // its runs are cancelled; what is left is reported
+	PhaseStopped  Phase = "stopped"  // Run is about to return, or has
 )
-
-func (p Phase) String() string {
-	switch p {
-	case PhaseNew:
-		return "new"
-	case PhaseRunning:
-		return "running"
-	case PhaseDraining:
-		return "draining"
-	case PhaseStopping:
-		return "stopping"
-	case PhaseStopped:
-		return "stopped"
-	}
-	return "unknown"
-}
 
 func (w *Worker) moveTo(phase Phase) {
 	w.mu.Lock()

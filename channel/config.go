@@ -34,17 +34,17 @@ type Config struct {
 	// Defaults to net.Dialer.
 	NetDial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// HeartbeatInterval is the time between two heartbeats; one that is written and not
-	// answered for as long ends the connection, unless a message is coming in that the answer may be behind. Phoenix drops a client that was
-	// silent for 60 s. Defaults to 30 s.
+	// HeartbeatInterval is the time between two heartbeats. The connection ends when the
+	// answer to one takes longer than that, unless a message is coming in that the answer may
+	// be behind. Phoenix drops a client that was silent for 60 s. Defaults to 30 s.
 	HeartbeatInterval time.Duration
 	// HandshakeTimeout bounds a dial up to the end of the upgrade. Defaults to 15 s.
 	HandshakeTimeout time.Duration
-	// JoinTimeout bounds the wait for the reply to one join, or to a leave; that for a join goes on
-	// while a message is coming in. Defaults to 10 s.
+	// JoinTimeout bounds the wait for the reply to a join or a leave. The wait for that of a
+	// join goes on while a message is coming in. Defaults to 10 s.
 	JoinTimeout time.Duration
-	// WriteTimeout bounds the writing of one message; exceeding it, or seven
-	// eighths of it, ends the connection. Defaults to 30 s.
+	// WriteTimeout bounds the writing of one message. A write that takes longer ends the
+	// connection; it may do so after seven eighths of that time. Defaults to 30 s.
 	WriteTimeout time.Duration
 
 	// ReadLimit is the size in bytes, after decompression, of the largest
@@ -52,9 +52,9 @@ type Config struct {
 	// away; one of sixteen times that size, or of 1 GiB if that is more, ends
 	// the connection. Defaults to 64 MiB; 1 TiB at most.
 	ReadLimit int64
-	// ReadLimits are lower limits, of 16 KiB at least, for the answers to some
-	// events. That of "" is for all other messages: answers to other events and to
-	// joins, and what nobody has asked for. Defaults to none.
+	// ReadLimits are lower limits for the answers to some events, by event; each is
+	// 16 KiB at least. The limit of "" is for all other messages: answers to other
+	// events and to joins, and what the server sends by itself. Defaults to none.
 	ReadLimits map[string]int64
 	// MaxFrame is the size in bytes, once encoded, of the largest message sent.
 	// Defaults to 11,000,000, the limit that OpenFn Lightning sets.
@@ -67,6 +67,11 @@ type Config struct {
 	// in any case.
 	DisableCompression bool
 
+	// RetryRefused has a Join wait on when the server refuses the socket's parameters
+	// ([DialError.Refused]), as it does over any other failed dial. It is for programs
+	// that nobody watches: a proxy may answer 403 while a server restarts, and a secret may
+	// be changed on one side first. By default Join returns that error.
+	RetryRefused bool
 	// MinBackoff and MaxBackoff bound the waits between attempts to connect or
 	// to join again: the n-th is random between zero and MinBackoff × 2ⁿ, but
 	// never more than MaxBackoff. They default to 500 ms and 30 s.
@@ -75,8 +80,8 @@ type Config struct {
 	// Defaults to none.
 	Logger *slog.Logger
 
-	// discardLimit is the size of a message that is not even read to be thrown
-	// away. Tests have less.
+	// discardLimit is the size from which a message ends the connection. Tests set a
+	// smaller one.
 	discardLimit int64
 }
 
@@ -85,7 +90,7 @@ const (
 	maxReadLimit     = 1 << 40 // so that what is reckoned from it does not overflow
 )
 
-// Validate says what of the configuration [Open] would refuse.
+// Validate returns the error with which [Open] would refuse the configuration.
 func (c *Config) Validate() error {
 	_, err := c.endpoint()
 	return err

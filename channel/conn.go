@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -116,11 +117,11 @@ func (c *conn) keep(ctx context.Context) {
 	}
 }
 
-// heartbeat sends a heartbeat, and ends the connection when the answer is not there in time,
-// unless it may be behind a large message that is coming in: then the next heartbeat is
-// sent without it, for the server wants to hear of us meanwhile. The time counts from when it
-// is written: behind large messages of ours that may take a while, in which they are the sign
-// of life, with a deadline of their own.
+// heartbeat sends a heartbeat, and ends the connection when the answer is late. An answer is
+// not late while it may be behind a large message that is coming in; the next heartbeat goes
+// out all the same, since the server wants to hear of us meanwhile. The time counts from when
+// the heartbeat was written: large messages of ours before it are a sign of life themselves,
+// with a deadline of their own.
 func (c *conn) heartbeat(ctx context.Context) {
 	ref := c.nextRef()
 	w, err := c.request(ctx, nil, ref, frame.Heartbeat, nil)
@@ -178,4 +179,153 @@ func (c *conn) end(cause error) {
 	}
 	c.keeper.Wait()
 	close(c.done)
+}
+
+// dispatch hands a frame to whom it concerns. It runs on the reader's
+// goroutine and never blocks.
+func (c *conn) dispatch(f *frame.Frame) {
+	if f.IsReply() {
+		w := c.take(f.Ref)
+		if w == nil {
+			c.stats.unknown.Add(1)
+			return
+		}
+		a := answer{joinRef: f.JoinRef, status: f.Status, payload: c.inbox.own(f.Payload), binary: f.Binary}
+		if w.join != nil && w.join.ref == f.Ref { // before any message that comes under it
+			w.join.Response, w.join.answered = a.payload, true
+		}
+		w.answer <- a
+		return
+	}
+	j := c.joined(f)
+	if j == nil {
+		return
+	}
+	switch f.Event {
+	case frame.Error:
+		c.lose(j, ErrCrashed)
+	case frame.Close:
+		c.lose(j, ErrEnded)
+	default:
+		if !c.hasRoom(len(f.Event) + len(f.Payload)) {
+			j.topic.miss()
+			return
+		}
+		// The event is a part of the message's whole head, which is not to be kept.
+		m := Message{Event: strings.Clone(f.Event), Payload: c.inbox.own(f.Payload), Binary: f.Binary}
+		if j.answered { // else nothing was agreed on with it yet
+			m.Join = j
+		}
+		j.topic.deliver(m)
+	}
+}
+
+// limitOf returns the size limit of a message with this beginning. It depends on the event
+// that the message answers.
+func (c *conn) limitOf(beginning []byte, binary bool) int64 {
+	event := ""
+	if f, err := frame.DecodeHead(beginning, binary); err == nil && f.IsReply() {
+		c.mu.Lock()
+		if w := c.waiters[f.Ref]; w != nil {
+			event = w.event
+		}
+		c.mu.Unlock()
+	}
+	limit, found := c.cfg.ReadLimits[event]
+	if !found {
+		limit, found = c.cfg.ReadLimits[""]
+	}
+	if !found {
+		return c.cfg.ReadLimit
+	}
+	return min(max(limit, headSize), c.cfg.ReadLimit)
+}
+
+// leaveOut dispatches a message that is too large to be kept, of which f is the head. Whoever
+// waits for it is told before the rest has come.
+func (c *conn) leaveOut(f *frame.Frame, limit int64) {
+	switch {
+	case f.IsReply():
+		if w := c.take(f.Ref); w != nil {
+			tooLarge := &AnswerTooLargeError{Topic: f.Topic, Event: w.event, Limit: limit}
+			if w.join != nil {
+				tooLarge.Topic = w.join.topic.name
+			}
+			w.answer <- answer{lost: tooLarge}
+			return
+		}
+		c.stats.unknown.Add(1)
+	case f.Event == frame.Error, f.Event == frame.Close: // whatever they say
+		c.dispatch(f)
+	default:
+		if j := c.joined(f); j != nil {
+			j.topic.miss()
+		}
+	}
+}
+
+// joined returns the join that a frame belongs to, or nil, counting the frame,
+// if it is for none or for an earlier one. Broadcasts have no join_ref.
+func (c *conn) joined(f *frame.Frame) *Join {
+	c.mu.Lock()
+	j := c.joins[f.Topic]
+	c.mu.Unlock()
+	switch {
+	case f.Event == frame.Close && (j == nil || f.JoinRef != "" && f.JoinRef != j.ref):
+		return nil // the usual end of a leave, and of a join replaced by a later one
+	case j == nil:
+		c.stats.unknown.Add(1)
+		return nil
+	case f.JoinRef != "" && f.JoinRef != j.ref:
+		c.stats.stale.Add(1)
+		return nil
+	}
+	return j
+}
+
+const (
+	// maxWaiting is how many bytes of messages may wait for the readers of all topics
+	// of a connection together: with a hundred topics, the buffers alone have room for
+	// hundreds of gigabytes.
+	maxWaiting = 16 << 20
+	// light is the size up to which a message always finds room, so that usual messages
+	// cost no look at the other topics.
+	light = 4 << 10
+)
+
+// backlog has the sizes of the messages that were put into a Go channel, oldest first: of
+// those that still wait there, and perhaps of some before them. Only the sender uses it.
+type backlog []int
+
+// add notes a message that was put into the Go channel; room is the channel's capacity.
+func (b *backlog) add(size, room int) {
+	if len(*b) >= 2*room {
+		*b = append((*b)[:0], b.last(room)...)
+	}
+	*b = append(*b, size)
+}
+
+func (b *backlog) last(n int) []int { return (*b)[max(len(*b)-n, 0):] }
+
+// bytes returns the size of the messages that still wait: the last n.
+func (b *backlog) bytes(n int) (sum int) {
+	for _, size := range b.last(n) {
+		sum += size
+	}
+	return sum
+}
+
+// hasRoom reports whether a message of that size may wait beside those that already do. A
+// message that waits alone always may.
+func (c *conn) hasRoom(size int) bool {
+	if size <= light {
+		return true
+	}
+	waiting := 0
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, j := range c.joins {
+		waiting += j.topic.backlog.bytes(len(j.topic.messages))
+	}
+	return waiting == 0 || waiting+size <= maxWaiting
 }

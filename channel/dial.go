@@ -29,7 +29,7 @@ const (
 // says, the headers of the answer. A hundredth of it is usual.
 const maxHandshake = 256 << 10
 
-var errHandshake = errors.New("the handshake brought more than 256 KiB, and no websocket; check what it is that answers at this URL, or the proxy")
+var errHandshake = errors.New("the handshake brought more than 256 KiB and no websocket; check what answers at this URL, and the proxy")
 
 // dialer makes websocket connections to one endpoint.
 type dialer struct {
@@ -83,12 +83,12 @@ func (d *dialer) dial(ctx context.Context) (*websocket.Conn, error) {
 	return conn, nil
 }
 
-// handshake is gorilla's dial without its panic: gorilla 1.5.3 takes for granted
-// that a proxy which refuses gives its reason in words.
+// handshake is gorilla's dial without its panic: gorilla 1.5.3 panics when a proxy refuses
+// without a reason in words.
 func handshake(ctx context.Context, ws *websocket.Dialer, target string, header http.Header) (conn *websocket.Conn, res *http.Response, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			err = fmt.Errorf("the answer of the proxy was no yes, and not understood (%v)", fault)
+			err = fmt.Errorf("the proxy refused and gave no readable reason (%v)", fault)
 		}
 	}()
 	return ws.DialContext(ctx, target, header)
@@ -132,8 +132,8 @@ func redact(u *url.URL) string {
 }
 
 // connGuard closes the network connection of a dial when the dial's context
-// ends, which gorilla itself heeds no more once connected, and bounds what is read
-// from it until then.
+// ends, which gorilla ignores once it is connected. Until release, it bounds what is read
+// from the connection.
 type connGuard struct {
 	stop func() bool
 	conn *bounded
@@ -164,7 +164,7 @@ func (g *connGuard) release() bool {
 	return true
 }
 
-// unbounded is what is left of a bound that there is none of.
+// unbounded, as bounded.left, sets no bound.
 const unbounded = -1
 
 // bounded is a connection of which only so many bytes are read. Like any connection, it

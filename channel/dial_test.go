@@ -1,19 +1,30 @@
 package channel
 
 import (
+	"bufio"
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/gorilla/websocket"
 	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/channel/frame"
 )
 
 func TestParamsAreFreshAtEveryDial(t *testing.T) {
@@ -59,6 +70,7 @@ func TestRefusedUpgrade(t *testing.T) {
 				s.refuse.Store(int64(tt.status))
 				cfg := s.config()
 				cfg.Params = params("token", "s3cret")
+				cfg.RetryRefused = true
 				socket := s.open(cfg)
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
@@ -87,6 +99,57 @@ func TestRefusedUpgrade(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A token that the server does not take is no reason to wait until the context ends; any
+// other answer may be that of a server which restarts.
+func TestARefusedTokenEndsAWaitingJoin(t *testing.T) {
+	for status, ends := range map[int]bool{401: true, 403: true, 404: false, 429: false, 502: false, 503: false} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t)
+				s.refuse.Store(int64(status))
+				socket := s.open(s.config())
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				began := time.Now()
+				_, err := socket.Join(ctx, "room:1", nil)
+				dial, ok := errors.AsType[*DialError](err)
+				require.True(t, ok, err)
+				require.Equal(t, status, dial.Status)
+				require.Equal(t, !ends, errors.Is(err, context.DeadlineExceeded))
+				if !ends {
+					return
+				}
+				require.Zero(t, time.Since(began))
+				_, err = socket.Join(ctx, "room:1", nil) // the name is free, and the last dial was refused
+				require.ErrorAs(t, err, new(*DialError))
+				require.Zero(t, time.Since(began))
+
+				s.refuse.Store(0) // the socket has gone on trying
+				require.NoError(t, socket.Connected(ctx))
+				joining := asyncJoin(socket, "room:1", nil)
+				s.accept().join("room:1")
+				require.NoError(t, (<-joining).err)
+			})
+		})
+	}
+}
+
+// A topic that was joined waits for its server, whatever that says meanwhile.
+func TestARefusedTokenEndsNoTopicThatWasJoined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		_, topic, p, _ := joined(t, s, s.config())
+		s.refuse.Store(http.StatusForbidden)
+		p.drop()
+		time.Sleep(time.Minute)
+		require.NoError(t, topic.Err())
+		s.refuse.Store(0)
+		s.accept().join("room:1")
+		_, err := topic.Ready(t.Context())
+		require.NoError(t, err)
+	})
 }
 
 // Guards against abandoned dials that leave their connection open: the
@@ -166,4 +229,321 @@ func TestCompressionThatCannotBeDone(t *testing.T) {
 		require.NoError(t, socket.Close())
 		require.NoError(t, srv.Close())
 	})
+}
+
+// endless answers connections with head and then one line for ever, as slowly as it is
+// told, and returns how many bytes were taken of each answer.
+func endless(t *testing.T, cfg *Config, head, line string, pause time.Duration) (taken chan int) {
+	listener := wstestListener(t)
+	cfg.NetDial = listener.DialContext
+	taken = make(chan int, 100)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
+					return
+				}
+				written, _ := io.WriteString(conn, head)
+				for {
+					n, err := io.WriteString(conn, line)
+					if written += n; err != nil {
+						taken <- written
+						return
+					}
+					time.Sleep(pause)
+				}
+			}()
+		}
+	}()
+	return taken
+}
+
+func through(*http.Request) (*url.URL, error) { return url.Parse("http://proxy.test:3128") }
+
+// Guards against a server, or what is in its place, that fills the worker's memory before it is
+// one.
+func TestAHandshakeIsBounded(t *testing.T) {
+	tests := []struct {
+		name, head, line string
+		proxy            func(*http.Request) (*url.URL, error)
+		url              string
+		says             string
+	}{
+		{name: "headers", head: "HTTP/1.1 101 Switching Protocols\r\n", line: "X: " + strings.Repeat("y", 1000) + "\r\n"},
+		{name: "a header", head: "HTTP/1.1 101 Switching Protocols\r\nX: ", line: strings.Repeat("y", 1000)},
+		{name: "a status", head: "HTTP/1.1 403 ", line: strings.Repeat("y", 1000)},
+		{name: "informational answers", line: "HTTP/1.1 103 Early Hints\r\n\r\n", says: "HTTP 103"},
+		{name: "a proxy", head: "HTTP/1.1 200 OK\r\n", line: "X: " + strings.Repeat("y", 1000) + "\r\n", proxy: through},
+		{name: "a proxy to TLS", head: "HTTP/1.1 200 OK\r\n", line: "X: " + strings.Repeat("y", 1000) + "\r\n", proxy: through, url: "wss://lightning.test/worker"},
+		{name: "a proxy that says no", head: "HTTP/1.1 403 ", line: strings.Repeat("y", 1000), proxy: through},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				cfg := Config{URL: "ws://localhost/socket", Proxy: tt.proxy, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+				if tt.url != "" {
+					cfg.URL = tt.url
+				}
+				taken := endless(t, &cfg, tt.head, tt.line, 0)
+				socket, err := Open(cfg)
+				require.NoError(t, err)
+				for range 5 {
+					require.LessOrEqual(t, <-taken, maxHandshake)
+				}
+				synctest.Wait()
+				status, _ := socket.Status()
+				require.GreaterOrEqual(t, status.Attempts, 5)
+				require.ErrorContains(t, status.Err, cmp.Or(tt.says, "more than 256 KiB"))
+				require.Less(t, log.Len(), 1000)
+				require.NoError(t, socket.Close())
+			})
+		})
+	}
+}
+
+// A byte a second is a sign of life, and no end.
+func TestASlowHandshakeIsGivenUp(t *testing.T) {
+	for name, proxy := range map[string]func(*http.Request) (*url.URL, error){
+		"server": nil,
+		"proxy":  through,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := Config{URL: "ws://localhost/socket", Proxy: proxy}
+				taken := endless(t, &cfg, "HTTP/1.1 101 Switching Protocols\r\nX: ", "y", time.Second)
+				began := time.Now()
+				socket, err := Open(cfg)
+				require.NoError(t, err)
+				require.Less(t, <-taken, 100)
+				require.Less(t, time.Since(began), 17*time.Second)
+				synctest.Wait()
+				require.ErrorContains(t, socket.Err(), "no connection within 15s")
+				require.NoError(t, socket.Close())
+				time.Sleep(2 * time.Second) // the server notices
+			})
+		})
+	}
+}
+
+// Guards against a line of the log that is as long as somebody else likes.
+func TestWhatADialSaysIsShort(t *testing.T) {
+	long := strings.Repeat("y", maxHandshake/2)
+	for name, head := range map[string]string{
+		"a status":    "HTTP/1.1 403 " + long + "\r\n\r\n",
+		"no HTTP":     long + "\r\n\r\n",
+		"a version":   "HTTP/" + long + " 200 OK\r\n\r\n",
+		"not a line":  "HTTP/1.1 101 Switching Protocols\r\n" + long + "\r\n\r\n",
+		"a body":      "HTTP/1.1 500 no\r\nContent-Length: 100000\r\n\r\n" + long,
+		"no encoding": "HTTP/1.1 500 no\r\nTransfer-Encoding: " + long + "\r\n\r\n",
+	} {
+		for _, proxy := range []func(*http.Request) (*url.URL, error){nil, through} {
+			t.Run(fmt.Sprint(name, ", proxy: ", proxy != nil), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					cfg := Config{URL: "ws://localhost/socket", Proxy: proxy}
+					taken := endless(t, &cfg, head, "\n", 0)
+					socket, err := Open(cfg)
+					require.NoError(t, err)
+					<-taken
+					synctest.Wait()
+					require.Error(t, socket.Err())
+					require.Less(t, len(socket.Err().Error()), 1200)
+					require.NoError(t, socket.Close())
+				})
+			})
+		}
+	}
+}
+
+// What is bounded is the handshake, and not what comes after it.
+func TestAConnectionMayReadMoreThanItsHandshake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		_, topic, p, _ := joined(t, s, s.config())
+		for range 3 {
+			pushing := asyncPush(topic, "fetch", nil)
+			p.ok(p.read(), `"`+strings.Repeat("x", maxHandshake)+`"`)
+			require.NoError(t, (<-pushing).err)
+		}
+	})
+}
+
+// echo is a handler that joins everything and answers each push with its payload.
+func echo(t *testing.T, upgrader websocket.Upgrader) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ws, err := upgrader.Upgrade(w, r, nil)
+		if err != nil {
+			return
+		}
+		p := &peer{t: t, ws: ws}
+		p.serve(func(f frame.Frame) string { return okReply(f, string(f.Payload)) })
+		_ = ws.Close()
+	})
+}
+
+// roundTrip joins and pushes over real sockets.
+func roundTrip(t *testing.T, cfg Config, payload string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	socket, err := Open(cfg)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, socket.Close()) }()
+	topic, err := socket.Join(ctx, "room:1", nil)
+	require.NoError(t, err)
+	reply, err := topic.Push(ctx, "echo", payload)
+	require.NoError(t, err)
+	var got string
+	require.NoError(t, reply.Decode(&got))
+	require.Equal(t, payload, got)
+}
+
+func TestTLSWithACertificateAuthorityOfOnesOwn(t *testing.T) {
+	srv := httptest.NewUnstartedServer(echo(t, websocket.Upgrader{}))
+	srv.Config.ErrorLog = discardLog()
+	srv.StartTLS()
+	defer srv.Close()
+	authorities := x509.NewCertPool()
+	authorities.AddCert(srv.Certificate())
+	cfg := Config{URL: srv.URL, TLS: &tls.Config{RootCAs: authorities}}
+	roundTrip(t, cfg, "hello")
+
+	cfg.TLS = nil // the system's authorities do not know it
+	socket, err := Open(cfg)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, socket.Close()) }()
+	status, changed := socket.Status()
+	for ; status.Err == nil; status, changed = socket.Status() {
+		<-changed
+	}
+	var unknown x509.UnknownAuthorityError
+	require.ErrorAs(t, status.Err, &unknown)
+}
+
+func TestProxy(t *testing.T) {
+	srv := httptest.NewServer(echo(t, websocket.Upgrader{}))
+	defer srv.Close()
+	var connects atomic.Int64
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodConnect || r.Header.Get("Proxy-Authorization") == "" {
+			http.Error(w, "not here", http.StatusProxyAuthRequired)
+			return
+		}
+		connects.Add(1)
+		target, err := net.Dial("tcp", r.Host)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer target.Close()
+		w.WriteHeader(http.StatusOK)
+		client, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer client.Close()
+		go func() { _, _ = io.Copy(client, target); _ = client.Close() }()
+		_, _ = io.Copy(target, buffered)
+	}))
+	defer proxy.Close()
+	proxyURL, err := url.Parse(proxy.URL)
+	require.NoError(t, err)
+	proxyURL.User = url.UserPassword("u", "p")
+	roundTrip(t, Config{URL: srv.URL, Proxy: http.ProxyURL(proxyURL)}, "hello")
+	require.EqualValues(t, 1, connects.Load())
+}
+
+// Guards against an answer to CONNECT over which gorilla panics, and the process
+// with it: one that has no reason phrase, which RFC 9112 allows.
+func TestProxyThatRefuses(t *testing.T) {
+	tests := []struct {
+		name, answer, says string
+	}{
+		{name: "with a phrase", answer: "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", says: "Proxy Authentication Required"},
+		{name: "without a phrase", answer: "HTTP/1.1 407\r\n\r\n", says: "the proxy refused and gave no readable reason"},
+		{name: "no HTTP", answer: "go away\r\n\r\n", says: "malformed HTTP"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				listener := wstestListener(t)
+				go func() {
+					for {
+						conn, err := listener.Accept()
+						if err != nil {
+							return
+						}
+						if _, err = http.ReadRequest(bufio.NewReader(conn)); err == nil {
+							_, _ = io.WriteString(conn, tt.answer)
+						}
+						_ = conn.Close()
+					}
+				}()
+				proxy := &url.URL{Scheme: "http", Host: "proxy.test:3128", User: url.UserPassword("u", "s3cret")}
+				socket, err := Open(Config{URL: "ws://phoenix.test/socket", Proxy: http.ProxyURL(proxy), NetDial: listener.DialContext})
+				require.NoError(t, err)
+				time.Sleep(time.Minute) // it keeps trying
+				require.ErrorContains(t, socket.Err(), tt.says)
+				require.NotContains(t, socket.Err().Error(), "s3cret")
+				require.Greater(t, listener.Dialed(), 3)
+				require.NoError(t, socket.Close())
+				require.Zero(t, listener.Open())
+			})
+		})
+	}
+}
+
+// Small messages go out plain, large ones compressed, and what comes back
+// compressed is understood.
+func TestDeflate(t *testing.T) {
+	tests := []struct {
+		name     string
+		server   bool // it compresses
+		client   bool
+		repeated int
+		most     int64 // bytes on the wire, both ways
+		least    int64
+	}{
+		{name: "large", server: true, client: true, repeated: 1 << 20, least: 1000, most: 100_000},
+		{name: "small", server: true, client: true, repeated: 4000, least: 4000, most: 6000},
+		{name: "server declines", client: true, repeated: 1 << 20, least: 2 << 20, most: 3 << 20},
+		{name: "not offered", server: true, repeated: 1 << 20, least: 2 << 20, most: 3 << 20},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			srv := httptest.NewServer(echo(t, websocket.Upgrader{EnableCompression: tt.server}))
+			defer srv.Close()
+			var wire atomic.Int64
+			cfg := Config{URL: srv.URL, DisableCompression: !tt.client}
+			cfg.NetDial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+				return countingConn{conn, &wire}, err
+			}
+			roundTrip(t, cfg, strings.Repeat("x", tt.repeated))
+			require.Greater(t, wire.Load(), tt.least)
+			require.Less(t, wire.Load(), tt.most)
+		})
+	}
+}
+
+type countingConn struct {
+	net.Conn
+	bytes *atomic.Int64
+}
+
+func (c countingConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.bytes.Add(int64(n))
+	return n, err
+}
+
+func (c countingConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.bytes.Add(int64(n))
+	return n, err
 }

@@ -11,8 +11,9 @@
 //
 // [Topic.Push] sends one event and waits for the reply. It never waits for a
 // connection, and nothing is kept to be sent later: what to do while
-// offline is the caller's decision (see [Topic.Ready]). It has three kinds of
-// failure, and each error is of exactly one:
+// offline is the caller's decision: [Topic.PushWhenReady] waits for the topic to be
+// joined and then pushes, and [Topic.Ready] waits alone. A push has three kinds of failure,
+// and each error is of exactly one:
 //
 //   - not sent ([ErrNotSent]): the server has not seen the push. Sending it
 //     again is safe, and of use unless the payload is at fault
@@ -22,6 +23,20 @@
 //     came, or the reply was too large to be read ([*AnswerTooLargeError]). The
 //     server may have acted on it or not.
 //   - refused ([*RefusedError]): the server answered with status error.
+//
+// # OpenFn Lightning
+//
+// Lightning takes workers at wss://HOST/worker, with these parameters:
+//
+//   - token: a JWT, HS256 over the bytes of WORKER_SECRET, with the claims iss
+//     ("urn:openfn:worker"), iat (a time in seconds) and worker_id (any string that
+//     names the worker). All three must be there. nbf is honoured; exp is not looked at.
+//   - api_version: the version of the worker's protocol, such as "1.2".
+//   - worker_version: shown to people.
+//
+// The token only opens the socket. The topic of a run, run:ID, is joined with {"token": …},
+// the token that came with the run in the reply to a claim. The example of [Config] makes a
+// worker's token; a mock server makes one for tests (mockserver.Server.WorkerToken).
 //
 // # Order
 //
@@ -42,12 +57,17 @@
 // # Loss
 //
 // A connection ends when it breaks, when the server closes it with any code
-// (1000 included, which Phoenix sends to a client it kicked), when a heartbeat is
-// not answered within the time between two and no message is coming in, when a write exceeds its deadline,
-// and when the server sends something that is no Phoenix message, or is without end. The first
+// (1000 included, which Phoenix sends to a client it kicked), when a heartbeat is not answered
+// before the next is due and no message is coming in, when a write exceeds its deadline, and
+// when the server sends what is not a Phoenix message, or has no end. The first
 // new attempt is made at once if the connection had been steady; further ones
 // wait longer and longer, with full jitter. A topic whose channel process
 // crashed (phx_error) is joined again in the same manner.
+//
+// When the server refuses the parameters of the socket, as for a bad token (401 or 403 at the
+// upgrade), a [Socket.Join] that waits for its first join ends with that error. The socket
+// itself, and the topics that were joined, go on trying, since [Config.Params] may have a
+// better token by then. With [Config.RetryRefused] such a Join waits as well.
 //
 // A topic ends for good when it is left, when the server closes it (phx_close),
 // when the server refuses a join, and with its socket. A join answered "join

@@ -13,7 +13,7 @@ var (
 	// to send it again.
 	ErrNotSent = errors.New("not sent")
 	// ErrPayload says that a payload cannot be encoded: it does not marshal, or
-	// is raw JSON that is none. It comes with ErrNotSent, but to send the same
+	// is raw JSON that is not valid. It comes with ErrNotSent, but sending the same
 	// again is of no use.
 	ErrPayload = errors.New("the payload cannot be encoded")
 	// ErrOutcomeUnknown says that the push was written but no reply came, so
@@ -29,8 +29,8 @@ var (
 	// over a push or for a reason of its own. The pushes in flight are
 	// ErrOutcomeUnknown and wrap it; the topic joins again.
 	ErrCrashed = errors.New("the channel crashed on the server")
-	// ErrUnanswered says that the server has not answered a push in the time that it had, so that its
-	// join was given up; see [Join.PushWithin] and [Join.Renew].
+	// ErrUnanswered says that the server has not answered a push in time, so that its join
+	// was given up; see [Join.PushWithin] and [Join.Renew].
 	ErrUnanswered = errors.New("the server has not answered in time, and the topic is joined anew")
 	// ErrTaken says that the topic is joined on this socket already. Phoenix
 	// would close the older of the two.
@@ -148,6 +148,12 @@ func (e *DialError) Unwrap() error { return e.Err }
 // Phoenix itself, 401 from applications with an error handler of their own.
 func (e *DialError) Refused() bool {
 	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
+}
+
+// isRefusedDial reports whether a dial failed because the server refused the parameters.
+func isRefusedDial(err error) bool {
+	dial, ok := errors.AsType[*DialError](err)
+	return ok && dial.Refused()
 }
 
 func notSent(cause error) error { return fmt.Errorf("%w: %w", ErrNotSent, cause) }

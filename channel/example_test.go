@@ -10,9 +10,11 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
 	"github.com/gorilla/websocket"
 
 	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/mockserver"
 )
 
 // Join a topic, push an event and read the reply.
@@ -132,9 +134,43 @@ func ExampleTopic_Messages() {
 	// ended: the topic was left
 }
 
-// A server that refuses the token says so; the socket goes on trying, in case
-// the token gets better.
-func ExampleSocket_Connected() {
+// What must not be lost while the connection is made anew waits for that, as long
+// as its context lasts.
+func ExampleTopic_PushWhenReady() {
+	server := newPhoenix()
+	defer server.Close()
+	socket, err := channel.Open(channel.Config{URL: server.URL + "/socket"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer socket.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	room, err := socket.Join(ctx, "room:lobby", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = room.Push(ctx, "crash", nil) // and the topic is joined anew
+	fmt.Println("unknown:", errors.Is(err, channel.ErrOutcomeUnknown))
+	reply, err := room.PushWhenReady(ctx, "sum", []int{1, 2, 3})
+	fmt.Println("sum:", string(reply.Response), err)
+	_, err = room.PushWhenReady(ctx, "nonsense", nil)
+	fmt.Println("refused:", errors.As(err, new(*channel.RefusedError)))
+	_ = room.Leave(ctx)
+	_, err = room.PushWhenReady(ctx, "sum", []int{1})
+	fmt.Println("not sent:", errors.Is(err, channel.ErrNotSent))
+	// Output:
+	// unknown: true
+	// sum: 6 <nil>
+	// refused: true
+	// not sent: true
+}
+
+// A server that refuses the token says so at once, and Join returns that. The socket goes on
+// trying, in case the token gets better.
+func ExampleSocket_Join() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusForbidden) // as Phoenix does when connect/3 says :error
 	}))
@@ -145,15 +181,50 @@ func ExampleSocket_Connected() {
 		return
 	}
 	defer socket.Close()
-	for {
-		status, changed := socket.Status()
-		if dial, ok := errors.AsType[*channel.DialError](status.Err); ok {
-			fmt.Println(status.State, dial.Status, dial.Refused())
-			return
-		}
-		<-changed
+	_, err = socket.Join(context.Background(), "room:lobby", nil)
+	if dial, ok := errors.AsType[*channel.DialError](err); ok {
+		fmt.Println(dial.Status, dial.Refused())
 	}
-	// Output: connecting 403 true
+	status, _ := socket.Status()
+	fmt.Println(status.State)
+	// Output:
+	// 403 true
+	// connecting
+}
+
+// A worker's token for OpenFn Lightning: HS256 over the bytes of WORKER_SECRET, with three
+// claims. A token is made for every dial, so none gets old.
+func ExampleConfig() {
+	lightning, err := mockserver.Start(mockserver.Config{Secret: "WORKER_SECRET"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lightning.Close()
+	socket, err := channel.Open(channel.Config{
+		URL: lightning.URL(), // of a real one: wss://app.example.org/worker
+		Params: func(context.Context) (url.Values, error) {
+			token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
+				"iss":       "urn:openfn:worker",
+				"iat":       time.Now().Unix(),
+				"worker_id": "my-worker",
+			}).SignedString([]byte("WORKER_SECRET"))
+			return url.Values{"token": {token}, "api_version": {"1.2"}, "worker_version": {"1.0.0"}}, err
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer socket.Close()
+	queue, err := socket.Join(context.Background(), "worker:queue", map[string]any{"capacity": 1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	reply, err := queue.Push(context.Background(), "claim", map[string]any{"demand": 1, "worker_name": nil})
+	fmt.Println(string(reply.Response), err)
+	// Output: {"runs":[]} <nil>
 }
 
 // newPhoenix is as much of a Phoenix server as the examples need.

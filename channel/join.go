@@ -8,9 +8,9 @@ import (
 	"github.com/phxworker/phxworker/channel/frame"
 )
 
-// Join is one join of a topic, from the server's ok until it is lost. It is for
-// what was agreed on with this very join: a server may have answered the one
-// before differently, and need not be the same.
+// Join is one join of a topic, from the server's ok until the join is lost. Use it for what
+// was agreed on with this very join: the join before may have been answered differently,
+// or by another server.
 type Join struct {
 	// Epoch is the number of the join, from 1, and Asked when it was asked for.
 	Epoch int
@@ -39,12 +39,12 @@ func (j *Join) Push(ctx context.Context, event string, payload any) (Reply, erro
 // Lost returns a channel that is closed when the join counts no more.
 func (j *Join) Lost() <-chan struct{} { return j.lost }
 
-// PushWithin is [Join.Push] that waits for so long for the answer, from when the message was
-// written, and on while a message of the server is coming in, which on a slow link takes its time. If
-// no answer has come by then, the channel is taken to hang. The join is given up, so
-// that the error of this push and all others in flight wraps [ErrOutcomeUnknown] and
-// [ErrUnanswered], and the topic is joined anew, which makes a Phoenix server end
-// the channel that it had.
+// PushWithin is [Join.Push] with a limit on the wait for the answer. The limit counts from
+// when the message was written, and the wait goes on while a message of the server is coming
+// in, which may take long on a slow link. A channel that has not answered by then is taken to
+// hang: the join is given up, the errors of this push and of all others in flight wrap
+// [ErrOutcomeUnknown] and [ErrUnanswered], and the topic is joined anew, which makes a Phoenix
+// server end the channel that hangs.
 func (j *Join) PushWithin(ctx context.Context, answer time.Duration, event string, payload any) (Reply, error) {
 	reply, err := j.topic.push(ctx, j, answer, event, payload)
 	if errors.Is(err, ErrUnanswered) {
@@ -56,8 +56,8 @@ func (j *Join) PushWithin(ctx context.Context, answer time.Duration, event strin
 	return reply, nil
 }
 
-// Renew gives the join up, as PushWithin does when no answer comes: for who is to send something again
-// that may have arrived.
+// Renew gives the join up, as PushWithin does when no answer comes. Call it before you send
+// again what may have arrived.
 func (j *Join) Renew() { j.conn.lose(j, ErrUnanswered) }
 
 // End returns when the join was lost and why: [ErrCrashed], [ErrEnded], [ErrLeft], that
@@ -88,8 +88,8 @@ func (j *Join) end(cause error, unanswered int) {
 	close(j.lost)
 }
 
-// live reports whether there is use in a push: the join counts, and its connection
-// is not about to end.
+// live reports whether a push may succeed: the join counts, and its connection is not about
+// to end.
 func (j *Join) live() bool {
 	_, lost := j.End()
 	return lost == nil && j.conn.ctx.Err() == nil

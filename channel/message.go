@@ -1,8 +1,19 @@
 package channel
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/phxworker/phxworker/channel/frame"
 )
 
 // Binary is a payload that is sent as it is, in a binary frame.
@@ -47,4 +58,180 @@ func (m Message) Decode(v any) error {
 		return fmt.Errorf("channel: decode a message %q: %w", m.Event, err)
 	}
 	return nil
+}
+
+// encoder makes messages in buffers it uses again.
+type encoder struct {
+	payload bytes.Buffer
+	json    *json.Encoder // writes to payload
+	message []byte
+}
+
+func newEncoder() *encoder {
+	e := new(encoder)
+	e.json = json.NewEncoder(&e.payload)
+	// Escaping < > & for HTML would make six bytes of one, of a limited size.
+	e.json.SetEscapeHTML(false)
+	return e
+}
+
+// encode returns the message for f with the payload given. It is valid until
+// the encoder is used again. The error is ErrNotSent.
+func (e *encoder) encode(f *frame.Frame, payload any, limit int) ([]byte, error) {
+	data, err := e.marshal(payload)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w: %w", ErrNotSent, ErrPayload, err)
+	}
+	_, f.Binary = payload.(Binary)
+	f.Payload = data
+	if !f.Binary {
+		f.Payload = frame.Portable(data)
+	}
+	message, err := frame.Append(e.message[:0], f)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w: %w", ErrNotSent, ErrPayload, err)
+	}
+	if !f.Binary && !utf8.Valid(message) {
+		// Neither json.Valid nor the encoder look into raw JSON for this, and
+		// the server would drop the whole connection (RFC 6455, section 8.1).
+		// What is invalid can only be inside a string, and becomes what the
+		// encoder makes of it in a Go string.
+		message = bytes.ToValidUTF8(message, []byte("\ufffd"))
+	}
+	e.message = message
+	if len(message) > limit {
+		return nil, &TooLargeError{Topic: f.Topic, Event: f.Event, Size: len(message), Limit: limit}
+	}
+	return message, nil
+}
+
+// marshal returns the payload's bytes. No payload is sent as an empty object,
+// for Phoenix hands applications a map.
+func (e *encoder) marshal(payload any) ([]byte, error) {
+	switch p := payload.(type) {
+	case nil:
+		return []byte("{}"), nil
+	case Binary:
+		return p, nil
+	case json.RawMessage:
+		if !json.Valid(p) { // the server would drop the whole connection
+			return nil, errors.New("it is not valid JSON")
+		}
+		return p, nil
+	}
+	e.payload.Reset()
+	if err := e.json.Encode(payload); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(e.payload.Bytes(), []byte("\n")), nil
+}
+
+// release puts the encoder back, unless it has grown large over an unusual
+// message.
+func (e *encoder) release(pool *sync.Pool) {
+	if cap(e.message) <= kept && e.payload.Cap() <= kept {
+		pool.Put(e)
+	}
+}
+
+const (
+	// kept is the largest buffer that is used again for the next message. The
+	// payload of a larger message is handed on in the buffer itself.
+	kept = 64 << 10
+	// headSize is how much is kept of a message that is too large, and how much of a message
+	// must have come before its own limit is looked up. No payload begins later.
+	headSize = 16 << 10
+)
+
+// inbox reads messages into a buffer that it uses again.
+type inbox struct {
+	ws    *websocket.Conn
+	limit int64 // of messages that are kept
+	most  int64 // of those that are read to be thrown away
+	buf   []byte
+	// limitOf returns the limit of a message with this beginning.
+	limitOf func(beginning []byte, binary bool) int64
+	// received counts bytes, decompressed. arriving tells that a message has begun to come in
+	// and is not dealt with yet. Other goroutines look at both for a sign of life.
+	received atomic.Int64
+	arriving atomic.Bool
+}
+
+// incoming is a message as it was read.
+type incoming struct {
+	data   []byte // valid until the next one is read
+	binary bool
+	// size is how much was read of it. If that is over the limit, data is the beginning of
+	// the message, and rest brings what discard has to read.
+	size, limit int64
+	rest        io.Reader
+}
+
+func (m *incoming) isTooLarge() bool { return m.size > m.limit }
+
+// next returns the next message. One that is too large must be discarded before the one after it.
+func (in *inbox) next() (incoming, error) {
+	in.arriving.Store(false)
+	kind, r, err := in.ws.NextReader()
+	if err != nil {
+		return incoming{}, err
+	}
+	in.arriving.Store(true)
+	m := incoming{binary: kind == websocket.BinaryMessage, limit: in.limit}
+	buf := in.buf[:0]
+	for asked := false; ; {
+		if len(buf) == cap(buf) {
+			// One byte over the limit is enough to know.
+			buf = slices.Grow(buf, int(min(max(4096, int64(len(buf))), m.limit+1-int64(len(buf)))))
+		}
+		n, err := r.Read(buf[len(buf):cap(buf)])
+		in.received.Add(int64(n))
+		buf = buf[:len(buf)+n]
+		m.data, m.size = buf, int64(len(buf))
+		if len(buf) > headSize && !asked {
+			m.limit, asked = in.limitOf(buf[:headSize], m.binary), true
+		}
+		// gorilla's own limit would count compressed bytes, and close the connection.
+		if m.isTooLarge() {
+			m.data, m.rest = slices.Clone(buf[:min(len(buf), headSize)]), r
+			in.buf = nil
+			return m, nil
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return incoming{}, err
+		}
+	}
+	in.buf = buf
+	if cap(buf) > kept {
+		in.buf = nil
+	}
+	return m, nil
+}
+
+// discard reads the rest of a message that is too large. It may take minutes.
+func (in *inbox) discard(m *incoming) error {
+	buf := make([]byte, headSize)
+	for m.size < in.most {
+		n, err := m.rest.Read(buf)
+		in.received.Add(int64(n))
+		m.size += int64(n)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	return fmt.Errorf("%w: it has more than %d bytes", errUnreadable, in.most)
+}
+
+// own returns a payload of the current message as a slice that stays valid.
+func (in *inbox) own(payload []byte) []byte {
+	if in.buf == nil {
+		return payload // the buffer is not used again
+	}
+	return slices.Clone(payload)
 }

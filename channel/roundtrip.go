@@ -37,8 +37,8 @@ func (c *conn) nextRef() frame.Ref { return frame.NewRef(c.refs.Add(1)) }
 
 // roundTrip sends a message and waits for the answer. With a join, the message
 // belongs to it and is sent only while that join counts; with the join's
-// own ref, it is the join. Without one it goes to the control topic. The answer may take
-// as long as within says, from when the message was written; 0 is for ever.
+// own ref, it is the join. Without one it goes to the control topic. within bounds the wait
+// for the answer, from when the message was written; 0 is for ever.
 //
 // The error is ErrNotSent or ErrOutcomeUnknown, and wraps the cause.
 func (c *conn) roundTrip(ctx context.Context, j *Join, ref frame.Ref, within time.Duration, event string, payload any) (answer, error) {
@@ -68,9 +68,9 @@ func (c *conn) request(ctx context.Context, j *Join, ref frame.Ref, event string
 	return w, nil
 }
 
-// reply is the second half: it waits for the answer, until it is late. It is not late while a
-// message is coming in, which may be the answer, or be ahead of it; heartbeats end the connection if
-// that message does not go on. Its error is ErrOutcomeUnknown.
+// reply is the second half: it waits for the answer until that is late. The answer is not late
+// while a message is coming in, which may be the answer or ahead of it; should that message stall,
+// a heartbeat ends the connection. Its error is ErrOutcomeUnknown.
 func (c *conn) reply(ctx context.Context, ref frame.Ref, w *waiter, within time.Duration) (answer, error) {
 	var a answer
 	var why error
@@ -123,7 +123,7 @@ func (c *conn) send(ctx context.Context, w *waiter, f *frame.Frame, payload any)
 		return notSent(err)
 	}
 	if err := c.write(message, f.Binary); err != nil {
-		// A message that could not be written whole is none to the server.
+		// The server does not act on a message that it has not got whole.
 		if c.take(f.Ref) == nil {
 			<-w.answer
 		}
@@ -189,7 +189,7 @@ func (c *conn) extendDeadline(size int) {
 }
 
 // register puts w into the table, before its message is written: the reply may
-// come before the write returns. It refuses when there is no use in sending.
+// come before the write returns. The error says why sending would be of no use.
 func (c *conn) register(ref frame.Ref, w *waiter) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

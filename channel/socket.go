@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
 	"github.com/gorilla/websocket"
 )
 
@@ -81,24 +83,27 @@ func (s *Socket) Stats() Stats { return s.stats.read() }
 // the context's cause and, if there was one, the latest reason why there is no
 // connection, for example a [*DialError].
 func (s *Socket) Connected(ctx context.Context) error {
-	_, err := s.await(ctx)
+	_, err := s.await(ctx, false)
 	if err == nil {
 		return nil
 	}
-	return s.explain("channel: wait for a connection", err, nil)
+	return fmt.Errorf("channel: wait for a connection: %w", s.explain(err, nil))
 }
 
-// await returns the connection, once there is one.
-func (s *Socket) await(ctx context.Context) (*conn, error) {
+// await returns the connection, once there is one. The error is ErrClosed, the context's cause,
+// or, if endWhenRefused says so, the latest dial's when the server refused the parameters.
+func (s *Socket) await(ctx context.Context, endWhenRefused bool) (*conn, error) {
 	for {
 		s.mu.Lock()
-		c, state, changed := s.conn, s.status.State, s.changed
+		c, status, changed := s.conn, s.status, s.changed
 		s.mu.Unlock()
 		switch {
 		case c != nil:
 			return c, nil
-		case state == Closed:
+		case status.State == Closed:
 			return nil, ErrClosed
+		case endWhenRefused && isRefusedDial(status.Err):
+			return nil, status.Err
 		}
 		select {
 		case <-changed:
@@ -110,14 +115,14 @@ func (s *Socket) await(ctx context.Context) (*conn, error) {
 
 // explain adds to an error what the socket, or else the caller, knows of the
 // reason.
-func (s *Socket) explain(doing string, err, reason error) error {
+func (s *Socket) explain(err, reason error) error {
 	if known := s.Err(); known != nil {
 		reason = known
 	}
 	if reason == nil || errors.Is(err, reason) {
-		return fmt.Errorf("%s: %w", doing, err)
+		return err
 	}
-	return fmt.Errorf("%s: %w (%w)", doing, err, reason)
+	return fmt.Errorf("%w (%w)", err, reason)
 }
 
 // run makes connections, one after the other, and reads them.
@@ -180,4 +185,105 @@ func (s *Socket) moveTo(state State, c *conn, err error) {
 	}
 	close(s.changed)
 	s.changed = make(chan struct{})
+}
+
+// quiet is the time between two log lines about the same trouble.
+const quiet = time.Minute
+
+// report logs how a socket fares, in few lines: the first failure, then one
+// line a minute, then the return. A connection that does not last is part of
+// the same trouble. It is not safe for concurrent use.
+type report struct {
+	log *slog.Logger
+	url string // without its query
+
+	attempts int // failures since the trouble began
+	since    time.Time
+	warned   time.Time // the last warning of this trouble
+	greeted  time.Time // the last return of this trouble
+	before   bool      // there was a connection before
+}
+
+// reset ends the trouble.
+func (r *report) reset() { *r = report{log: r.log, url: r.url, before: r.before} }
+
+func (r *report) down(err error) {
+	now := time.Now()
+	r.attempts++
+	if r.attempts == 1 {
+		r.since, r.greeted = now, time.Time{}
+	}
+	if !r.warned.IsZero() && now.Sub(r.warned) < quiet {
+		return
+	}
+	r.warned = now
+	r.log.Warn("not connected, trying again", "url", r.url, "attempts", r.attempts, "error", err)
+}
+
+func (r *report) up() {
+	now := time.Now()
+	if !r.greeted.IsZero() && now.Sub(r.greeted) < quiet {
+		return
+	}
+	r.greeted = now
+	message := "connected"
+	if r.before {
+		message = "connected again"
+	}
+	r.before = true
+	if r.attempts == 0 {
+		r.log.Info(message, "url", r.url)
+		return
+	}
+	r.log.Info(message, "url", r.url, "attempts", r.attempts, "after", now.Sub(r.since).Round(time.Millisecond))
+}
+
+// steady is how long a connection or a join must have held before the next
+// attempt is a first one again. A server that accepts and closes at once is
+// thereby tried less and less often.
+const steady = 5 * time.Second
+
+// retries paces a series of attempts. The first is made at once, further ones wait exponentially
+// longer with full jitter, so that clients which lost a server together come back spread out.
+// It is not safe for concurrent use.
+type retries struct {
+	exp   *backoff.ExponentialBackOff
+	first bool // the next retry is the first
+}
+
+func newRetries(cfg *Config) *retries {
+	// A factor of 1 draws from zero to twice the interval, hence the halves.
+	exp := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(cfg.MinBackoff/2),
+		backoff.WithMaxInterval(cfg.MaxBackoff/2),
+		backoff.WithRandomizationFactor(1),
+		backoff.WithMultiplier(2),
+		backoff.WithMaxElapsedTime(0),
+	)
+	return &retries{exp: exp, first: true}
+}
+
+func (r *retries) reset() {
+	r.first = true
+	r.exp.Reset()
+}
+
+// spread makes the next attempt wait even if it is a first one: a server that says it
+// restarts says so to all its clients at once.
+func (r *retries) spread() { r.first = false }
+
+// wait returns when the next attempt is due, when somebody wants it now, or when ctx
+// ends.
+func (r *retries) wait(ctx context.Context, now <-chan struct{}) {
+	if r.first {
+		r.first = false
+		return
+	}
+	timer := time.NewTimer(r.exp.NextBackOff())
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-now:
+	case <-ctx.Done():
+	}
 }

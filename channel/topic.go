@@ -3,6 +3,7 @@ package channel
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -24,7 +25,7 @@ type Topic struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	messages chan Message
-	// hurry ends the wait before the next join; whoever sends does not wait for that.
+	// hurry ends the wait before the next join. Sending to it must not block.
 	hurry chan struct{}
 	// missed counts since the last message delivered. It and the backlog are
 	// used by the reader only.
@@ -52,14 +53,18 @@ type membership struct {
 // The context bounds this first join only; the topic lives until it is left. Its
 // end gives the join up, and leaves the topic in case the server had let us in.
 // The error is then the context's cause, with the latest reason why the
-// join had not come about: a [*DialError] of the socket, for example. Otherwise
-// the error is a [*RefusedError] when the server refused, [ErrClosed], [ErrTaken],
-// or one about the payload.
+// join had not come about: a [*DialError] of the socket, for example.
+//
+// Join returns at once a [*DialError] when the server refused the parameters of the
+// latest dial, as for a bad token (401 or 403; see [Config.RetryRefused]): the socket goes
+// on trying, with fresh parameters, so that Join may be called again. Otherwise the error is a
+// [*RefusedError] when the server refused the join, [ErrClosed], [ErrTaken], or one about
+// the payload.
 func (s *Socket) Join(ctx context.Context, name string, payload any) (*Topic, error) {
 	doing := fmt.Sprintf("channel: join %q", name)
 	t, err := s.open(ctx, name, payload)
 	if err != nil {
-		return nil, s.explain(doing, err, nil)
+		return nil, fmt.Errorf("%s: %w", doing, s.explain(err, nil))
 	}
 	for {
 		now := t.current()
@@ -74,7 +79,7 @@ func (s *Socket) Join(ctx context.Context, name string, payload any) (*Topic, er
 		case <-now.changed:
 		case <-ctx.Done():
 			t.cancel(context.Cause(ctx))
-			return nil, s.explain(doing, context.Cause(ctx), now.trouble)
+			return nil, fmt.Errorf("%s: %w", doing, s.explain(context.Cause(ctx), now.trouble))
 		}
 	}
 }
@@ -139,6 +144,30 @@ func (t *Topic) Push(ctx context.Context, event string, payload any) (Reply, err
 	return t.pushUnder(ctx, now.join, event, payload)
 }
 
+// PushWhenReady is [Topic.Push] that waits for the topic to be joined, however often the
+// join is lost meanwhile. It sends the push once: it tries again only while nothing was sent, so
+// that of a push whose outcome is unknown the caller decides. Its error is of the
+// three kinds of Push; [ErrNotSent] when ctx ends or the topic does before it could be sent.
+func (t *Topic) PushWhenReady(ctx context.Context, event string, payload any) (Reply, error) {
+	for {
+		j, err := t.ready(ctx)
+		if err != nil {
+			return Reply{}, t.pushing(event, notSent(err))
+		}
+		reply, err := t.pushUnder(ctx, j, event, payload)
+		if err == nil || !errors.Is(err, ErrNotSent) || errors.Is(err, ErrPayload) || errors.As(err, new(*TooLargeError)) {
+			return reply, err
+		}
+		select { // it was not sent because one of these has happened, or is about to
+		case <-j.lost:
+		case <-j.conn.ctx.Done():
+		case <-t.ctx.Done():
+			return Reply{}, t.pushing(event, notSent(context.Cause(t.ctx)))
+		case <-ctx.Done():
+		}
+	}
+}
+
 // pushUnder pushes under a join, which may be nil.
 func (t *Topic) pushUnder(ctx context.Context, j *Join, event string, payload any) (Reply, error) {
 	reply, err := t.push(ctx, j, 0, event, payload)
@@ -178,25 +207,32 @@ func (t *Topic) push(ctx context.Context, j *Join, answer time.Duration, event s
 //
 // The error wraps the context's cause, or [Topic.Err] if the topic has ended.
 func (t *Topic) Ready(ctx context.Context) (*Join, error) {
-	doing := fmt.Sprintf("channel: wait for %q to be joined", t.name)
+	j, err := t.ready(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("channel: wait for %q to be joined: %w", t.name, err)
+	}
+	return j, nil
+}
+
+func (t *Topic) ready(ctx context.Context) (*Join, error) {
 	for {
 		now := t.current()
 		switch {
 		case now.err != nil:
-			return nil, fmt.Errorf("%s: %w", doing, now.err)
+			return nil, now.err
 		case now.join != nil && now.join.live():
 			return now.join, nil
 		}
 		select {
 		case <-now.changed:
 		case <-ctx.Done():
-			return nil, t.socket.explain(doing, context.Cause(ctx), now.trouble)
+			return nil, t.socket.explain(context.Cause(ctx), now.trouble)
 		}
 	}
 }
 
-// JoinNow ends the wait before the next join, if there is one: for who has reason to think
-// that what kept the topic from being joined, or made it crash, has passed. It never blocks.
+// JoinNow ends the wait before the next join, if there is one. Call it when what kept the
+// topic from being joined, or made it crash, has probably passed. It never blocks.
 func (t *Topic) JoinNow() {
 	select {
 	case t.hurry <- struct{}{}:
@@ -260,4 +296,117 @@ func (t *Topic) deliver(m Message) {
 func (t *Topic) miss() {
 	t.missed++
 	t.socket.stats.missed.Add(1)
+}
+
+// joinCrashed is the reason Phoenix gives when the join raised on the server.
+const joinCrashed = "join crashed"
+
+// run joins, again and again, until the topic ends. It alone changes the
+// topic's state.
+func (t *Topic) run() {
+	err := t.keepJoined()
+	t.socket.forget(t)
+	t.moveTo(nil, err, err)
+	close(t.done)
+	t.cancel(err)
+}
+
+// keepJoined returns why the topic ended.
+func (t *Topic) keepJoined() error {
+	pace := newRetries(&t.socket.cfg)
+	log := t.socket.cfg.Logger.With("topic", t.name)
+	for {
+		// Whoever waits for the first join is told of a refusal. A topic that was joined has
+		// nobody who waits, and a token that was good once may be again.
+		first := t.current().epoch == 0
+		c, err := t.socket.await(t.ctx, first && !t.socket.cfg.RetryRefused)
+		if err != nil {
+			return err
+		}
+		j, err := c.join(t.ctx, t)
+		if err == nil {
+			joined := time.Now()
+			err = t.stay(j)
+			if time.Since(joined) >= steady {
+				pace.reset()
+			}
+		}
+		switch {
+		case t.ctx.Err() != nil:
+			cause := context.Cause(t.ctx)
+			c.leave(t.socket.ctx, j, cause)
+			return cause
+		case c.ctx.Err() != nil:
+			// The topic is not at fault; the socket paces the next attempt.
+			<-c.done
+			continue
+		case !worthRetrying(err, t.current().epoch > 0):
+			if errors.As(err, new(*AnswerTooLargeError)) { // it may have let us in
+				c.leave(t.ctx, j, err)
+			}
+			return err
+		}
+		c.lose(j, err)
+		t.moveTo(nil, err, nil)
+		log.Warn("a topic is not joined, or not any more; joining it", "error", err)
+		pace.wait(t.ctx, t.hurry)
+	}
+}
+
+// stay publishes a join and returns why it was lost.
+func (t *Topic) stay(j *Join) error {
+	t.moveTo(j, nil, nil)
+	var err error
+	select {
+	case <-j.lost:
+		err = j.cause
+	case <-t.ctx.Done():
+		err = context.Cause(t.ctx)
+	}
+	t.moveTo(nil, err, nil)
+	return err
+}
+
+// worthRetrying reports whether a join that failed or was lost may yet come
+// about on the same connection. again tells that the topic was joined before.
+func worthRetrying(err error, again bool) bool {
+	var refused *RefusedError
+	var tooLarge *TooLargeError
+	switch {
+	case errors.As(err, &refused):
+		// After a reconnect, the joins of new topics can be ahead of those that
+		// were there before; a topic that had its place waits for one.
+		return refused.Reason() == joinCrashed || (again && refused.NoRoom())
+	case errors.As(err, &tooLarge), errors.As(err, new(*AnswerTooLargeError)), errors.Is(err, ErrPayload), errors.Is(err, ErrEnded):
+		return false
+	}
+	return true
+}
+
+// moveTo is the only place where the topic's state changes: to joined with a
+// join, to ended with an end, and to joining without either.
+func (t *Topic) moveTo(j *Join, trouble, end error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if j != nil {
+		t.state.epoch = j.Epoch
+	}
+	t.state.join, t.state.trouble, t.state.err = j, trouble, end
+	close(t.state.changed)
+	t.state.changed = make(chan struct{})
+}
+
+func (t *Topic) current() membership {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.state
+}
+
+// forget frees the topic's name.
+func (s *Socket) forget(t *Topic) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.topics[t.name] == t {
+		delete(s.topics, t.name)
+	}
 }

@@ -73,7 +73,7 @@ func TestOneRunIsClaimedAhead(t *testing.T) {
 		o := newOutside()
 		o.enqueue("manual", 4)
 		f := &fetcher{outside: o}
-		l := runLoop(t, "manual:1", o, claim.Config{Prefetcher: f})
+		l := runLoop(t, "manual:1", o, claim.Config{Starter: f, Options: claim.Options{Prefetch: true}})
 		require.Equal(t, []string{"r1"}, o.runs(""))
 		require.Equal(t, []string{"r2"}, f.fetched())
 		require.Len(t, o.asks("manual"), 2, "one ahead, no more")
@@ -104,10 +104,10 @@ func TestWhatWaitsTooLongAheadIsGivenBack(t *testing.T) {
 		o := newOutside()
 		o.enqueue("manual", 9)
 		f := &fetcher{outside: o}
-		l := runLoop(t, "manual:1", o, claim.Config{Prefetcher: f})
+		l := runLoop(t, "manual:1", o, claim.Config{Starter: f, Options: claim.Options{Prefetch: true}})
 		time.Sleep(time.Hour)
 		require.Equal(t, []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second}, f.released(), "three times in vain, then no more")
-		require.Equal(t, uint64(3), l.Stats().Returned)
+		require.Equal(t, uint64(3), l.Stats().PrefetchReturned)
 		o.finish("r1")
 		synctest.Wait()
 		require.Len(t, f.fetched(), 4, "a run has finished: there is hope again")
@@ -118,7 +118,7 @@ func TestNothingIsClaimedAheadThatCouldNotBeGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutside()
 		o.enqueue("manual", 4)
-		runLoop(t, "manual:1", o, claim.Config{Prefetcher: &fetcher{outside: o, cannot: true}})
+		runLoop(t, "manual:1", o, claim.Config{Starter: &fetcher{outside: o, cannot: true}, Options: claim.Options{Prefetch: true}})
 		time.Sleep(time.Hour)
 		require.Len(t, o.asks("manual"), 1)
 	})
@@ -130,11 +130,11 @@ func TestARunAheadThatIsNotGivenBackKeepsItsPlace(t *testing.T) {
 		o := newOutside()
 		o.enqueue("manual", 9)
 		f := &fetcher{outside: o, stubborn: true}
-		l := runLoop(t, "manual:1", o, claim.Config{Prefetcher: f})
+		l := runLoop(t, "manual:1", o, claim.Config{Starter: f, Options: claim.Options{Prefetch: true}})
 		time.Sleep(25 * time.Second)
 		require.Equal(t, []time.Duration{10 * time.Second, 20 * time.Second}, f.released(), "it is asked for again")
 		require.Equal(t, []string{"r2"}, f.fetched(), "and no other is claimed meanwhile")
-		require.Zero(t, l.Stats().Returned)
+		require.Zero(t, l.Stats().PrefetchReturned)
 		l.endIntake()
 		o.finish("r1")
 		require.True(t, l.ended(t))
@@ -150,7 +150,7 @@ func TestARunAheadThatCameTooOftenIsReleasedInTime(t *testing.T) {
 			o.answer = func(claim.Request) ([]claim.Run, error) { return []claim.Run{{ID: "again"}}, nil }
 		})
 		f := &fetcher{outside: o}
-		runLoop(t, "manual:6", o, claim.Config{Prefetcher: f, MaxBackoff: 5 * time.Minute})
+		runLoop(t, "manual:6", o, claim.Config{Starter: f, Options: claim.Options{Prefetch: true, MaxBackoff: 5 * time.Minute}})
 		time.Sleep(20 * time.Minute)
 		require.NotEmpty(t, f.released())
 		require.LessOrEqual(t, f.released()[0], 5*time.Minute+11*time.Second)
@@ -164,7 +164,7 @@ func TestARunAheadIsOfferedAgainWhileTheGroupRests(t *testing.T) {
 			o.answer = func(claim.Request) ([]claim.Run, error) { return []claim.Run{{ID: "again"}}, nil }
 		})
 		f := &fetcher{outside: o, stubborn: true}
-		runLoop(t, "manual:6", o, claim.Config{Prefetcher: f, MaxBackoff: 5 * time.Minute})
+		runLoop(t, "manual:6", o, claim.Config{Starter: f, Options: claim.Options{Prefetch: true, MaxBackoff: 5 * time.Minute}})
 		time.Sleep(20 * time.Minute)
 		at := f.released()
 		require.NotEmpty(t, at)

@@ -37,7 +37,7 @@ func TestWhatIsDecidedWhileTheServerIsAwayHolds(t *testing.T) {
 					full.Store(false)
 					o := newOutside()
 					o.enqueue("manual", 1)
-					l := runLoop(t, "manual:2", o, claim.Config{Gate: func(context.Context) error {
+					l := runLoop(t, "manual:2", o, claim.Config{Gate: func(context.Context, string) error {
 						if full.Load() {
 							return errors.New("the disk is full")
 						}
@@ -98,7 +98,7 @@ func TestAClaimThatWasNotSentIsMadeWhenTheServerIsBack(t *testing.T) {
 				return nil, claim.ErrNotReady
 			}
 		})
-		l := runLoop(t, "manual:2", o, claim.Config{Paused: true, Logger: logger})
+		l := runLoop(t, "manual:2", o, claim.Config{Options: claim.Options{Manual: true}, Logger: logger})
 		brought := make(chan bool)
 		go func() {
 			got, err := l.Claim(t.Context())
@@ -113,8 +113,8 @@ func TestAClaimThatWasNotSentIsMadeWhenTheServerIsBack(t *testing.T) {
 		back()
 		require.True(t, <-brought, "whoever asked is told of the one that was put")
 		require.Len(t, o.asks("manual"), 2)
-		require.Equal(t, uint64(1), l.Stats().Claims, "what was not sent does not count")
-		require.Zero(t, l.Stats().Failed)
+		require.Equal(t, uint64(1), l.Stats().Claims.Total(), "what was not sent does not count")
+		require.Zero(t, l.Stats().Claims.Failed)
 		require.Empty(t, book())
 	})
 }
@@ -126,7 +126,7 @@ func TestAClaimWithoutASlotIsAnsweredWhileTheClaimerIsNotReady(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := newOutside()
 				o.enqueue("manual", 1)
-				l := runLoop(t, "manual:1", o, claim.Config{Paused: paused})
+				l := runLoop(t, "manual:1", o, claim.Config{Options: claim.Options{Manual: paused}})
 				_, err := l.Claim(t.Context())
 				require.NoError(t, err)
 				require.Equal(t, []string{"r1"}, o.runs("manual"))
@@ -170,7 +170,7 @@ func TestWhatIsDecidedWhileTheGateIsAskedHolds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := newOutside()
-				l := runLoop(t, "manual:1", o, claim.Config{Gate: func(context.Context) error {
+				l := runLoop(t, "manual:1", o, claim.Config{Gate: func(context.Context, string) error {
 					time.Sleep(time.Second)
 					return nil
 				}})
@@ -186,7 +186,7 @@ func TestWhatIsDecidedWhileTheGateIsAskedHolds(t *testing.T) {
 func TestAClaimIsGivenUpWhileTheGateIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutside()
-		l := runLoop(t, "manual:1", o, claim.Config{Paused: true, Gate: func(context.Context) error {
+		l := runLoop(t, "manual:1", o, claim.Config{Options: claim.Options{Manual: true}, Gate: func(context.Context, string) error {
 			time.Sleep(time.Minute)
 			return nil
 		}})

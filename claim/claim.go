@@ -32,7 +32,7 @@ type Run struct {
 	// Lease is for how long the run is this worker's; 0 is for ever. The Claimer
 	// sets it, and Attempt, where the server tells. See docs/extensions/lease.md.
 	Lease time.Duration `json:"-"`
-	// Attempt is how often the run was given to a worker, this time included; 0 when
+	// Attempt is which attempt at the run this is, from 1 on; 0 when
 	// the server does not tell. See docs/extensions/attempt.md.
 	Attempt int `json:"-"`
 

@@ -2,26 +2,73 @@ package claim
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/phxworker/phxworker/slots"
 )
 
-// What a zero Config uses: OpenFn's own worker has the same back-off.
-const (
-	DefaultMinBackoff = time.Second
-	DefaultMaxBackoff = 10 * time.Second
-)
+// Options say how a worker claims. The zero value is ready to be used.
+type Options struct {
+	// MinBackoff and MaxBackoff bound the pause between claims that bring nothing. They
+	// default to 1 s and 10 s, as with OpenFn's own worker; a MaxBackoff that is not
+	// given is never less than MinBackoff.
+	MinBackoff, MaxBackoff time.Duration
+	// Timeout is how long the reply to a claim is waited for. It is long, because the server
+	// may have given a run away already. Defaults to an hour.
+	Timeout time.Duration
+	// DemandAll asks for as many runs in one claim as the group has open slots; a worker whose
+	// engine has not shown that it can execute them asks for a few. Defaults to one run a
+	// claim, which spreads runs over the workers.
+	DemandAll bool
+	// Manual makes a worker that claims only when it is asked to ([Loop.Claim]), until it is
+	// resumed.
+	Manual bool
+	// Prefetch claims one run more for each group than it has slots for, so that it is there
+	// when a slot is freed, where the server takes back what waits too long.
+	Prefetch bool
+}
+
+// Validate returns what of the options cannot be meant, in one line; nil if all can.
+func (o Options) Validate() error {
+	switch {
+	case o.MinBackoff < 0 || o.MaxBackoff < 0 || o.Timeout < 0:
+		return errors.New("Claim has a time that is negative: give more, or 0 for the default")
+	case o.MaxBackoff > 0 && o.MaxBackoff < o.MinBackoff:
+		return fmt.Errorf("Claim.MaxBackoff (%v) is less than Claim.MinBackoff (%v): exchange them", o.MaxBackoff, o.MinBackoff)
+	}
+	return nil
+}
+
+// WithDefaults returns a copy of o with the zero fields filled.
+func (o Options) WithDefaults() Options {
+	if o.MinBackoff <= 0 {
+		o.MinBackoff = time.Second
+	}
+	if o.MaxBackoff <= 0 {
+		o.MaxBackoff = 10 * time.Second
+	}
+	o.MaxBackoff = max(o.MaxBackoff, o.MinBackoff)
+	if o.Timeout <= 0 {
+		o.Timeout = time.Hour
+	}
+	return o
+}
 
 // Config is what a [Loop] works with.
 type Config struct {
+	// Options say how it claims.
+	Options
+
 	// Pool has the slots of the loop's group. The loop must be the only one
 	// that reserves from it. Required.
 	Pool *slots.Pool
 	// Claimer puts the claims to the server. Required.
 	Claimer Claimer
-	// Starter takes the runs. Required.
+	// Starter takes the runs. It must be a [Prefetcher] as well if runs are to be
+	// claimed ahead. Required.
 	Starter Starter
 	// WorkerName is sent with each claim. Defaults to none, which is null on
 	// the wire.
@@ -32,56 +79,29 @@ type Config struct {
 	// Refused is told of each run whose token the verifier refused, and why; it must not
 	// wait. Defaults to a line in the log.
 	Refused func(run Run, err error)
-	// DemandAll asks for as many runs in one claim as there are open slots.
-	// Defaults to one run a claim, which spreads runs over the workers.
-	DemandAll bool
-	// MinBackoff is the pause after the first claim that brought nothing.
-	// Defaults to DefaultMinBackoff.
-	MinBackoff time.Duration
-	// MaxBackoff is the longest pause. Defaults to DefaultMaxBackoff, and is
-	// raised to MinBackoff if it is less.
-	MaxBackoff time.Duration
-	// Gate is asked before each claim. An error holds the claim back; the gate is
-	// asked again when the next claim is due, a back-off later. The context is
-	// the intake of [Loop.Run]. A gate runs on the loop's goroutine: while it
-	// ponders, its group claims nothing. Defaults to none, which is always open.
-	Gate func(ctx context.Context) error
+	// Gate is asked before each claim, with the name of the group. An error holds the claim
+	// back; the gate is asked again when the next claim is due, a back-off later. The context
+	// is the intake of [Loop.Run]. A gate runs on the loop's goroutine: while it
+	// ponders, its group claims nothing, which is logged after a minute. Defaults to none,
+	// which is always open.
+	Gate func(ctx context.Context, group string) error
 	// Return returns a run to the queue that was claimed and not begun when the loop is
 	// stopped, and reports whether the server took it. Defaults to none: the run is
 	// started.
 	Return func(ctx context.Context, run Run) bool
-	// Prefetcher makes the loop claim one run more than it has slots for, so that it
-	// is there when a slot is freed. Defaults to none.
-	Prefetcher Prefetcher
-	// Paused makes a loop that claims only when [Loop.Claim] is called, until
-	// [Loop.Resume].
-	Paused bool
 	// Logger gets the attribute "group". Defaults to none.
 	Logger *slog.Logger
 }
 
-func (c Config) withDefaults() Config {
-	if c.MinBackoff <= 0 {
-		c.MinBackoff = DefaultMinBackoff
-	}
-	if c.MaxBackoff <= 0 {
-		c.MaxBackoff = DefaultMaxBackoff
-	}
-	c.MaxBackoff = max(c.MaxBackoff, c.MinBackoff)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c
-}
-
 // missing returns the name of a required field that is not set, or "".
-func (c Config) missing() string {
+func (c *Config) missing() string {
+	_, prefetches := c.Starter.(Prefetcher)
 	switch {
 	case c.Pool == nil:
 		return "Pool"
 	case c.Claimer == nil:
 		return "Claimer"
-	case c.Starter == nil:
+	case c.Starter == nil, c.Prefetch && !prefetches:
 		return "Starter"
 	default:
 		return ""

@@ -62,7 +62,7 @@
 //
 // # One ahead
 //
-// With a [Config.Prefetcher], a full loop claims one run more than it has slots
+// With [Options.Prefetch], a full loop claims one run more than it has slots
 // for. It gets the next slot. One that has waited 10 s for it is returned, and
 // after three of those in a row the loop claims ahead no more until a slot is freed.
 //

@@ -16,6 +16,9 @@ var ErrRunning = errors.New("claim: the loop is running already; make another wi
 // is still a reason for it then.
 var ErrNotReady = errors.New("not ready to claim: nothing was sent")
 
+// errTimeout ends a claim.
+var errTimeout = errors.New("the server did not answer the claim in time; a run it may have given is lost")
+
 // errNoID refuses a run that has no topic to join.
 var errNoID = errors.New("the server gave it no id")
 
@@ -25,7 +28,7 @@ type ConfigError struct {
 }
 
 func (e *ConfigError) Error() string {
-	return fmt.Sprintf("claim: Config.%s is not set; a loop needs a Pool, a Claimer and a Starter", e.Field)
+	return fmt.Sprintf("claim: Config.%s is not set; a loop needs a Pool, a Claimer and a Starter, which is a Prefetcher as well with Prefetch", e.Field)
 }
 
 // KeyError is a text that [NewVerifier] does not take as a public key. It never

@@ -50,7 +50,7 @@ func Example() {
 		fmt.Println(err)
 	}
 	stats := loop.Stats()
-	fmt.Println(stats.Claims, "claims,", stats.Runs, "runs")
+	fmt.Println(stats.Claims.Total(), "claims,", stats.Started, "runs")
 	// Output:
 	// claim 1 of [manual *]
 	// run a in manual>*

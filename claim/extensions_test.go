@@ -40,7 +40,7 @@ func TestAGroupThatIsGivenTheSameRunsAgainAndAgainRests(t *testing.T) {
 		running.Go(func() { _ = loop.Run(intake, t.Context()) })
 		time.Sleep(time.Second)
 		require.Len(t, o.asks("manual"), 11, "each run five times, and once too often")
-		require.Equal(t, uint64(1), loop.Stats().Exhausted)
+		require.Equal(t, uint64(1), loop.Stats().Claims.Exhausted)
 		require.Equal(t, 2, strings.Count(book(), "comes back again and again"), "once for each")
 		time.Sleep(8 * time.Second)
 		require.Len(t, o.asks("manual"), 11, "that its runs went back is no reason")
@@ -75,7 +75,7 @@ func TestAFinishedRunEndsTheRest(t *testing.T) {
 		o.finish("again")
 		synctest.Wait()
 		require.Len(t, o.asks("manual"), 7)
-		require.Equal(t, uint64(2), l.Stats().Exhausted)
+		require.Equal(t, uint64(2), l.Stats().Claims.Exhausted)
 	})
 }
 

@@ -16,7 +16,7 @@ func TestAClaimThatFailsFreesItsSlotAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutside()
 		o.answer = fails(errGone)
-		l := runLoop(t, "manual:2", o, claim.Config{DemandAll: true})
+		l := runLoop(t, "manual:2", o, claim.Config{Options: claim.Options{DemandAll: true}})
 		require.Equal(t, slots.Counts{Size: 2, Open: 2}, l.pool.Counts())
 		time.Sleep(10 * time.Minute)
 		requireGrowth(t, gaps(o.asks("manual")), time.Second, 10*time.Second)
@@ -46,8 +46,8 @@ func TestAFailureIsLoggedWhenItChanges(t *testing.T) {
 		require.Equal(t, 1, count(book(), "level=INFO msg=\"claims are answered again\""), book())
 		require.Equal(t, 3, count(book(), "\n"), book())
 
-		stats := l.Stats()
-		require.Equal(t, stats.Claims, stats.Failed+stats.Empty)
+		stats := l.Stats().Claims
+		require.Equal(t, stats.Total(), stats.Failed+stats.Empty)
 		require.Greater(t, stats.Failed, uint64(600))
 		require.Greater(t, stats.Empty, uint64(300))
 	})

@@ -2,7 +2,6 @@ package claim
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -25,6 +24,8 @@ type Loop struct {
 	running atomic.Bool
 	state   atomic.Uint32 // a State
 	tally   tally
+	// prefetcher is nil when no run is claimed ahead.
+	prefetcher Prefetcher
 
 	// What is below is used by Run's goroutine only.
 
@@ -44,7 +45,10 @@ type Loop struct {
 
 // NewLoop returns a loop that does nothing until [Loop.Run].
 func NewLoop(cfg Config) *Loop {
-	cfg = cfg.withDefaults()
+	cfg.Options = cfg.WithDefaults()
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
 	l := &Loop{
 		cfg:     cfg,
 		log:     cfg.Logger,
@@ -53,7 +57,10 @@ func NewLoop(cfg Config) *Loop {
 		asks:    make(chan *ask),
 		pace:    newPace(cfg.MinBackoff, cfg.MaxBackoff),
 	}
-	l.paused.Store(cfg.Paused)
+	l.paused.Store(cfg.Manual)
+	if cfg.Prefetch {
+		l.prefetcher, _ = cfg.Starter.(Prefetcher) // if it is none, Run says so
+	}
 	if cfg.Pool != nil { // if not, Run says so
 		group := cfg.Pool.Group()
 		l.log = cfg.Logger.With("group", group.Name)
@@ -290,42 +297,6 @@ func (l *Loop) answer(a *ask, intake, work context.Context) {
 	outcome := l.turn(intake, work, a)
 	l.settle(outcome)
 	a.became <- outcome
-}
-
-// State is what a loop does, or waits for.
-type State uint8
-
-// The states of a loop. Where several apply, it is the first of them.
-const (
-	Idle     State = iota // it does not run
-	Paused                // it is to claim nothing
-	Full                  // no slot is open
-	Unready               // the [Claimer] is not ready, as there is no connection
-	Claiming              // it asks the gate, or has put a claim
-	Resting               // it got nothing but runs that come back again and again
-	Waiting               // the claim before brought none, so it pauses
-)
-
-// String returns the state's name in lower case.
-func (s State) String() string {
-	switch s {
-	case Idle:
-		return "idle"
-	case Paused:
-		return "paused"
-	case Full:
-		return "full"
-	case Unready:
-		return "not ready"
-	case Claiming:
-		return "claiming"
-	case Resting:
-		return "resting"
-	case Waiting:
-		return "waiting"
-	default:
-		return fmt.Sprintf("State(%d)", uint8(s))
-	}
 }
 
 // State returns what the loop does just now. It may be called at any time.

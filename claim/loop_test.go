@@ -34,7 +34,7 @@ func TestRequestOnTheWire(t *testing.T) {
 	}{
 		{name: "no worker name is null", group: "manual>*:4", json: `{"demand":1,"worker_name":null,"queues":["manual","*"]}`},
 		{name: "a worker name", group: "fast_lane:2", config: claim.Config{WorkerName: "pod-7"}, json: `{"demand":1,"worker_name":"pod-7","queues":["fast_lane"]}`},
-		{name: "demand raised to the open slots", group: "*:3", config: claim.Config{DemandAll: true}, json: `{"demand":3,"worker_name":null,"queues":["*"]}`},
+		{name: "demand raised to the open slots", group: "*:3", config: claim.Config{Options: claim.Options{DemandAll: true}}, json: `{"demand":3,"worker_name":null,"queues":["*"]}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -26,7 +26,7 @@ func TestDemandAll(t *testing.T) {
 		o := newOutside()
 		o.latency = time.Second
 		o.enqueue("manual", 3)
-		l := runLoop(t, "manual:5", o, claim.Config{DemandAll: true})
+		l := runLoop(t, "manual:5", o, claim.Config{Options: claim.Options{DemandAll: true}})
 		require.Equal(t, slots.Counts{Size: 5, Claimed: 5}, l.pool.Counts(), "reserved before it asks")
 
 		time.Sleep(time.Second)
@@ -130,7 +130,7 @@ func TestARunWithoutAnIDIsNotStarted(t *testing.T) {
 		logger, book := logBook()
 		o := newOutside()
 		o.queued["manual"] = []claim.Run{{Token: "token"}, {ID: "r1"}}
-		l := runLoop(t, "manual:2", o, claim.Config{Logger: logger, DemandAll: true})
+		l := runLoop(t, "manual:2", o, claim.Config{Logger: logger, Options: claim.Options{DemandAll: true}})
 		require.Equal(t, []string{"r1"}, o.runs(""))
 		require.Contains(t, book(), "the server gave it no id")
 		require.Equal(t, uint64(1), l.Stats().Refused)

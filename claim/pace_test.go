@@ -35,9 +35,9 @@ func TestBackOffGrowsFromItsMinimumToItsMaximum(t *testing.T) {
 		shortest, longest time.Duration
 	}{
 		{name: "by default", shortest: time.Second, longest: 10 * time.Second},
-		{name: "as set", cfg: claim.Config{MinBackoff: 2 * time.Second, MaxBackoff: time.Minute}, shortest: 2 * time.Second, longest: time.Minute},
-		{name: "always the same", cfg: claim.Config{MinBackoff: 3 * time.Second, MaxBackoff: 3 * time.Second}, shortest: 3 * time.Second, longest: 3 * time.Second},
-		{name: "a maximum below the minimum is raised", cfg: claim.Config{MinBackoff: 20 * time.Second}, shortest: 20 * time.Second, longest: 20 * time.Second},
+		{name: "as set", cfg: claim.Config{Options: claim.Options{MinBackoff: 2 * time.Second, MaxBackoff: time.Minute}}, shortest: 2 * time.Second, longest: time.Minute},
+		{name: "always the same", cfg: claim.Config{Options: claim.Options{MinBackoff: 3 * time.Second, MaxBackoff: 3 * time.Second}}, shortest: 3 * time.Second, longest: 3 * time.Second},
+		{name: "a maximum below the minimum is raised", cfg: claim.Config{Options: claim.Options{MinBackoff: 20 * time.Second}}, shortest: 20 * time.Second, longest: 20 * time.Second},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestAWakeUpClaimsOnceAndLeavesThePace(t *testing.T) {
 			next := o.asks("manual")[before+1] - at
 			require.GreaterOrEqual(t, next, 9*time.Second, "the pauses are as long as before")
 		}
-		require.EqualValues(t, 20, l.Stats().EmptyWoken)
-		require.Greater(t, l.Stats().Empty, l.Stats().EmptyWoken)
+		require.EqualValues(t, 20, l.Stats().Claims.EmptyWoken)
+		require.Greater(t, l.Stats().Claims.Empty, l.Stats().Claims.EmptyWoken)
 	})
 }

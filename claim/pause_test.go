@@ -19,7 +19,7 @@ func TestAPausedLoopClaimsNothingUntilItIsResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutside()
 		o.enqueue("manual", 3)
-		l := runLoop(t, "manual:2", o, claim.Config{Paused: true})
+		l := runLoop(t, "manual:2", o, claim.Config{Options: claim.Options{Manual: true}})
 		l.Wake()
 		time.Sleep(time.Hour)
 		require.True(t, l.Paused())
@@ -73,7 +73,7 @@ func TestClaimPutsOneClaimAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutside()
 		o.enqueue("manual", 2)
-		l := runLoop(t, "manual:2", o, claim.Config{Paused: true})
+		l := runLoop(t, "manual:2", o, claim.Config{Options: claim.Options{Manual: true}})
 		for _, want := range []bool{true, true, false} { // the last has no slot
 			brought, err := l.Claim(t.Context())
 			require.NoError(t, err)
@@ -130,7 +130,7 @@ func TestTheGateHoldsClaimsBack(t *testing.T) {
 		var full atomic.Bool
 		full.Store(true)
 		logger, book := logBook()
-		l := runLoop(t, "manual:1", o, claim.Config{Logger: logger, Gate: func(context.Context) error {
+		l := runLoop(t, "manual:1", o, claim.Config{Logger: logger, Gate: func(context.Context, string) error {
 			switch n := asked.Add(1); {
 			case n == 2:
 				panic("no such disk")
@@ -152,6 +152,21 @@ func TestTheGateHoldsClaimsBack(t *testing.T) {
 		require.Equal(t, 2, strings.Count(text, "the disk is full"), "before and after the panic")
 		require.Contains(t, text, "the gate panics: no such disk")
 		require.Equal(t, 1, strings.Count(text, "no longer held back"))
+	})
+}
+
+// Guards against a worker that looks idle because its gate does not return.
+func TestAGateThatDoesNotAnswerIsToldOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logger, book := logBook()
+		runLoop(t, "manual:1", newOutside(), claim.Config{Logger: logger, Gate: func(ctx context.Context, _ string) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}})
+		time.Sleep(59 * time.Second)
+		require.Empty(t, book())
+		time.Sleep(time.Hour)
+		require.Equal(t, 1, strings.Count(book(), "the gate has not answered"))
 	})
 }
 
@@ -195,7 +210,7 @@ func TestAClaimOnRequestTellsOfARunThatCameTooOften(t *testing.T) {
 			o.answer = func(claim.Request) ([]claim.Run, error) { return []claim.Run{{ID: "again"}}, nil }
 		})
 		pool := slots.NewPool(slots.Group{Name: "manual", Queues: []string{"manual"}, Slots: 7})
-		l := claim.NewLoop(claim.Config{Pool: pool, Claimer: o, Starter: o, Paused: true})
+		l := claim.NewLoop(claim.Config{Pool: pool, Claimer: o, Starter: o, Options: claim.Options{Manual: true}})
 		ctx, end := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- l.Run(ctx, t.Context()) }()
@@ -215,7 +230,7 @@ func TestAGateThatOpensAfterTheStopLetsNoClaimThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutside()
 		o.enqueue("manual", 1)
-		l := runLoop(t, "manual:1", o, claim.Config{Gate: func(ctx context.Context) error {
+		l := runLoop(t, "manual:1", o, claim.Config{Gate: func(ctx context.Context, _ string) error {
 			<-ctx.Done()
 			return nil
 		}})
@@ -231,7 +246,7 @@ func TestClaimEndsWithItsContextWhileItIsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutside()
 		o.set(func(o *outside) { o.latency = time.Hour })
-		l := runLoop(t, "manual:1", o, claim.Config{Paused: true})
+		l := runLoop(t, "manual:1", o, claim.Config{Options: claim.Options{Manual: true}})
 		begin := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

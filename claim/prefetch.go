@@ -30,7 +30,7 @@ type ahead struct {
 // mayPrefetch reports whether a run may be claimed that there is no slot for. In a
 // group that was made smaller than what it has, none is.
 func (l *Loop) mayPrefetch() bool {
-	if l.cfg.Prefetcher == nil || l.ahead.run != nil {
+	if l.prefetcher == nil || l.ahead.run != nil {
 		return false
 	}
 	if finished := l.cfg.Pool.Finished(); finished != l.ahead.finished {
@@ -38,7 +38,7 @@ func (l *Loop) mayPrefetch() bool {
 	}
 	counts := l.cfg.Pool.Counts()
 	return counts.Size > 0 && counts.Claimed+counts.Running <= counts.Size &&
-		l.ahead.inVain < aheadTries && l.cfg.Prefetcher.CanPrefetch()
+		l.ahead.inVain < aheadTries && l.prefetcher.CanPrefetch()
 }
 
 // prefetch takes the first of the runs that wait for a slot for the one that was
@@ -48,7 +48,7 @@ func (l *Loop) prefetch() {
 		return
 	}
 	run := l.held[0]
-	l.ahead.run = l.cfg.Prefetcher.Prefetch(run, l.cfg.Pool.Group())
+	l.ahead.run = l.prefetcher.Prefetch(run, l.cfg.Pool.Group())
 	l.ahead.id, l.ahead.since, l.ahead.asked = run.ID, time.Now(), false
 	l.held = l.held[1:]
 	l.tally.prefetched.Add(1)
@@ -64,7 +64,7 @@ func (l *Loop) startAhead() {
 		return
 	}
 	slot.Fill(l.ahead.id)
-	l.tally.runs.Add(1)
+	l.tally.started.Add(1)
 	l.ahead.run.Start(slot)
 	l.ahead.run = nil
 }
@@ -105,7 +105,7 @@ func (l *Loop) forgetAhead() {
 		l.ahead.run = nil
 		if l.ahead.asked {
 			l.ahead.inVain++
-			l.tally.returned.Add(1)
+			l.tally.prefetchedReturned.Add(1)
 		}
 	default:
 	}

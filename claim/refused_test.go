@@ -30,7 +30,7 @@ func TestARunWithABadTokenIsRefusedAndTheLoopGoesOn(t *testing.T) {
 		require.Contains(t, book(), "signature is invalid")
 		require.NotContains(t, book(), bad.Token)
 		require.Equal(t, uint64(1), l.Stats().Refused)
-		require.Equal(t, uint64(1), l.Stats().Runs)
+		require.Equal(t, uint64(1), l.Stats().Started)
 	})
 }
 
@@ -46,7 +46,7 @@ func TestABadTokenAmongGoodOnesStopsOnlyItsRun(t *testing.T) {
 			}
 			o.queued["manual"] = append(o.queued["manual"], claim.Run{ID: id, Token: signer.sign(t, id)})
 		}
-		l := runLoop(t, "manual:3", o, claim.Config{Verifier: verifier, DemandAll: true})
+		l := runLoop(t, "manual:3", o, claim.Config{Verifier: verifier, Options: claim.Options{DemandAll: true}})
 		require.Equal(t, []string{"r1", "r3"}, o.runs(""))
 		require.Equal(t, 1, l.pool.Counts().Open)
 	})

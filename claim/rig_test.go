@@ -29,10 +29,11 @@ type rig struct {
 // waits for something. The loop ends with the test at the latest.
 func runLoop(t *testing.T, group string, o *outside, cfg claim.Config) *rig {
 	t.Helper()
-	groups, _, err := slots.Parse(group)
-	require.NoError(t, err)
-	cfg.Pool = slots.NewPool(groups[0])
-	cfg.Claimer, cfg.Starter = o, o
+	cfg.Pool = slots.NewPool(slots.MustParse(group)[0])
+	cfg.Claimer = o
+	if cfg.Starter == nil {
+		cfg.Starter = o
+	}
 	r := &rig{Loop: claim.NewLoop(cfg), pool: cfg.Pool, done: make(chan error, 1)}
 	r.start(t)
 	return r

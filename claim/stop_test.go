@@ -46,7 +46,7 @@ func TestStop(t *testing.T) {
 				require.Len(t, o.asks("manual"), asked)
 				require.Zero(t, l.pool.Counts().Claimed)
 				require.Empty(t, book(), "an expected stop is no news")
-				require.Zero(t, l.Stats().Failed)
+				require.Zero(t, l.Stats().Claims.Failed)
 			})
 		})
 	}

@@ -21,7 +21,7 @@ func TestTrapWakeUpStormOverClaims(t *testing.T) {
 		cfg  claim.Config
 	}{
 		{name: "one run a claim"},
-		{name: "as many as there are open slots", cfg: claim.Config{DemandAll: true}},
+		{name: "as many as there are open slots", cfg: claim.Config{Options: claim.Options{DemandAll: true}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -63,7 +63,8 @@ func (l *Loop) turn(intake, work context.Context, a *ask) outcome {
 
 	l.request.Demand = max(len(l.reserved), 1)
 	woken := l.woken
-	runs, err := l.cfg.Claimer.Claim(work, l.request)
+	asked := time.Now()
+	runs, err := l.put(work)
 	if errors.Is(err, ErrNotReady) {
 		if l.decide(a); l.unready == nil { // it says that it is ready, and sends nothing: that must not spin
 			return nothing
@@ -71,7 +72,6 @@ func (l *Loop) turn(intake, work context.Context, a *ask) outcome {
 		return unsent
 	}
 	l.woken = time.Time{}
-	l.tally.claims.Add(1)
 	if err != nil {
 		if !endedBy(work, err) {
 			l.tally.failed.Add(1)
@@ -80,6 +80,7 @@ func (l *Loop) turn(intake, work context.Context, a *ask) outcome {
 		return nothing
 	}
 	l.reportSuccess()
+	l.tally.seconds.Observe(time.Since(asked))
 	if len(runs) == 0 {
 		l.tally.empty.Add(1)
 		if !woken.IsZero() {
@@ -112,6 +113,13 @@ func (l *Loop) turn(intake, work context.Context, a *ask) outcome {
 		return exhausted
 	}
 	return brought
+}
+
+// put sends the claim and waits for its reply, for as long as a claim may take.
+func (l *Loop) put(work context.Context) ([]Run, error) {
+	ctx, cancel := context.WithTimeoutCause(work, l.cfg.Timeout, errTimeout)
+	defer cancel()
+	return l.cfg.Claimer.Claim(ctx, l.request)
 }
 
 // putOff is the outcome of a claim that the state does not allow just now.
@@ -192,7 +200,7 @@ func (l *Loop) startHeld() {
 		}
 		started++
 		slot.Fill(run.ID)
-		l.tally.runs.Add(1)
+		l.tally.started.Add(1)
 		l.cfg.Starter.Start(run, slot)
 	}
 	l.held = slices.Delete(l.held, 0, started)
@@ -257,15 +265,23 @@ func (l *Loop) mayClaim(intake context.Context) bool {
 	return false
 }
 
+// gatePatience is how long a gate may ponder before that is told: a group that claims nothing
+// looks like a quiet day.
+const gatePatience = time.Minute
+
 // askGate takes a gate that panics for one that says no: it is not the loop's to
 // fall with.
 func (l *Loop) askGate(ctx context.Context) (err error) {
+	late := time.AfterFunc(gatePatience, func() {
+		l.log.Warn("the gate has not answered, and the group claims nothing until it does", "after", gatePatience)
+	})
+	defer late.Stop()
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("the gate panics: %v", v)
 		}
 	}()
-	return l.cfg.Gate(ctx)
+	return l.cfg.Gate(ctx, l.cfg.Pool.Group().Name)
 }
 
 // tired is how often the same run may come back to a group. Beyond that, the group

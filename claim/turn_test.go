@@ -10,7 +10,7 @@ func TestWhatCanBePrinted(t *testing.T) {
 	for i, name := range []string{"undone", "unsent", "brought", "exhausted", "nothing", "outcome(5)"} {
 		require.Equal(t, name, outcome(i).String())
 	}
-	for i, name := range []string{"idle", "paused", "full", "not ready", "claiming", "resting", "waiting", "State(7)"} {
+	for i, name := range []string{"idle", "paused", "full", "unready", "claiming", "resting", "waiting", "State(7)"} {
 		require.Equal(t, name, State(i).String())
 	}
 }

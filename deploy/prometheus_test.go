@@ -37,8 +37,9 @@ func exported(t *testing.T) map[string][]string {
 	})
 	w.answers("/readyz")
 	plan := json.RawMessage(`{"id":"run-1","jobs":[{"id":"a","adaptor":"@openfn/language-common@3.3.4","body":"fn(state => state)"}],"triggers":[],"edges":[]}`)
-	require.NoError(t, server.Enqueue(mockserver.Run{Plan: plan, Queue: "manual"}))
-	_, err := server.Wait(t.Context(), "run-1")
+	_, err := server.Enqueue(mockserver.Run{Plan: plan, Queue: "manual"})
+	require.NoError(t, err)
+	_, err = server.Wait(t.Context(), "run-1")
 	require.NoError(t, err)
 	found := make(map[string][]string)
 	require.Eventually(t, func() bool { // the run is counted just after the server has heard of it

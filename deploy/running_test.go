@@ -50,7 +50,8 @@ func runDeployment(t *testing.T, token string) {
 	w.answers(d.Spec.Template.Annotations["prometheus.io/path"])
 
 	plan := json.RawMessage(`{"id":"run-1","jobs":[{"id":"a","adaptor":"@openfn/language-common@3.3.4","body":"fn(state => state)"}],"triggers":[],"edges":[]}`)
-	require.NoError(t, server.Enqueue(mockserver.Run{Plan: plan, Queue: "manual"}))
+	_, err := server.Enqueue(mockserver.Run{Plan: plan, Queue: "manual"})
+	require.NoError(t, err)
 	result, err := server.Wait(t.Context(), "run-1")
 	require.NoError(t, err)
 	require.Equal(t, "success", string(result.State), "%s\n%s", result.ErrorMessage, w.stderr)

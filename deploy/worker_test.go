@@ -31,10 +31,7 @@ type worker struct {
 
 func startServer(t *testing.T) *mockserver.Server {
 	t.Helper()
-	server, err := mockserver.Start(mockserver.Config{WakeDebounce: -1})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, server.Close()) })
-	return server
+	return mockserver.NewTest(t, mockserver.Config{WakeDebounce: -1})
 }
 
 // start starts a command with these variables, and no others, and waits until it

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/examples"
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/mockserver"
 )
 
@@ -34,9 +35,7 @@ func TestAll(t *testing.T) {
 
 // What the README promises: curl --data @examples/hello.json, again and again.
 func TestFilesCanBePostedToTheMockServerAsTheyAre(t *testing.T) {
-	server, err := mockserver.Start(mockserver.Config{})
-	require.NoError(t, err)
-	defer server.Close()
+	server := mockserver.NewTest(t, mocktest.Config(mockserver.Config{}))
 	files, err := filepath.Glob("*.json")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)

@@ -11,11 +11,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/golang-jwt/jwt/v5"
 	"github.com/gorilla/websocket"
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/mockserver"
 )
 
@@ -26,12 +26,8 @@ const slots = 90
 // best. One operation is a run, which is six pushes and their replies.
 func BenchmarkRuns(b *testing.B) {
 	b.ReportAllocs()
-	s, err := mockserver.Start(mockserver.Config{OpaqueTokens: true, WakeDebounce: -1, KeepRuns: 1000, MaxQueued: -1})
-	require.NoError(b, err)
-	defer func() { require.NoError(b, s.Close()) }()
-	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"iss": "urn:openfn:worker", "iat": 1, "worker_id": "w"}).
-		SignedString([]byte(s.Secret()))
-	require.NoError(b, err)
+	s := mockserver.NewTest(b, mockserver.Config{OpaqueTokens: true, WakeDebounce: -1, KeepRuns: 1000, MaxQueued: -1})
+	token := s.WorkerToken("w")
 	ctx := context.Background()
 	socket, err := channel.Open(channel.Config{
 		URL: s.URL(), Params: func(context.Context) (url.Values, error) { return url.Values{"token": {token}}, nil },
@@ -41,7 +37,8 @@ func BenchmarkRuns(b *testing.B) {
 	queue, err := socket.Join(ctx, "worker:queue", struct{}{})
 	require.NoError(b, err)
 	for i := range b.N {
-		require.NoError(b, s.Enqueue(mockserver.Run{Plan: plan(fmt.Sprint("r", i))}))
+		_, err := s.Enqueue(mockserver.Run{Plan: mocktest.Plan(fmt.Sprint("r", i))})
+		require.NoError(b, err)
 	}
 
 	b.ResetTimer()
@@ -57,7 +54,7 @@ func oneRun(ctx context.Context, socket *channel.Socket, queue *channel.Topic) e
 	if err != nil {
 		return err
 	}
-	var claimed struct{ Runs []claimedRun }
+	var claimed struct{ Runs []mocktest.ClaimedRun }
 	if err := reply.Decode(&claimed); err != nil || len(claimed.Runs) != 1 {
 		return fmt.Errorf("claimed %v: %w", claimed, err)
 	}

@@ -1,27 +1,52 @@
 package mockserver
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/rsa"
+	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"time"
 
+	"github.com/phxworker/phxworker/mockserver/extended"
 	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/mockserver/lightning"
 )
+
+// Mode is how much a server knows.
+type Mode string
+
+// The modes.
+const (
+	// Lightning knows no more than OpenFn Lightning does: a channel dies of any other
+	// event.
+	Lightning Mode = "lightning"
+	// Extended knows the extensions of docs/extensions as well, for the clients that offer them.
+	Extended Mode = "extended"
+)
+
+// ParseMode reads lightning or extended; nothing is [Lightning].
+func ParseMode(name string) (Mode, error) {
+	switch mode := Mode(name); mode {
+	case "":
+		return Lightning, nil
+	case Lightning, Extended:
+		return mode, nil
+	}
+	return "", fmt.Errorf("there is no mode %q: it is lightning or extended", name)
+}
 
 // Config are the options of a [Server]; the zero value is a server like a stock
 // Lightning.
 type Config struct {
 	// Mode is Lightning, or Extended: then clients that ask for extensions of
-	// the protocol get them, and others notice nothing. Defaults to what the environment
-	// variable PHXWORKER_MOCK_MODE says, and to Lightning if it says nothing.
+	// the protocol get them, and others notice nothing. Defaults to Lightning.
 	Mode Mode
 	// Extensions are the names of those that are announced. Defaults to all. This and
 	// the next six count in extended mode only.
 	Extensions []string
-	// Lease is for how long a claim, or a renewal, is good. Defaults to 20 minutes.
+	// Lease is how long a claim, or a renewal, is good for. Defaults to 20 minutes.
 	Lease time.Duration
 	// ClaimAck is how long a worker may take from a claim to the join of the
 	// run's topic. Defaults to 20 s.
@@ -29,10 +54,10 @@ type Config struct {
 	// StatusInterval is how often workers are asked to send their status.
 	// Defaults to 15 s.
 	StatusInterval time.Duration
-	// StatusTimeout is after how long without one a worker is silent. Defaults
-	// to 30 s.
+	// StatusTimeout is how long a worker may send no status before it counts as silent.
+	// Defaults to 30 s.
 	StatusTimeout time.Duration
-	// MaxWait is how long a claim waits for a run at most. Defaults to 20 s.
+	// MaxWait bounds how long a claim waits for a run. Defaults to 20 s.
 	MaxWait time.Duration
 	// AffinityWait is how long a run with a key waits for the worker that it
 	// belongs to, before any may have it. Defaults to 10 s.
@@ -51,9 +76,9 @@ type Config struct {
 	// Key signs the run tokens. Defaults to a key of 2048 bits, made when the
 	// first one is needed.
 	Key *rsa.PrivateKey
-	// OpaqueTokens hands out random strings for run tokens instead of signed
-	// ones, which a worker cannot verify. Benchmarks want it: a signature
-	// costs about a millisecond of processor time a run.
+	// OpaqueTokens hands out random strings for run tokens, as OpenFn's lightning-mock
+	// does, instead of signed ones. They expire all the same, but a worker cannot verify
+	// them. Benchmarks want it: a signature costs about a millisecond of processor time a run.
 	OpaqueTokens bool
 	// RunTimeout is the time limit of runs whose plan has none. Defaults to 5 minutes.
 	RunTimeout time.Duration
@@ -63,10 +88,11 @@ type Config struct {
 	WakeDebounce time.Duration
 	// JanitorInterval is how often overdue runs are marked lost. Defaults to 5 minutes.
 	JanitorInterval time.Duration
-	// KeepRuns is how many ended runs are remembered. Defaults to 10,000;
-	// negative: none.
+	// KeepRuns is how many ended runs are remembered; the oldest are forgotten first, and
+	// their ids may be used again. Defaults to 10,000; negative: none.
 	KeepRuns int
-	// WipeDataclips erases inputs when they are first read and keeps no outputs.
+	// WipeDataclips erases inputs when they are first read and keeps no outputs: the
+	// retention policy erase_all. A second read gets null.
 	WipeDataclips bool
 
 	// IdleTimeout closes the socket of a client that is silent for as long.
@@ -82,7 +108,7 @@ type Config struct {
 	// [Server.Transcript] returns. Defaults to 1,000; negative: none.
 	TranscriptLimit int
 
-	// Faults go wrong from the start, in this order; see [Server.AddFault]. Those
+	// Faults are there from the start, in this order; see [Server.AddFault]. Those
 	// for the event now strike before anybody has connected. Defaults to none.
 	Faults []fault.Rule
 	// FaultSeed decides what faults with a probability strike. Defaults to a
@@ -97,36 +123,35 @@ type Config struct {
 
 func (c Config) withDefaults() (Config, error) {
 	var err error
-	if c.Mode, err = c.Mode.known(); err != nil {
+	if c.Mode, err = ParseMode(string(c.Mode)); err != nil {
 		return c, err
 	}
 	if c.MaxQueued == 0 && c.Mode == Extended {
 		c.MaxQueued = 1000
 	}
-	if c.Addr == "" {
-		c.Addr = "127.0.0.1:0"
-	}
-	if c.Secret == "" {
-		c.Secret = rand.Text()
-	}
-	if c.TranscriptLimit == 0 {
-		c.TranscriptLimit = 1000
-	}
-	if c.FaultSeed == 0 {
-		c.FaultSeed = 1 + mathrand.Uint64N(1<<32) // easily typed again
-	}
+	c.Addr = cmp.Or(c.Addr, "127.0.0.1:0")
+	c.Secret = cmp.Or(c.Secret, rand.Text())
+	c.TranscriptLimit = cmp.Or(c.TranscriptLimit, 1000)
+	c.FaultSeed = cmp.Or(c.FaultSeed, 1+mathrand.Uint64N(1<<32)) // easily typed again
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c, nil
 }
 
-// extensions are the options that only count in extended mode; nil otherwise.
-func (c Config) extensions() *lightning.Extensions {
-	if c.Mode != Extended {
-		return nil
+// plain are the options of Lightning itself.
+func (c Config) plain() lightning.Config {
+	return lightning.Config{
+		Secret: c.Secret, Key: c.Key, OpaqueTokens: c.OpaqueTokens,
+		RunTimeout: c.RunTimeout, WakeDebounce: c.WakeDebounce, JanitorInterval: c.JanitorInterval,
+		KeepRuns: c.KeepRuns, WipeDataclips: c.WipeDataclips, Logger: c.Logger,
+		MaxQueued: max(c.MaxQueued, 0),
 	}
-	return &lightning.Extensions{
+}
+
+// extensions are the options that only count in extended mode.
+func (c Config) extensions() extended.Config {
+	return extended.Config{
 		Names: c.Extensions, Lease: c.Lease, ClaimAck: c.ClaimAck,
 		StatusInterval: c.StatusInterval, StatusTimeout: c.StatusTimeout,
 		MaxWait: c.MaxWait, AffinityWait: c.AffinityWait,

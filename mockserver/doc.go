@@ -4,12 +4,11 @@
 // validation. It is imported in tests the way net/http/httptest is, and runs on
 // its own as cmd/mockserver.
 //
-//	server, err := mockserver.Start(mockserver.Config{})
-//	…
-//	defer server.Close()
-//	// a worker connects to server.URL() with a token made of server.Secret()
-//	err = server.Enqueue(mockserver.Run{Plan: plan})
-//	result, err := server.Wait(ctx, "run-1")
+//	server := mockserver.NewTest(t, mockserver.Config{}) // or Start, outside of tests
+//	// a worker connects to server.URL() with server.WorkerToken("my-worker"), or with a
+//	// token that it makes of server.Secret()
+//	id, err := server.Enqueue(mockserver.Run{Plan: plan})
+//	result, err := server.Wait(ctx, id)
 //
 // The same can be done over HTTP; errors are one line of JSON each:
 //
@@ -63,7 +62,8 @@
 //
 // What it shares with the client of this module is the frame codec alone,
 // and that is pinned by recordings of a real server. How the two halves work
-// is described by the packages [phoenix] and [lightning].
+// is described by the packages [phoenix] and [lightning]; what the extended mode adds, by
+// [extended].
 //
 // Concurrency: all methods may be called at once. Everything is kept in
 // memory, within bounds: ended runs up to Config.KeepRuns, frames up to

@@ -55,18 +55,24 @@ func ExampleServer_Enqueue() {
 	defer func() { _ = server.Close() }()
 
 	plan := []byte(`{"id": "run-1", "jobs": []}`)
-	fmt.Println(server.Enqueue(mockserver.Run{Plan: plan, Queue: "fast_lane", Priority: mockserver.Immediate}))
-	fmt.Println(server.Enqueue(mockserver.Run{Plan: plan}))
-	fmt.Println(server.Enqueue(mockserver.Run{Plan: []byte(`{"id": "run-2"}`)}))
+	id, err := server.Enqueue(mockserver.Run{Plan: plan, Queue: "fast_lane", Priority: mockserver.Immediate})
+	fmt.Println(id, err)
+	_, err = server.Enqueue(mockserver.Run{Plan: plan})
+	fmt.Println(err)
+	_, err = server.Enqueue(mockserver.Run{Plan: []byte(`{"id": "run-2"}`)})
+	fmt.Println(err)
+	id, err = server.Enqueue(mockserver.Run{Plan: []byte(`{"jobs": []}`)})
+	fmt.Println(len(id), err) // it was given one
 
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // no worker is going to come
 	_, err = server.Wait(ctx, "run-1")
 	fmt.Println(err)
 	// Output:
-	// <nil>
+	// run-1 <nil>
 	// run "run-1" exists already: choose another id, or leave it out
 	// bad plan: jobs can't be blank
+	// 36 <nil>
 	// context canceled
 }
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
+	"github.com/phxworker/phxworker/mockserver/lightning"
 )
 
 // postRun queues the plan in the body, and waits for its end if it is to.
@@ -27,7 +27,7 @@ func (s *Server) postRun(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	run, id, err := readRun(body)
+	run, err := readRun(body)
 	if err == nil {
 		run.Queue = query.Get("queue")
 		run.Priority, err = parsePriority(query.Get("priority"))
@@ -37,10 +37,11 @@ func (s *Server) postRun(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if query.Has("wait") {
-		s.postAndWait(w, r, run, id)
+		s.postAndWait(w, r, run)
 		return
 	}
-	if err := s.Enqueue(run); err != nil {
+	id, err := s.Enqueue(run)
+	if err != nil {
 		refuseRun(w, err)
 		return
 	}
@@ -58,7 +59,7 @@ var runParameters = []string{"queue", "priority", "wakeup", "wait"}
 const dispatchTimeout = 40 * time.Second
 
 // postAndWait queues a run and answers with its result.
-func (s *Server) postAndWait(w http.ResponseWriter, r *http.Request, run Run, id string) {
+func (s *Server) postAndWait(w http.ResponseWriter, r *http.Request, run Run) {
 	patience := dispatchTimeout
 	if given := r.URL.Query().Get("wait"); given != "" {
 		seconds, err := strconv.ParseFloat(given, 64)
@@ -74,7 +75,7 @@ func (s *Server) postAndWait(w http.ResponseWriter, r *http.Request, run Run, id
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		writeJSON(w, http.StatusGatewayTimeout, map[string]string{
-			"id": id, "error": fmt.Sprintf("run %q has not ended within %v; it stays, see GET /run/{id}", id, patience),
+			"id": result.ID, "error": fmt.Sprintf("run %q has not ended within %v; it stays, see GET /run/{id}", result.ID, patience),
 		})
 	case err != nil:
 		refuseRun(w, err)
@@ -119,42 +120,32 @@ func (s *Server) getRun(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, record)
 }
 
-// readRun takes from a posted plan what is not the worker's, and gives it an id
-// if it has none. What is wrong with the plan itself is left to Enqueue.
-func readRun(body json.RawMessage) (Run, string, error) {
+// readRun takes from a posted plan what is not the worker's. What is wrong with the plan
+// itself is left to Enqueue.
+func readRun(body json.RawMessage) (Run, error) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(body, &fields) != nil || fields == nil {
-		return Run{}, "", &InvalidError{Field: "plan", Reason: "must be a JSON object"}
+		return Run{}, &InvalidError{Field: "plan", Reason: "must be a JSON object"}
 	}
 	run := Run{Plan: body, Dataclip: fields["dataclip"]}
 	if raw, ok := fields["key"]; ok && json.Unmarshal(raw, &run.Key) != nil {
-		return Run{}, "", &InvalidError{Field: "key", Reason: "must be a string"}
+		return Run{}, &InvalidError{Field: "key", Reason: "must be a string"}
 	}
 	if raw, ok := fields["credentials"]; ok {
 		if json.Unmarshal(raw, &run.Credentials) != nil {
-			return Run{}, "", &InvalidError{Field: "credentials", Reason: "must be an object of bodies by id"}
+			return Run{}, &InvalidError{Field: "credentials", Reason: "must be an object of bodies by id"}
 		}
 	}
-	_, named := fields["id"]
-	_, keyed := fields["key"]
-	if named && !keyed && run.Dataclip == nil && run.Credentials == nil {
-		return run, planID(fields), nil // as it was posted, byte for byte
-	}
+	own := len(fields)
 	delete(fields, "dataclip")
 	delete(fields, "credentials")
 	delete(fields, "key")
-	if !named {
-		fields["id"], _ = json.Marshal(uuid.NewString()) // a string always encodes
+	if len(fields) == own {
+		return run, nil // as it was posted, byte for byte
 	}
 	var err error
 	run.Plan, err = json.Marshal(fields)
-	return run, planID(fields), err
-}
-
-// planID returns the plan's id if it is a string; Enqueue refuses any other.
-func planID(fields map[string]json.RawMessage) (id string) {
-	_ = json.Unmarshal(fields["id"], &id)
-	return id
+	return run, err
 }
 
 // parsePriority reads a priority's name, or its number in Lightning's table.
@@ -166,4 +157,59 @@ func parsePriority(s string) (Priority, error) {
 		return Immediate, nil
 	}
 	return Normal, &InvalidError{Field: "priority", Reason: "must be immediate (or 0) or normal (or 1)"}
+}
+
+// postCancel cancels a run: 200 if that ended it, 202 if its worker was told, or
+// will be.
+func (s *Server) postCancel(w http.ResponseWriter, r *http.Request) {
+	var asked struct {
+		Message string `json:"message"`
+	}
+	if r.ContentLength != 0 {
+		body, ok := readJSON(w, r)
+		if !ok {
+			return
+		}
+		if json.Unmarshal(body, &asked) != nil {
+			writeJSON(w, http.StatusUnprocessableEntity, fieldError("message", "must be a string"))
+			return
+		}
+	}
+	id := r.PathValue("id")
+	if err := s.Cancel(id, asked.Message); err != nil {
+		refuseRun(w, err)
+		return
+	}
+	status, state := http.StatusAccepted, lightning.Cancelled // forgotten already
+	if record, ok := s.Inspect(id); ok {
+		state = record.State
+	}
+	if state.Final() {
+		status = http.StatusOK
+	}
+	writeJSON(w, status, map[string]string{"id": id, "state": string(state)})
+}
+
+func (s *Server) postNotify(w http.ResponseWriter, r *http.Request) {
+	body, ok := readJSON(w, r)
+	if !ok {
+		return
+	}
+	if err := s.Notify(r.PathValue("id"), body); err != nil {
+		refuseRun(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]string{"id": r.PathValue("id")})
+}
+
+func (s *Server) postDrain(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]int{"workers": s.DrainWorkers()})
+}
+
+func (s *Server) getWorkers(w http.ResponseWriter, _ *http.Request) {
+	workers := s.Workers()
+	if workers == nil {
+		workers = []WorkerRecord{}
+	}
+	writeJSON(w, http.StatusOK, map[string][]WorkerRecord{"workers": workers})
 }

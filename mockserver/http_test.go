@@ -3,22 +3,14 @@ package mockserver_test
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/mockserver"
 )
-
-// call does one request and returns the status and the body.
-func call(t *testing.T, s http.Handler, method, path, body string) (int, string) {
-	t.Helper()
-	w := httptest.NewRecorder()
-	s.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
-	return w.Code, w.Body.String()
-}
 
 func TestHTTPErrors(t *testing.T) {
 	const jobs = `"jobs":[{"id":"a"}]`
@@ -59,8 +51,8 @@ func TestHTTPErrors(t *testing.T) {
 		{name: "unknown run", method: "GET", path: "/run/nope", status: 404, want: `{"error":"no run \"nope\": it was never posted, or it ended and is forgotten"}`},
 		{name: "credential is no JSON", path: "/credentials/c", body: `{`, status: 400, want: `{"error":"the body is not JSON: unexpected end of JSON input"}`},
 	}
-	m := newInMemory(t, mockserver.Config{})
-	require.NoError(t, m.Enqueue(mockserver.Run{Plan: plan("known")}))
+	m := mocktest.New(t, mockserver.Config{})
+	m.Queue(mockserver.Run{Plan: mocktest.Plan("known")})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.method == "" {
@@ -69,7 +61,7 @@ func TestHTTPErrors(t *testing.T) {
 			if tt.path == "" {
 				tt.path = "/run"
 			}
-			status, body := call(t, m, tt.method, tt.path, tt.body)
+			status, body := mocktest.Call(t, m, tt.method, tt.path, tt.body)
 			require.Equal(t, tt.status, status, body)
 			require.Equal(t, tt.want+"\n", body)
 		})
@@ -78,22 +70,22 @@ func TestHTTPErrors(t *testing.T) {
 }
 
 func TestHTTPRun(t *testing.T) {
-	m := newInMemory(t, mockserver.Config{OpaqueTokens: true})
-	c := m.worker()
+	m := mocktest.New(t, mockserver.Config{OpaqueTokens: true})
+	c := m.Worker()
 
-	status, body := call(t, m, "POST", "/credentials/c1", `{"user":"shared"}`)
+	status, body := mocktest.Call(t, m, "POST", "/credentials/c1", `{"user":"shared"}`)
 	require.Equal(t, 201, status)
 	require.Equal(t, `{"id":"c1"}`+"\n", body)
-	status, _ = call(t, m, "PUT", "/dataclips/d1", `{"data":1}`)
+	status, _ = mocktest.Call(t, m, "PUT", "/dataclips/d1", `{"data":1}`)
 	require.Equal(t, 201, status)
 
 	posted := `{"id":"r1", "dataclip_id":"d1", "jobs":[{"id":"a","body":"fn(s => s)"}]}`
-	status, body = call(t, m, "POST", "/run?wakeup", posted)
+	status, body = mocktest.Call(t, m, "POST", "/run?wakeup", posted)
 	require.Equal(t, 201, status, body)
 	require.Equal(t, `{"id":"r1"}`+"\n", body)
-	require.Equal(t, "work-available", c.read().Event)
+	require.Equal(t, "work-available", c.Read().Event)
 
-	status, body = call(t, m, "POST", "/run?queue=fast_lane&priority=immediate",
+	status, body = mocktest.Call(t, m, "POST", "/run?queue=fast_lane&priority=immediate",
 		`{"jobs":[],"dataclip":{"own":true},"credentials":{"c1":{"user":"own"}}}`)
 	require.Equal(t, 201, status, body)
 	var made struct{ ID string }
@@ -105,23 +97,23 @@ func TestHTTPRun(t *testing.T) {
 	require.Equal(t, mockserver.Immediate, record.Priority)
 
 	tokens := make(map[string]string)
-	for _, r := range c.claim(`{"demand":2,"worker_name":"w"}`) {
+	for _, r := range c.Claim(`{"demand":2,"worker_name":"w"}`) {
 		tokens[r.ID] = r.Token
-		require.Equal(t, "ok", c.join("run:"+r.ID, `{"token":"`+r.Token+`"}`).Status)
+		require.Equal(t, "ok", c.Join("run:"+r.ID, `{"token":"`+r.Token+`"}`).Status)
 	}
-	require.Equal(t, posted, c.ok("run:r1", "fetch:plan", `{}`), "byte for byte")
-	require.Equal(t, `{"data":1}`, c.ok("run:r1", "fetch:dataclip", `{}`))
-	require.Equal(t, `{"user":"shared"}`, c.ok("run:r1", "fetch:credential", `{"id":"c1"}`))
-	require.Equal(t, `{"own":true}`, c.ok("run:"+made.ID, "fetch:dataclip", `{}`))
-	require.Equal(t, `{"user":"own"}`, c.ok("run:"+made.ID, "fetch:credential", `{"id":"c1"}`))
+	require.Equal(t, posted, c.OK("run:r1", "fetch:plan", `{}`), "byte for byte")
+	require.Equal(t, `{"data":1}`, c.OK("run:r1", "fetch:dataclip", `{}`))
+	require.Equal(t, `{"user":"shared"}`, c.OK("run:r1", "fetch:credential", `{"id":"c1"}`))
+	require.Equal(t, `{"own":true}`, c.OK("run:"+made.ID, "fetch:dataclip", `{}`))
+	require.Equal(t, `{"user":"own"}`, c.OK("run:"+made.ID, "fetch:credential", `{"id":"c1"}`))
 	var planned map[string]json.RawMessage
-	require.NoError(t, json.Unmarshal([]byte(c.ok("run:"+made.ID, "fetch:plan", `{}`)), &planned))
+	require.NoError(t, json.Unmarshal([]byte(c.OK("run:"+made.ID, "fetch:plan", `{}`)), &planned))
 	require.Contains(t, planned, "dataclip_id")
 	require.NotContains(t, planned, "dataclip")
 	require.NotContains(t, planned, "credentials")
 
-	c.ok("run:r1", "run:complete", `{"reason":"fail","error_type":"JobError","error_message":"no"}`)
-	status, body = call(t, m, "GET", "/run/r1", "")
+	c.OK("run:r1", "run:complete", `{"reason":"fail","error_type":"JobError","error_message":"no"}`)
+	status, body = mocktest.Call(t, m, "GET", "/run/r1", "")
 	require.Equal(t, 200, status)
 	require.NotContains(t, body, tokens["r1"])
 	var got struct {
@@ -141,7 +133,7 @@ func TestHTTPRun(t *testing.T) {
 	require.Len(t, got.Events, 4)
 	require.Equal(t, "run:complete", got.Events[3].Event)
 
-	status, body = call(t, m, "GET", "/stats", "")
+	status, body = mocktest.Call(t, m, "GET", "/stats", "")
 	require.Equal(t, 200, status)
 	var stats mockserver.Stats
 	require.NoError(t, json.Unmarshal([]byte(body), &stats))
@@ -150,4 +142,86 @@ func TestHTTPRun(t *testing.T) {
 	require.Equal(t, 1, stats.Claimed)
 	require.EqualValues(t, 2, stats.Enqueued)
 	require.EqualValues(t, 1, stats.Ended["failed"])
+}
+
+// Whoever asks at the door, or for what is not there, is told what is.
+func TestTheRoutesAreListed(t *testing.T) {
+	m := mocktest.New(t, mockserver.Config{})
+	type list struct {
+		Error  string
+		Routes []struct{ Route, Does string }
+	}
+	ask := func(method, path string) (status int, got list) {
+		status, body := mocktest.Call(t, m, method, path, "")
+		require.NoError(t, json.Unmarshal([]byte(body), &got), body)
+		return status, got
+	}
+	status, front := ask("GET", "/")
+	require.Equal(t, 200, status)
+	require.NotEmpty(t, front.Routes)
+	for _, r := range front.Routes {
+		require.NotEmpty(t, r.Does, r.Route)
+		method, path, _ := strings.Cut(strings.ReplaceAll(r.Route, "{id}", "x"), " ")
+		_, body := mocktest.Call(t, m, method, path, "")
+		require.NotContains(t, body, "there is no "+method, "a route that is listed is there")
+	}
+	for _, unknown := range []string{"GET /nope/websocket", "DELETE /run/known", "GET /run", "POST /"} {
+		method, path, _ := strings.Cut(unknown, " ")
+		status, got := ask(method, path)
+		require.Equal(t, 404, status, unknown)
+		require.Equal(t, "there is no "+unknown+"; these are the routes", got.Error)
+		require.Equal(t, front.Routes, got.Routes)
+	}
+}
+
+// Guards against a page that is open in a developer's browser: it queued runs, whose
+// code the worker beside the server executed, and had the server fail.
+func TestNoWebPageUsesTheServer(t *testing.T) {
+	server := mockserver.NewTest(t, mocktest.Config(mockserver.Config{}))
+	_, port, _ := strings.Cut(strings.TrimPrefix(server.HTTPURL(), "http://"), ":")
+	tests := []struct {
+		name, host, header, value string
+		want                      int // to POST /run; a page of another origin can read nothing in any case
+	}{
+		{name: "a program", want: 201},
+		{name: "a program, by the name localhost", host: "localhost:" + port, want: 201},
+		{name: "a program, by a container's name", host: "lightning:" + port, want: 201},
+		{name: "a page that the server has sent", header: "Sec-Fetch-Site", value: "same-origin", want: 201},
+		{name: "a page elsewhere", header: "Origin", value: "https://a.example", want: 403},
+		{name: "a page elsewhere, as browsers tell it", header: "Sec-Fetch-Site", value: "cross-site", want: 403},
+		{name: "a page of another port", header: "Origin", value: "http://127.0.0.1:3000", want: 403},
+		{name: "a page that has its name lead here", host: "rebound.example:" + port, want: 403},
+		{name: "the same, with a name like an address", host: "127.0.0.1.example", want: 403},
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			ask := func(method, path, body string) int {
+				request, err := http.NewRequestWithContext(t.Context(), method, server.HTTPURL()+path, strings.NewReader(body))
+				require.NoError(t, err)
+				if tt.host != "" {
+					request.Host = tt.host
+				}
+				if tt.header != "" {
+					request.Header.Set(tt.header, tt.value)
+				}
+				response, err := transport.RoundTrip(request)
+				require.NoError(t, err)
+				require.NoError(t, response.Body.Close())
+				require.Empty(t, response.Header.Get("Access-Control-Allow-Origin"))
+				return response.StatusCode
+			}
+			before := server.Stats().Available
+			require.Equal(t, tt.want, ask("POST", "/run", `{"jobs":[]}`))
+			require.Equal(t, before+map[int]int{201: 1, 403: 0}[tt.want], server.Stats().Available)
+			require.Equal(t, tt.want, ask("POST", "/faults", `{"event":"claim","action":"withhold"}`))
+			if tt.want == 403 {
+				require.Equal(t, 403, ask("DELETE", "/faults", ""))
+				require.Equal(t, 403, ask("POST", "/drain", ""))
+			}
+			if tt.host != "" {
+				require.Equal(t, map[int]int{201: 200, 403: 403}[tt.want], ask("GET", "/stats", ""))
+			}
+		})
+	}
 }

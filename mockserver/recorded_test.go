@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/channel/frame"
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/phoenix"
 )
@@ -24,7 +25,7 @@ func TestRecordedWorkers(t *testing.T) {
 	for _, name := range []string{"one-run", "two-steps", "real-engine"} {
 		answers := make(map[mockserver.Mode][]string)
 		for _, mode := range []mockserver.Mode{mockserver.Lightning, mockserver.Extended} {
-			t.Run(name+" "+mode.String(), func(t *testing.T) {
+			t.Run(name+" "+string(mode), func(t *testing.T) {
 				answers[mode] = replay(t, name, mode)
 			})
 		}
@@ -35,22 +36,22 @@ func TestRecordedWorkers(t *testing.T) {
 // replay sends a recorded session, and returns what it was answered.
 func replay(t *testing.T, name string, mode mockserver.Mode) (answers []string) {
 	sent, planned := recordedSession(t, "testdata/ws-worker/"+name+".ndjson")
-	m := newInMemory(t, mockserver.Config{Mode: mode, WakeDebounce: -1, OpaqueTokens: true})
+	m := mocktest.New(t, mockserver.Config{Mode: mode, WakeDebounce: -1, OpaqueTokens: true})
 	m.AddCredential("c", json.RawMessage(`{"user":"user "}`))
 	m.AddDataclip("d", json.RawMessage(`{"data":{}}`))
-	require.NoError(t, m.Enqueue(mockserver.Run{Plan: planned}))
+	m.Queue(mockserver.Run{Plan: planned})
 
-	c := m.connect()
+	c := m.Connect()
 	var token string
 	var events []string
 	for _, f := range sent {
 		payload := strings.ReplaceAll(string(f.Payload), "x.y.z", token)
-		got := c.exchange(f.Topic, f.Event, payload)
+		got := c.Exchange(f.Topic, f.Event, payload)
 		require.Equal(t, "ok", got.Status, "%s %s: %s", f.Event, payload, got.Payload)
-		require.Equal(t, c.joins[f.Topic], got.JoinRef)
+		require.Equal(t, c.Joins[f.Topic], got.JoinRef)
 		switch {
 		case f.Event == "claim" && token == "":
-			var response struct{ Runs []claimedRun }
+			var response struct{ Runs []mocktest.ClaimedRun }
 			require.NoError(t, json.Unmarshal(got.Payload, &response))
 			require.Len(t, response.Runs, 1)
 			token = response.Runs[0].Token
@@ -78,7 +79,7 @@ func replay(t *testing.T, name string, mode mockserver.Mode) (answers []string) 
 	require.Equal(t, events, recorded)
 	for _, x := range m.Transcript() {
 		if x.Direction == phoenix.ToClient {
-			answers = append(answers, logLine.ReplaceAllString(withoutTokens(string(x.Data)), "…"))
+			answers = append(answers, logLine.ReplaceAllString(mocktest.WithoutTokens(string(x.Data)), "…"))
 		}
 	}
 	return answers
@@ -124,7 +125,7 @@ func TestRecordedRuns(t *testing.T) {
 	require.NotEmpty(t, paths)
 	for _, path := range paths {
 		for _, mode := range []mockserver.Mode{mockserver.Lightning, mockserver.Extended} {
-			t.Run(strings.TrimSuffix(filepath.Base(path), ".json")+" "+mode.String(), func(t *testing.T) {
+			t.Run(strings.TrimSuffix(filepath.Base(path), ".json")+" "+string(mode), func(t *testing.T) {
 				var recorded struct {
 					Plan        json.RawMessage
 					Dataclips   map[string]json.RawMessage
@@ -141,18 +142,18 @@ func TestRecordedRuns(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, json.Unmarshal(withIDs(data), &recorded))
 
-				m := newInMemory(t, mockserver.Config{Mode: mode, OpaqueTokens: true})
+				m := mocktest.New(t, mockserver.Config{Mode: mode, OpaqueTokens: true})
 				for id, body := range recorded.Dataclips {
 					m.AddDataclip(id, body)
 				}
 				for id, body := range recorded.Credentials {
 					m.AddCredential(id, body)
 				}
-				c, id := m.claimed(mockserver.Run{Plan: recorded.Plan})
+				c, id := m.Claimed(mockserver.Run{Plan: recorded.Plan})
 				for _, e := range recorded.Expect.Events {
-					c.ok("run:"+id, e.Event, string(e.Payload))
+					c.OK("run:"+id, e.Event, string(e.Payload))
 				}
-				result, err := m.Wait(inTime(t), id)
+				result, err := m.Wait(mocktest.InTime(t), id)
 				require.NoError(t, err)
 				require.Equal(t, recorded.Expect.Reason, result.Reason)
 			})

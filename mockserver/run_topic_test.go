@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/channel/frame"
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/mockserver"
 )
 
@@ -36,7 +37,7 @@ func TestRunTopic(t *testing.T) {
 		push   string
 		want   string
 	}{
-		{name: "plan", push: `fetch:plan {}`, want: `ok ` + string(plan("r1"))},
+		{name: "plan", push: `fetch:plan {}`, want: `ok ` + string(mocktest.Plan("r1"))},
 		{name: "no dataclip", push: `fetch:dataclip {"id":"x"}`, want: `ok null`},
 		{name: "credential", push: `fetch:credential {"id":"c1"}`, want: `ok {"user":"u"}`},
 		{name: "null credential", push: `fetch:credential {"id":"c0"}`, want: `ok null`},
@@ -142,20 +143,20 @@ func TestRunTopic(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			m := newInMemory(t, mockserver.Config{OpaqueTokens: true})
+			m := mocktest.New(t, mockserver.Config{OpaqueTokens: true})
 			m.AddCredential("c1", json.RawMessage(`{"user":"u"}`))
 			m.AddCredential("c0", json.RawMessage(`null`))
-			c, id := m.claimed(mockserver.Run{Plan: plan("r1")})
+			c, id := m.Claimed(mockserver.Run{Plan: mocktest.Plan("r1")})
 			for _, push := range tt.before {
 				event, payload, _ := strings.Cut(push, " ")
-				c.ok("run:"+id, event, payload)
+				c.OK("run:"+id, event, payload)
 			}
 			event, payload, _ := strings.Cut(tt.push, " ")
-			got := c.exchange("run:"+id, event, payload)
+			got := c.Exchange("run:"+id, event, payload)
 			if tt.want == crash {
 				require.Equal(t, frame.Error, got.Event)
-				require.Equal(t, c.joins["run:r1"], got.Ref)
-				require.Equal(t, c.joins["run:r1"], got.JoinRef)
+				require.Equal(t, c.Joins["run:r1"], got.Ref)
+				require.Equal(t, c.Joins["run:r1"], got.JoinRef)
 			} else {
 				require.Equal(t, tt.want, got.Status+" "+text(got.Payload))
 			}
@@ -182,10 +183,10 @@ func TestReasonsBecomeStates(t *testing.T) {
 	for reason, state := range map[string]mockserver.State{
 		"success": "success", "fail": "failed", "crash": "crashed", "kill": "killed", "cancel": "cancelled", "exception": "exception",
 	} {
-		m := newInMemory(t, mockserver.Config{OpaqueTokens: true})
-		c, id := m.claimed(mockserver.Run{Plan: plan("r1")})
-		c.ok("run:"+id, "run:complete", `{"reason":"`+reason+`","error_type":"T","error_message":"m","final_state":{"a":1}}`)
-		got, err := m.Wait(inTime(t), id)
+		m := mocktest.New(t, mockserver.Config{OpaqueTokens: true})
+		c, id := m.Claimed(mockserver.Run{Plan: mocktest.Plan("r1")})
+		c.OK("run:"+id, "run:complete", `{"reason":"`+reason+`","error_type":"T","error_message":"m","final_state":{"a":1}}`)
+		got, err := m.Wait(mocktest.InTime(t), id)
 		require.NoError(t, err)
 		require.Equal(t, mockserver.Result{
 			ID: id, State: state, Reason: reason, ErrorType: "T", ErrorMessage: "m", FinalState: json.RawMessage(`{"a":1}`),
@@ -195,10 +196,10 @@ func TestReasonsBecomeStates(t *testing.T) {
 
 // A log line sent twice is stored twice: nothing here is idempotent for a worker to lean on.
 func TestWritesAreNotIdempotent(t *testing.T) {
-	m := newInMemory(t, mockserver.Config{OpaqueTokens: true})
-	c, id := m.claimed(mockserver.Run{Plan: plan("r1")})
-	first := c.ok("run:"+id, "run:log", `{"message":["hi"],`+stamp+`}`)
-	second := c.ok("run:"+id, "run:log", `{"message":["hi"],`+stamp+`}`)
+	m := mocktest.New(t, mockserver.Config{OpaqueTokens: true})
+	c, id := m.Claimed(mockserver.Run{Plan: mocktest.Plan("r1")})
+	first := c.OK("run:"+id, "run:log", `{"message":["hi"],`+stamp+`}`)
+	second := c.OK("run:"+id, "run:log", `{"message":["hi"],`+stamp+`}`)
 	require.NotEqual(t, first, second, "each has its log_line_id")
 	record, _ := m.Inspect(id)
 	require.Len(t, record.Events, 2)
@@ -206,40 +207,40 @@ func TestWritesAreNotIdempotent(t *testing.T) {
 
 func TestDataclipPolicies(t *testing.T) {
 	t.Run("kept", func(t *testing.T) {
-		m := newInMemory(t, mockserver.Config{OpaqueTokens: true})
-		c, id := m.claimed(mockserver.Run{Plan: plan("r1"), Dataclip: json.RawMessage(`{"data":{"é":1}}`)})
+		m := mocktest.New(t, mockserver.Config{OpaqueTokens: true})
+		c, id := m.Claimed(mockserver.Run{Plan: mocktest.Plan("r1"), Dataclip: json.RawMessage(`{"data":{"é":1}}`)})
 		for range 2 {
-			f := c.exchange("run:"+id, "fetch:dataclip", `{}`)
+			f := c.Exchange("run:"+id, "fetch:dataclip", `{}`)
 			require.True(t, f.Binary)
 			require.Equal(t, `{"data":{"é":1}}`, string(f.Payload))
 		}
 		var fetched struct {
 			DataclipID string `json:"dataclip_id"`
 		}
-		require.NoError(t, json.Unmarshal([]byte(c.ok("run:"+id, "fetch:plan", `{}`)), &fetched))
-		c.ok("run:"+id, "step:start", `{"step_id":"`+step1+`","job_id":"j1","input_dataclip_id":"`+fetched.DataclipID+`"}`)
+		require.NoError(t, json.Unmarshal([]byte(c.OK("run:"+id, "fetch:plan", `{}`)), &fetched))
+		c.OK("run:"+id, "step:start", `{"step_id":"`+step1+`","job_id":"j1","input_dataclip_id":"`+fetched.DataclipID+`"}`)
 	})
 	t.Run("wiped after the first read", func(t *testing.T) {
-		m := newInMemory(t, mockserver.Config{OpaqueTokens: true, WipeDataclips: true})
-		c, id := m.claimed(mockserver.Run{Plan: plan("r1"), Dataclip: json.RawMessage(`{"data":{}}`)})
-		require.Equal(t, `{"data":{}}`, c.ok("run:"+id, "fetch:dataclip", `{}`))
-		require.Equal(t, `null`, c.ok("run:"+id, "fetch:dataclip", `{}`))
-		c.ok("run:"+id, "step:start", `{"step_id":"`+step1+`","job_id":"j1"}`)
-		c.ok("run:"+id, "step:complete", `{"step_id":"`+step1+`","reason":"success","output_dataclip_id":"`+clip1+`"}`)
+		m := mocktest.New(t, mockserver.Config{OpaqueTokens: true, WipeDataclips: true})
+		c, id := m.Claimed(mockserver.Run{Plan: mocktest.Plan("r1"), Dataclip: json.RawMessage(`{"data":{}}`)})
+		require.Equal(t, `{"data":{}}`, c.OK("run:"+id, "fetch:dataclip", `{}`))
+		require.Equal(t, `null`, c.OK("run:"+id, "fetch:dataclip", `{}`))
+		c.OK("run:"+id, "step:start", `{"step_id":"`+step1+`","job_id":"j1"}`)
+		c.OK("run:"+id, "step:complete", `{"step_id":"`+step1+`","reason":"success","output_dataclip_id":"`+clip1+`"}`)
 	})
 	t.Run("shared by id", func(t *testing.T) {
-		m := newInMemory(t, mockserver.Config{OpaqueTokens: true})
+		m := mocktest.New(t, mockserver.Config{OpaqueTokens: true})
 		m.AddDataclip("d", json.RawMessage(`{"shared":true}`))
-		c, id := m.claimed(mockserver.Run{Plan: json.RawMessage(`{"id":"r1","dataclip_id":"d","jobs":[]}`)})
-		require.Equal(t, `{"shared":true}`, c.ok("run:"+id, "fetch:dataclip", `{"id":"d"}`))
+		c, id := m.Claimed(mockserver.Run{Plan: json.RawMessage(`{"id":"r1","dataclip_id":"d","jobs":[]}`)})
+		require.Equal(t, `{"shared":true}`, c.OK("run:"+id, "fetch:dataclip", `{"id":"d"}`))
 	})
 }
 
 func TestRunTimes(t *testing.T) {
-	m := newInMemory(t, mockserver.Config{OpaqueTokens: true})
-	c, id := m.claimed(mockserver.Run{Plan: plan("r1"), Queue: "manual"})
-	c.ok("run:"+id, "run:start", `{}`)
-	c.ok("run:"+id, "run:complete", `{"reason":"success"}`)
+	m := mocktest.New(t, mockserver.Config{OpaqueTokens: true})
+	c, id := m.Claimed(mockserver.Run{Plan: mocktest.Plan("r1"), Queue: "manual"})
+	c.OK("run:"+id, "run:start", `{}`)
+	c.OK("run:"+id, "run:complete", `{"reason":"success"}`)
 	r, ok := m.Inspect(id)
 	require.True(t, ok)
 	require.Equal(t, "w", r.WorkerName)

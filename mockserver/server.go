@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
 	"time"
 
+	"github.com/phxworker/phxworker/mockserver/extended"
 	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/mockserver/lightning"
 	"github.com/phxworker/phxworker/mockserver/phoenix"
@@ -18,7 +21,9 @@ import (
 // Server is a mock Lightning and its http.Handler.
 type Server struct {
 	cfg        Config
+	pool       pool
 	service    *lightning.Service
+	extended   *extended.Service // nil in Lightning's mode
 	faults     *faults
 	endpoint   *phoenix.Endpoint
 	transcript *phoenix.Transcript
@@ -34,6 +39,19 @@ type Server struct {
 
 var _ http.Handler = (*Server)(nil)
 
+// pool is the queue and the topics, as the mode has them.
+type pool interface {
+	phoenix.App
+	Cancel(id, message string) error
+	Notify(id string, payload json.RawMessage) error
+	Close()
+}
+
+var (
+	_ pool = (*lightning.Service)(nil)
+	_ pool = (*extended.Service)(nil)
+)
+
 // New returns a server that listens nowhere by itself: it is served as an
 // http.Handler. It must be closed.
 func New(cfg Config) (*Server, error) {
@@ -41,25 +59,28 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mock server: %w", err)
 	}
-	service, err := lightning.New(lightning.Config{
-		Secret: cfg.Secret, Key: cfg.Key, OpaqueTokens: cfg.OpaqueTokens,
-		RunTimeout: cfg.RunTimeout, WakeDebounce: cfg.WakeDebounce, JanitorInterval: cfg.JanitorInterval,
-		KeepRuns: cfg.KeepRuns, WipeDataclips: cfg.WipeDataclips, Logger: cfg.Logger,
-		MaxQueued: max(cfg.MaxQueued, 0), Extensions: cfg.extensions(),
-	})
-	if err != nil {
-		return nil, err
+	s := &Server{cfg: cfg}
+	if cfg.Mode == Extended {
+		if s.extended, err = extended.New(cfg.plain(), cfg.extensions()); err != nil {
+			return nil, err
+		}
+		s.service, s.pool = s.extended.Service, s.extended
+	} else {
+		if s.service, err = lightning.New(cfg.plain()); err != nil {
+			return nil, err
+		}
+		s.pool = s.service
 	}
-	s := &Server{cfg: cfg, service: service, faults: &faults{set: fault.NewSet(cfg.FaultSeed), service: service}}
+	s.faults = &faults{set: fault.NewSet(cfg.FaultSeed), service: s.service}
 	if cfg.TranscriptLimit > 0 {
 		s.transcript = phoenix.NewTranscript(cfg.TranscriptLimit)
 	}
 	s.endpoint, err = phoenix.NewEndpoint(phoenix.Config{
-		App: service, IdleTimeout: cfg.IdleTimeout, MaxFrame: cfg.MaxFrame, MaxTopics: cfg.MaxTopics,
+		App: s.pool, IdleTimeout: cfg.IdleTimeout, MaxFrame: cfg.MaxFrame, MaxTopics: cfg.MaxTopics,
 		Transcript: s.transcript, Faults: s.faults, Logger: cfg.Logger,
 	})
 	if err != nil {
-		service.Close()
+		s.pool.Close()
 		return nil, err
 	}
 	for _, r := range cfg.Faults {
@@ -101,7 +122,7 @@ func (s *Server) Close() error {
 
 func (s *Server) close() error {
 	_ = s.endpoint.Close() // refuses new sockets from here on
-	s.service.Close()
+	s.pool.Close()
 	if s.http == nil {
 		return nil
 	}
@@ -135,6 +156,11 @@ func (s *Server) url(scheme, path string) string {
 // Secret is the WORKER_SECRET.
 func (s *Server) Secret() string { return s.cfg.Secret }
 
+// WorkerToken returns a token with which a client may connect, as the parameter token of
+// [Server.URL]. The worker_id in it is the name by which faults and records know the
+// worker.
+func (s *Server) WorkerToken(id string) string { return lightning.WorkerToken(s.cfg.Secret, id) }
+
 // PublicKey is the key that verifies run tokens, as WORKER_LIGHTNING_PUBLIC_KEY
 // takes it: PEM in base64. It is empty if run tokens are opaque, or if no key
 // could be made.
@@ -153,12 +179,12 @@ func (s *Server) PublicKey() string {
 func (s *Server) Mode() Mode { return s.cfg.Mode }
 
 // Enqueue makes a run available to the workers, and tells them after
-// Config.WakeDebounce. The errors are [*ConflictError], [*InvalidError] and
-// [*FullError].
-func (s *Server) Enqueue(r Run) error { return s.service.Enqueue(r) }
+// Config.WakeDebounce. It returns the run's id: that of the plan, or a new one if the plan
+// has none. The errors are [*ConflictError], [*InvalidError] and [*FullError].
+func (s *Server) Enqueue(r Run) (id string, err error) { return s.service.Enqueue(r) }
 
 // Dispatch is Enqueue and Wait for that run, of which the workers are told at once.
-// When the wait ends before the run does, the run stays.
+// When the wait ends before the run does, the run stays, and the result has its id.
 func (s *Server) Dispatch(ctx context.Context, r Run) (Result, error) {
 	return s.service.Dispatch(ctx, r)
 }
@@ -167,23 +193,33 @@ func (s *Server) Dispatch(ctx context.Context, r Run) (Result, error) {
 // told to, which ends when that worker says so. The message is for the worker and may be
 // empty. The errors are [ErrUnknownRun], [*StateError] when the run is over, and
 // [*NotAgreedError] when its worker does not know how.
-func (s *Server) Cancel(id, message string) error { return s.service.Cancel(id, message) }
+func (s *Server) Cancel(id, message string) error { return s.pool.Cancel(id, message) }
 
 // Notify sends a JSON object to whatever executes a run. The errors are
 // [ErrUnknownRun], [*StateError] when no worker has joined the run's topic just now,
 // [*NotAgreedError] and [ErrNotification].
 func (s *Server) Notify(id string, payload json.RawMessage) error {
-	return s.service.Notify(id, payload)
+	return s.pool.Notify(id, payload)
 }
 
 // DrainWorkers tells the workers to claim no more, to end their runs and to leave, and
 // returns how many were told: those that have agreed on it. It does not wait for
 // them.
-func (s *Server) DrainWorkers() int { return s.service.DrainWorkers() }
+func (s *Server) DrainWorkers() int {
+	if s.extended == nil {
+		return 0
+	}
+	return s.extended.DrainWorkers()
+}
 
 // Workers returns the workers that there are, by their ids, in extended mode; else
 // nil.
-func (s *Server) Workers() []WorkerRecord { return s.service.Workers() }
+func (s *Server) Workers() []WorkerRecord {
+	if s.extended == nil {
+		return nil
+	}
+	return s.extended.Workers()
+}
 
 // Wake pushes work-available to every joined worker at once.
 func (s *Server) Wake() { s.service.Wake() }
@@ -193,7 +229,13 @@ func (s *Server) Wake() { s.service.Wake() }
 func (s *Server) Wait(ctx context.Context, id string) (Result, error) { return s.service.Wait(ctx, id) }
 
 // Inspect returns what is known of a run, and whether it is known.
-func (s *Server) Inspect(id string) (RunRecord, bool) { return s.service.Inspect(id) }
+func (s *Server) Inspect(id string) (RunRecord, bool) {
+	if s.extended != nil {
+		return s.extended.Inspect(id)
+	}
+	plain, found := s.service.Inspect(id)
+	return RunRecord{RunRecord: plain}, found
+}
 
 // AddCredential sets the body that fetch:credential answers with, for all runs;
 // it may be null.
@@ -207,5 +249,38 @@ func (s *Server) Transcript() []Exchange { return s.transcript.Exchanges() }
 
 // Stats returns the counts.
 func (s *Server) Stats() Stats {
-	return Stats{Sockets: s.endpoint.Sockets(), Faults: s.faults.set.Counts(), Stats: s.service.Stats()}
+	stats := Stats{Sockets: s.endpoint.Sockets(), Faults: s.faults.set.Counts(), Stats: s.service.Stats()}
+	if s.extended != nil {
+		stats.Extended = s.extended.Counts()
+	}
+	return stats
+}
+
+// TB is what [NewTest] uses of a [testing.TB]. It is named here so that programs which import
+// this package do not have package testing linked into them.
+type TB interface {
+	Helper()
+	Cleanup(func())
+	Fatalf(format string, args ...any)
+	Output() io.Writer
+}
+
+// NewTest is [Start] for tests: the server listens on a free port of loopback, logs to the
+// test unless Config.Logger says otherwise, and is closed when the test ends. A server that cannot start
+// ends the test.
+func NewTest(t TB, cfg Config) *Server {
+	t.Helper()
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	}
+	s, err := Start(cfg)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Fatalf("close the mock server: %v", err)
+		}
+	})
+	return s
 }

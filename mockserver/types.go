@@ -1,6 +1,7 @@
 package mockserver
 
 import (
+	"github.com/phxworker/phxworker/mockserver/extended"
 	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/mockserver/lightning"
 	"github.com/phxworker/phxworker/mockserver/phoenix"
@@ -17,7 +18,7 @@ type (
 	// Result is how a run ended.
 	Result = lightning.Result
 	// RunRecord is all that is known of a run.
-	RunRecord = lightning.RunRecord
+	RunRecord = extended.RunRecord
 	// Event is a push that came in on a run's topic.
 	Event = lightning.Event
 	// ConflictError refuses a run whose id is taken.
@@ -25,11 +26,11 @@ type (
 	// InvalidError refuses a run whose plan is not one.
 	InvalidError = lightning.InvalidError
 	// Owner is who had a run, in extended mode.
-	Owner = lightning.Owner
+	Owner = extended.Owner
 	// End is how an owner's time with a run ended.
-	End = lightning.End
+	End = extended.End
 	// WorkerRecord is a worker, in extended mode.
-	WorkerRecord = lightning.WorkerRecord
+	WorkerRecord = extended.WorkerRecord
 	// FullError refuses a run because enough wait.
 	FullError = lightning.FullError
 	// StateError says that a run is not in the state for what was asked.
@@ -48,12 +49,12 @@ const (
 
 // The ends of an owner's time with a run.
 const (
-	Completed    = lightning.Completed
-	OwnerLost    = lightning.OwnerLost
-	LeaseExpired = lightning.LeaseExpired
-	Silent       = lightning.Silent
-	Released     = lightning.Released
-	NotJoined    = lightning.NotJoined
+	Completed    = extended.Completed
+	OwnerLost    = extended.OwnerLost
+	LeaseExpired = extended.LeaseExpired
+	Silent       = extended.Silent
+	Released     = extended.Released
+	NotJoined    = extended.NotJoined
 )
 
 // ErrNotification is what [Server.Notify] says of a payload that is no JSON object.
@@ -70,4 +71,9 @@ type Stats struct {
 	Sockets int                    `json:"sockets"` // now
 	Faults  map[fault.Action]int64 `json:"faults"`  // that struck, by action
 	lightning.Stats
+
+	Extended extended.Stats `json:"extended,omitzero"` // in extended mode only
 }
+
+// ExtensionNames returns the names of the extensions that [Extended] knows.
+func ExtensionNames() []string { return extended.Names() }

@@ -48,7 +48,7 @@ func (r *Runner) accept(ctx, report context.Context, topic *channel.Topic, run *
 	}
 	back := *d
 	if d.settled == Requeued { // it was not tried, so it must not count as an attempt that failed
-		back.settled, back.release, back.delay = Returned, terms.ReleasePostpone, requeueDelay
+		back.settled, back.release = Returned, terms.ReleasePostpone
 	}
 	switch {
 	case r.giveBack(ctx, report, topic, run, &Failure{wants: &back}):
@@ -63,11 +63,7 @@ func (r *Runner) accept(ctx, report context.Context, topic *channel.Topic, run *
 // ask calls the hook, as an engine is called: a panic is one in the run, and a hook
 // that never returns is left behind.
 func (r *Runner) ask(ctx context.Context, run *Run) error {
-	var answer error
-	_, failure := r.guard(ctx, run, func() (Result, error) {
-		answer = r.cfg.Accept(ctx, run)
-		return Result{}, nil
-	})
+	answer, failure := guard(ctx, r, run, func() (error, error) { return r.cfg.Accept(ctx, run), nil }, func(error) {})
 	if failure != nil {
 		return failure
 	}

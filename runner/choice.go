@@ -1,29 +1,36 @@
 package runner
 
-import (
-	"context"
-	"encoding/json"
-)
+import "context"
 
-// Accepter is an engine for some plans only.
-type Accepter interface {
-	Preparer
-	// Accepts reports whether the engine can execute the plan.
-	Accepts(plan *Plan) bool
+// PartialEngine is an [Engine] for some plans only.
+type PartialEngine interface {
+	Engine
+	// CanRun returns why the engine cannot execute the plan, in a sentence without a full
+	// stop, nil if it can. It is called each time that a run is to be prepared. When
+	// ctx has ended, what it returns does not matter.
+	CanRun(ctx context.Context, plan *Plan) error
 }
 
-// Either returns an engine that leaves to second what first does not accept. It is a
+// Either returns an engine that leaves to second what first cannot run. It is a
 // [Checker] that asks both, so that a worker takes no runs while one of them is ill: which
 // one a run needs is not known before it is claimed. An engine that is not meant to work
 // everywhere has to say so itself, by a Check that does not fail for that.
-func Either(first Accepter, second Preparer) Preparer { return &either{first, second} }
+func Either(first PartialEngine, second Engine) Engine { return &either{first, second} }
 
 type either struct {
-	first  Accepter
-	second Preparer
+	first  PartialEngine
+	second Engine
 }
 
 var _ Checker = (*either)(nil)
+
+// Prepare has one of the engines prepare the run, which then executes it.
+func (e *either) Prepare(ctx context.Context, run *Run) (Execution, error) {
+	if e.first.CanRun(ctx, run.Plan) == nil {
+		return e.first.Prepare(ctx, run)
+	}
+	return e.second.Prepare(ctx, run)
+}
 
 // Check returns why one of the engines cannot execute runs.
 func (e *either) Check(ctx context.Context) error {
@@ -37,26 +44,4 @@ func (e *either) Check(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func (e *either) choose(run *Run) Preparer {
-	if e.first.Accepts(run.Plan) {
-		return e.first
-	}
-	return e.second
-}
-
-func (e *either) Prepare(ctx context.Context, run *Run) (Versions, error) {
-	return e.choose(run).Prepare(ctx, run)
-}
-
-// Notify hands a notice to the engine that has the run, if that takes any.
-func (e *either) Notify(ctx context.Context, run *Run, notice json.RawMessage) {
-	if engine, ok := e.choose(run).(Notifiable); ok {
-		engine.Notify(ctx, run, notice)
-	}
-}
-
-func (e *either) Execute(ctx context.Context, run *Run) (Result, error) {
-	return e.choose(run).Execute(ctx, run)
 }

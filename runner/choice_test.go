@@ -15,7 +15,7 @@ type checked struct {
 	ill error
 }
 
-func (checked) Accepts(*Plan) bool { return false }
+func (checked) CanRun(context.Context, *Plan) error { return errors.New("not this one") }
 
 func (c checked) Check(context.Context) error { return c.ill }
 
@@ -24,8 +24,8 @@ func TestAChoiceIsAsWellAsBothEngines(t *testing.T) {
 	one, other := errors.New("one"), errors.New("other")
 	tests := []struct {
 		name   string
-		first  Accepter
-		second Preparer
+		first  PartialEngine
+		second Engine
 		want   error
 	}{
 		{name: "both are well", first: checked{}, second: checked{}},

@@ -8,11 +8,28 @@ import (
 	"time"
 )
 
-// Engine executes plans.
+// Engine executes plans. [Func] is the simplest; [Prepared] is for engines that have
+// something to do before a run starts.
 type Engine interface {
+	// Prepare does what must be done before a run may start, such as finding its adaptors.
+	// It must return soon after ctx ended; [context.Cause] then tells why.
+	//
+	// An error ends the run before its run:start. One that is neither a [*Failure] nor
+	// [ErrRequeue] or the like is an Exception of type PrepareError.
+	//
+	// Prepare is called concurrently for different runs, and once more for a run that
+	// the engine was not able to prepare (see [Unable]). A panic in it ends that run as a Crash.
+	Prepare(ctx context.Context, run *Run) (Execution, error)
+}
+
+// Execution is a run that its engine has prepared. One that takes notices of the server is
+// a [Notifiable] as well.
+type Execution interface {
+	// Versions names what executes the run, besides the worker. It may be nil.
+	Versions() Versions
 	// Execute takes the run to its end and reports every step and line through
-	// it. It returns when nothing of the run is under way any more, which must
-	// be soon after ctx ended; [context.Cause] then tells why.
+	// it. It is called once at most, and returns when nothing of the run is under way any
+	// more, which must be soon after ctx ended; [context.Cause] then tells why.
 	//
 	// A nil error means that the plan was followed to its end: the reason of
 	// the run is then the worst of its leaf steps. A [*Failure] says how the
@@ -20,18 +37,26 @@ type Engine interface {
 	// still open when Execute returns are completed with that failure; without
 	// one, they make the run an Exception.
 	//
-	// Execute is called concurrently for different runs. A panic in it ends
-	// that run as a Crash.
-	Execute(ctx context.Context, run *Run) (Result, error)
+	// A panic in Execute ends the run as a Crash.
+	Execute(ctx context.Context) (Result, error)
+	// Close frees what Prepare took for the run. It is called once: when Execute has
+	// returned, or instead of it.
+	Close()
 }
 
-// Preparer is an [Engine] that has something to do before a run may start,
-// such as finding its adaptors. An error ends the run before its run:start; one
-// that is no [*Failure] is an Exception of type PrepareError.
-type Preparer interface {
-	Engine
-	Prepare(ctx context.Context, run *Run) (Versions, error)
+// Prepared returns an [Execution] that is a function, and has nothing to close.
+func Prepared(versions Versions, execute func(ctx context.Context) (Result, error)) Execution {
+	return &prepared{versions, execute}
 }
+
+type prepared struct {
+	versions Versions
+	execute  func(ctx context.Context) (Result, error)
+}
+
+func (p *prepared) Versions() Versions                          { return p.versions }
+func (p *prepared) Execute(ctx context.Context) (Result, error) { return p.execute(ctx) }
+func (p *prepared) Close()                                      {}
 
 // Checker is an [Engine] that can tell whether it could execute runs just now, without
 // a run. A worker asks before it claims the first one, and again and again after a
@@ -68,13 +93,17 @@ type Result struct {
 
 // Func is the simplest engine: a Go function that is the whole run. What it
 // returns, as JSON, is the final state; its error says why the run failed (see
-// [Engine]). It need not report steps.
+// [Execution]). It need not report steps.
 type Func func(ctx context.Context, run *Run) (any, error)
 
 var _ Engine = Func(nil)
 
-// Execute calls f.
-func (f Func) Execute(ctx context.Context, run *Run) (Result, error) {
+// Prepare returns an [Execution] that calls f.
+func (f Func) Prepare(_ context.Context, run *Run) (Execution, error) {
+	return Prepared(nil, func(ctx context.Context) (Result, error) { return f.execute(ctx, run) }), nil
+}
+
+func (f Func) execute(ctx context.Context, run *Run) (Result, error) {
 	state, err := f(ctx, run)
 	var failure *Failure
 	if state == nil || (errors.As(err, &failure) && aborted(failure.Reason)) {

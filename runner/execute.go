@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"runtime/debug"
 	"strconv"
 	"sync/atomic"
@@ -13,49 +12,57 @@ import (
 	"github.com/phxworker/phxworker/runner/terms"
 )
 
+// readied is what an engine has prepared, and its versions.
+type readied struct {
+	Execution
+
+	versions Versions
+}
+
+// prepare lets the engine prepare the run.
+func (r *Runner) prepare(ctx context.Context, run *Run) (readied, *Failure) {
+	ready, failure := guard(ctx, r, run, func() (readied, error) {
+		execution, err := r.cfg.Engine.Prepare(ctx, run)
+		switch {
+		case err == nil && execution == nil:
+			err = errors.New("the engine returned neither an execution nor an error")
+		case err == nil:
+			return readied{execution, execution.Versions()}, nil
+		}
+		if ctx.Err() == nil && !errors.As(err, new(*Failure)) && dispositionOf(err) == nil {
+			err = &Failure{Reason: Exception, Type: "PrepareError", Message: err.Error()}
+		}
+		return readied{}, err
+	}, func(late readied) {
+		if late.Execution != nil {
+			_ = run.survive(func() error { late.Close(); return nil })
+		}
+	})
+	if failure != nil && ctx.Err() != nil { // whatever the engine made of it
+		failure = failureOf(ctx, context.Cause(ctx))
+	}
+	return ready, failure
+}
+
 // execute lets the engine execute the run. A step that it leaves open without
 // an error is a mistake of the engine's, which must not look like success.
-func (r *Runner) execute(ctx context.Context, run *Run) (Result, *Failure) {
-	result, failure := r.guard(ctx, run, func() (Result, error) { return r.cfg.executeFunc()(ctx, run) })
+func (r *Runner) execute(ctx context.Context, run *Run, execution Execution) (Result, *Failure) {
+	result, failure := guard(ctx, r, run, func() (Result, error) {
+		defer execution.Close() // here, for an engine that is left behind is still at it
+		return r.cfg.executeFunc(execution)(ctx, run)
+	}, func(Result) {})
 	if failure == nil && run.hasOpenSteps() {
 		failure = &Failure{Reason: Exception, Type: "EngineError", Message: "The engine ended without completing a step that it had started"}
 	}
 	return result, failure
 }
 
-// prepare lets an engine that has something to prepare do so.
-func (r *Runner) prepare(ctx context.Context, run *Run) (Versions, *Failure) {
-	versions := Versions{"worker": r.cfg.Version}
-	preparer, ok := r.cfg.Engine.(Preparer)
-	if !ok {
-		return versions, nil
-	}
-	var more Versions
-	_, failure := r.guard(ctx, run, func() (Result, error) {
-		var err error
-		more, err = preparer.Prepare(ctx, run)
-		var failure *Failure
-		if err != nil && ctx.Err() == nil && !errors.As(err, &failure) && dispositionOf(err) == nil {
-			err = &Failure{Reason: Exception, Type: "PrepareError", Message: err.Error()}
-		}
-		return Result{}, err
-	})
-	if failure != nil {
-		if ctx.Err() != nil { // whatever the engine made of it
-			failure = failureOf(ctx, context.Cause(ctx))
-		}
-		return nil, failure
-	}
-	maps.Copy(versions, more)
-	return versions, nil
-}
-
 // guard calls into the engine, whatever the engine does: a panic ends this run
 // only, and a call that does not return when its context has ended is left
-// behind.
-func (r *Runner) guard(ctx context.Context, run *Run, call func() (Result, error)) (Result, *Failure) {
+// behind; late gets what it returns after all.
+func guard[T any](ctx context.Context, r *Runner, run *Run, call func() (T, error), late func(T)) (T, *Failure) {
 	type end struct {
-		result Result
+		result T
 		err    error
 	}
 	ended := make(chan end, 1)
@@ -74,6 +81,7 @@ func (r *Runner) guard(ctx context.Context, run *Run, call func() (Result, error
 			if parted.Swap(true) {
 				run.tally.stuckNow.Add(-1)
 				run.log.Warn("an engine that had been left behind has returned after all")
+				late(e.result)
 			}
 		}()
 		result, err := call()
@@ -98,7 +106,8 @@ func (r *Runner) guard(ctx context.Context, run *Run, call func() (Result, error
 		run.tally.stuck.Add(1)
 		run.tally.stuckNow.Add(1)
 		run.log.Error("the engine did not stop when its context ended; the run goes on without it", "grace", r.cfg.EngineGrace)
-		return Result{}, failureOf(ctx, context.Cause(ctx))
+		var none T
+		return none, failureOf(ctx, context.Cause(ctx))
 	}
 }
 

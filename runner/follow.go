@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -30,7 +31,7 @@ func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run 
 		sent <- err
 	})
 	for _, task := range []func() error{
-		func() error { r.terms.Listen(workCtx, topic, &hearer{r.cfg.Engine, run}, run.log); return nil },
+		func() error { r.terms.Listen(workCtx, topic, &hearer{run}, run.log); return nil },
 		// Under reportCtx: what is reported after the work has ended is under the lease, too.
 		func() error { return r.terms.Keep(reportCtx, topic, run.lease, run.log) },
 	} {
@@ -162,20 +163,22 @@ func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	if r.cfg.Health != nil {
 		run.able = sync.OnceFunc(func() { r.cfg.Health.Able(run.ID, began) })
 	}
-	versions, failure := r.prepareOrWait(ctx, run, &began)
+	ready, failure := r.prepareOrWait(ctx, run, &began)
 	if failure != nil {
 		return Result{}, failure
 	}
-	run.Versions = versions
+	run.Versions = Versions{"worker": r.cfg.Version}
+	maps.Copy(run.Versions, ready.versions)
 
 	end, late := run.deadline()
 	ctx, cancel := context.WithDeadlineCause(ctx, end, late)
 	defer cancel()
 	run.outbox.Bound(ctx)
+	run.notices, _ = ready.Execution.(Notifiable)
 	run.enter(Executing)
-	run.outbox.Start(versions)
+	run.outbox.Start(run.Versions)
 	soon := time.AfterFunc(ableAfter, run.able)
-	result, failure := r.execute(ctx, run)
+	result, failure := r.execute(ctx, run, ready)
 	soon.Stop()
 	if !r.wasUnable(run, failure) && ctx.Err() == nil {
 		run.able()
@@ -211,7 +214,7 @@ const ableAfter = 500 * time.Millisecond
 // prepareOrWait prepares a run. One that the engine is not able to prepare waits, for as long
 // as the run might have taken, until there is sense in another try; but not where the
 // server takes it back.
-func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) (Versions, *Failure) {
+func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) (readied, *Failure) {
 	limit := run.Limits.RunTimeout
 	end, _ := run.deadline()
 	waiting, cancel := context.WithDeadline(ctx, end)
@@ -221,7 +224,7 @@ func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) 
 		run.outbox.Bound(preparing)
 		run.enter(Preparing)
 		*began = time.Now()
-		versions, failure := r.prepare(preparing, run)
+		ready, failure := r.prepare(preparing, run)
 		cutOff := preparing.Err() != nil
 		cancel()
 		if cutOff && ctx.Err() == nil && limit >= longPreparation && r.cfg.Health != nil {
@@ -231,10 +234,10 @@ func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) 
 			if failure != nil && !cutOff {
 				run.able() // it knows what is wrong with the run
 			}
-			return versions, failure
+			return ready, failure
 		}
 		if goesBack, _ := r.terms.TakesBack(); goesBack || r.cfg.Health == nil || r.cfg.Health.Await(waiting, run.ID) != nil {
-			return nil, failure
+			return readied{}, failure
 		}
 	}
 }

@@ -19,7 +19,7 @@ func TestAnEventThatTheConnectionDoesNotBearIsLessened(t *testing.T) {
 		id, token := w.claim(planOf(`,"options":{"run_timeout_ms":36000000}`))
 		w.fail(fault.Rule{Event: "run:log", Action: fault.Drop, When: fault.Before, Count: 2 * 12})
 		w.fail(fault.Rule{Event: "step:complete", Action: fault.Drop, When: fault.Before, Count: 3 * 12})
-		w.fail(fault.Rule{Event: "run:complete", Action: fault.Drop, When: fault.Before, Count: 12})
+		w.fail(fault.Rule{Event: "run:complete", Action: fault.Drop, When: fault.Before, Count: 2 * 12})
 		require.NoError(t, New(Config{Engine: Func(twoSteps)}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil).Err)
 		require.Equal(t, "success", w.result("r1").Reason)
 		require.Contains(t, strings.Join(w.logged("r1"), "\n"), "it was left out")

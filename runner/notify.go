@@ -11,21 +11,18 @@ import (
 	"github.com/phxworker/phxworker/runner/delivery"
 )
 
-// Notifiable is an [Engine] that takes notices: JSON objects that the server sends
+// Notifiable is an [Execution] that takes notices: JSON objects that the server sends
 // to a run under way, where it and the worker have agreed on the extension notify.
-// Notify is called from another goroutine than Execute, one notice of a run at a
+// Notify is called from another goroutine than Execute, one notice at a
 // time, and should return soon. It may come a moment before Execute is called, or
-// after it has returned.
+// after Close.
 type Notifiable interface {
-	Engine
-	Notify(ctx context.Context, run *Run, notice json.RawMessage)
+	Execution
+	Notify(ctx context.Context, notice json.RawMessage)
 }
 
 // hearer is told what the server has to say to one run.
-type hearer struct {
-	engine Engine
-	run    *Run
-}
+type hearer struct{ run *Run }
 
 // Cancel implements [terms.Hearer].
 func (h *hearer) Cancel(message string) {
@@ -34,7 +31,7 @@ func (h *hearer) Cancel(message string) {
 
 // Notify implements [terms.Hearer].
 func (h *hearer) Notify(ctx context.Context, notice json.RawMessage) {
-	if err := h.run.notify(ctx, h.engine, notice); err != nil {
+	if err := h.run.notify(ctx, notice); err != nil {
 		h.run.log.Debug("a notice came that nobody takes just now", "error", err)
 	}
 }
@@ -45,9 +42,9 @@ var ErrNoNotices = errors.New("the run takes no notices: its engine does not, or
 
 // notify hands a notice to the engine. One that panics over it has no other
 // effect, and one that does not return is not waited for once ctx ends.
-func (r *Run) notify(ctx context.Context, engine Engine, notice []byte) error {
-	to, ok := engine.(Notifiable)
-	if !ok || r.progress().Phase != Executing {
+func (r *Run) notify(ctx context.Context, notice []byte) error {
+	to := r.notifiable()
+	if to == nil {
 		return ErrNoNotices
 	}
 	select {
@@ -69,14 +66,24 @@ func (r *Run) notify(ctx context.Context, engine Engine, notice []byte) error {
 	}
 }
 
-func (r *Run) handOver(ctx context.Context, engine Notifiable, notice []byte) {
+// notifiable returns who takes notices just now, nil for nobody.
+func (r *Run) notifiable() Notifiable {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.phase != Executing {
+		return nil
+	}
+	return r.notices
+}
+
+func (r *Run) handOver(ctx context.Context, to Notifiable, notice []byte) {
 	defer func() {
 		if v := recover(); v != nil {
 			r.tally.panics.Add(1)
 			r.log.Error("panic in the engine over a notice", "panic", r.outbox.Scrub(fmt.Sprint(v)), "stack", string(debug.Stack()))
 		}
 	}()
-	engine.Notify(ctx, r, notice)
+	to.Notify(ctx, notice)
 }
 
 // Notify hands a notice, any JSON, to a run under way, as if the server had sent it,
@@ -94,5 +101,5 @@ func (r *Runner) Notify(ctx context.Context, runID string, notice json.RawMessag
 	if to == nil {
 		return false, nil
 	}
-	return true, to.notify(ctx, r.cfg.Engine, notice)
+	return true, to.notify(ctx, notice)
 }

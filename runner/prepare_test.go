@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -18,10 +19,9 @@ type preparing struct {
 	prepare func(ctx context.Context, run *Run) (Versions, error)
 }
 
-var _ Preparer = preparing{}
-
-func (p preparing) Prepare(ctx context.Context, run *Run) (Versions, error) {
-	return p.prepare(ctx, run)
+func (p preparing) Prepare(ctx context.Context, run *Run) (Execution, error) {
+	versions, err := p.prepare(ctx, run)
+	return Prepared(versions, func(ctx context.Context) (Result, error) { return p.execute(ctx, run) }), err
 }
 
 func TestPrepare(t *testing.T) {
@@ -134,4 +134,71 @@ func TestHowOftenARunMayBeTried(t *testing.T) {
 			require.Equal(t, tt.executed, w.pushes("r1", "run:start") == 1, "attempt %d of %d", tt.attempt, tt.most)
 		})
 	}
+}
+
+// closing is an execution that tells when it is closed.
+type closing struct {
+	Execution
+
+	closed func()
+}
+
+func (c closing) Close() { c.closed() }
+
+// Guards against what an engine holds for a run that is not executed, or frees while the run
+// still needs it.
+func TestAnExecutionIsClosedOnce(t *testing.T) {
+	hang := func(ctx context.Context) { // longer than the engine's grace
+		<-ctx.Done()
+		time.Sleep(time.Minute)
+	}
+	nothing := func(context.Context) {}
+	tests := []struct {
+		name             string
+		prepare, execute func(ctx context.Context)
+		middleware       []Middleware
+		reason           string
+		after            time.Duration
+	}{
+		{name: "it was executed", prepare: nothing, execute: nothing, reason: "success"},
+		{name: "middleware does not execute it", prepare: nothing, reason: "fail", middleware: []Middleware{func(ExecuteFunc) ExecuteFunc {
+			return func(context.Context, *Run) (Result, error) { return Result{}, errors.New("no") }
+		}}},
+		{name: "it panics", prepare: nothing, execute: func(context.Context) { panic("no") }, reason: "crash"},
+		{name: "it is left behind", prepare: nothing, execute: hang, reason: "kill", after: 61 * time.Second},
+		{name: "it comes too late", prepare: hang, reason: "kill", after: 61 * time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			onWire(t, func(t *testing.T, w *wire) {
+				begin := time.Now()
+				var closed []time.Duration
+				engine := engineFunc(func(ctx context.Context, _ *Run) (Execution, error) {
+					tt.prepare(ctx)
+					return closing{Prepared(nil, func(ctx context.Context) (Result, error) {
+						tt.execute(ctx)
+						return Result{}, nil
+					}), func() { closed = append(closed, time.Since(begin)) }}, nil
+				})
+				w.run(Config{Engine: engine, Middleware: tt.middleware}, planOf(`,"options":{"run_timeout_ms":1000}`))
+				require.Equal(t, tt.reason, w.result("r1").Reason)
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				require.Equal(t, []time.Duration{tt.after}, closed)
+			})
+		})
+	}
+}
+
+// engineFunc is an engine that only prepares.
+type engineFunc func(ctx context.Context, run *Run) (Execution, error)
+
+func (f engineFunc) Prepare(ctx context.Context, run *Run) (Execution, error) { return f(ctx, run) }
+
+// Guards against a worker that falls over an engine's mistake.
+func TestAnEngineThatPreparesNothing(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		w.run(Config{Engine: engineFunc(func(context.Context, *Run) (Execution, error) { return nil, nil })}, planOf(""))
+		require.Equal(t, []string{"exception", "PrepareError"}, []string{w.result("r1").Reason, w.result("r1").ErrorType})
+	})
 }

@@ -16,16 +16,14 @@ import (
 // slow is an engine that takes a minute to prepare, and one a step.
 type slow struct{}
 
-func (slow) Prepare(context.Context, *Run) (Versions, error) {
+func (slow) Prepare(_ context.Context, run *Run) (Execution, error) {
 	time.Sleep(time.Minute)
-	return nil, nil
-}
-
-func (slow) Execute(_ context.Context, run *Run) (Result, error) {
-	step := run.StartStep("a", nil)
-	time.Sleep(time.Minute)
-	step.Complete(StepResult{Leaf: true})
-	return Result{}, nil
+	return Prepared(nil, func(context.Context) (Result, error) {
+		step := run.StartStep("a", nil)
+		time.Sleep(time.Minute)
+		step.Complete(StepResult{Leaf: true})
+		return Result{}, nil
+	}), nil
 }
 
 func TestARunsProgressIsToldWhileItIsUnderWay(t *testing.T) {

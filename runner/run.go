@@ -27,15 +27,12 @@ type Run struct {
 	// Limits are the worker's, overridden by the plan's. The runner applies
 	// those on time and on payloads; memory and log level are the engine's.
 	Limits Limits
-	// Attempt is how often the run was given to a worker, this time included; 0 when
-	// the server does not tell.
+	// Attempt is which attempt at the run this is, from 1 on; 0 when the server does not tell. A
+	// run that was postponed, or returned before it was tried, comes again with the number that it had.
 	Attempt int
 	// Versions are what run:start tells the server; they are set once the
 	// engine has prepared the run.
 	Versions Versions
-	// Prepared is the engine's own: what its Prepare keeps for its Execute. It goes with
-	// the run, also when that is never executed.
-	Prepared any
 
 	credentials map[string]json.RawMessage // by job id
 	room        planRoom
@@ -61,6 +58,8 @@ type Run struct {
 	worst *Failure // how the worst of them failed, nil if all succeeded
 	phase Phase
 	since time.Time // when the phase began
+	// notices takes those of the server while the phase is Executing; nil for nobody.
+	notices Notifiable
 }
 
 // limit sets the limits of the run, for the engine and for what is told of it.

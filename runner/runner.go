@@ -1,8 +1,9 @@
 // Package runner takes one claimed run from the join of its topic to its run:complete.
 //
 // [Runner.Run] joins run:<id>, fetches the plan, the input dataclip and the credentials, hands them to an [Engine] as
-// a [Run], and reports to the server what the engine does: run:start, step:start, run:log, step:complete,
-// run:complete, then it leaves. The engine decides what happens; the runner owns how it is told.
+// a [Run], executes what that has prepared (an [Execution]), and reports to the server what it does: run:start,
+// step:start, run:log, step:complete, run:complete, then it leaves. The engine decides what happens; the runner owns
+// how it is told.
 //
 // # Rooms
 //
@@ -113,23 +114,26 @@ func New(cfg Config) *Runner {
 
 // Outcome is how a run went.
 type Outcome struct {
-	RunID string
-	// Reason is what run:complete said, or would have said; empty when the run was returned.
-	Reason Reason
-	// Type and Message are empty after a success. Of a run that was returned, the message says why.
-	Type, Message string
+	RunID string `json:"id"`
+	// Reason is what run:complete said, or would have said; empty when the run was
+	// returned.
+	Reason Reason `json:"reason"`
+	// Type and Message are empty after a success. Of a run that was returned, the
+	// message says why. It is in no JSON, for it may quote data of the run.
+	Type    string `json:"error_type,omitempty"`
+	Message string `json:"-"`
 	// Err is set when the server was not told: why it could not be.
-	Err error
+	Err error `json:"-"`
 	// Settled is what became of the run in the server's queue.
-	Settled Settlement
+	Settled Settlement `json:"settled"`
 	// Joined is set when the server let the worker onto the run's topic.
-	Joined bool
+	Joined bool `json:"-"`
 	// Stopped is set when the run was ended, or returned, because work had ended.
-	Stopped bool
+	Stopped bool `json:"-"`
 	// Unable is set when it was this worker that could not execute the run; see [Unable].
-	Unable bool
+	Unable bool `json:"-"`
 	// Took is the time from the join of the topic to the end.
-	Took time.Duration
+	Took time.Duration `json:"-"`
 }
 
 // Joiner joins topics; a [*channel.Socket] does.
@@ -267,17 +271,18 @@ type Stats struct {
 	delivery.Stats
 
 	// Panics counts the engine's, and the worker's own while it takes a run to its end.
-	Panics uint64
-	// Stuck counts the calls of the engine that did not end when their run did; StuckNow are those of them that
-	// still have not.
-	Stuck    uint64
-	StuckNow int64
+	Panics uint64 `json:"engine_panics"`
+	// Stuck counts the calls of the engine that did not end when their run did;
+	// StuckNow are those of them that still have not.
+	Stuck    uint64 `json:"engines_stuck"`
+	StuckNow int64  `json:"engines_stuck_now"`
 	// Renewed counts leases that were renewed, and LeasesLost those that were lost.
-	Renewed, LeasesLost uint64
+	Renewed    uint64 `json:"leases_renewed"`
+	LeasesLost uint64 `json:"leases_lost"`
 	// Unknown counts pushes of the server that mean nothing here.
-	Unknown uint64
+	Unknown uint64 `json:"unknown_pushes"`
 	// Settled counts the runs that are over, by what became of them.
-	Settled map[Settlement]uint64
+	Settled map[Settlement]uint64 `json:"settled"`
 }
 
 // tally is what the runner counts itself.
@@ -312,13 +317,14 @@ const (
 
 // Progress is one run under way.
 type Progress struct {
-	RunID string
-	Phase Phase
-	Since time.Time // when the phase began
-	// Job is the id of the job that is executed, of several the one that began last; empty between steps.
-	Job string
+	RunID string    `json:"id"`
+	Phase Phase     `json:"phase"`
+	Since time.Time `json:"phase_since"` // when the phase began
+	// Job is the id of the job that is executed, of several the one that
+	// began last; empty between steps.
+	Job string `json:"job,omitempty"`
 	// Unacknowledged is how many events the server has not answered yet.
-	Unacknowledged int
+	Unacknowledged int `json:"unacknowledged"`
 }
 
 // enter takes the run to its next phase.

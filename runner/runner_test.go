@@ -255,8 +255,8 @@ func (b bomb) MarshalJSON() ([]byte, error) {
 // bombed is an engine of which the server is told by a bomb.
 type bombed struct{ Func }
 
-func (bombed) Prepare(_ context.Context, run *Run) (Versions, error) {
-	return Versions{"engine": bomb{run}}, nil
+func (e bombed) Prepare(_ context.Context, run *Run) (Execution, error) {
+	return Prepared(Versions{"engine": bomb{run}}, func(ctx context.Context) (Result, error) { return e.execute(ctx, run) }), nil
 }
 
 // Guards against a mistake of ours in one run that takes the worker down with all others.

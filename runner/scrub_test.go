@@ -88,8 +88,9 @@ func TestTheTokenIsScrubbedFromWhatAcceptLogs(t *testing.T) {
 // clumsy is an engine whose panics quote what it was given, as those of any library may.
 type clumsy struct{ Func }
 
-func (clumsy) Notify(_ context.Context, run *Run, _ json.RawMessage) {
-	panic(fmt.Sprintf("no such token: %s", run.Token()))
+func (c clumsy) Prepare(ctx context.Context, run *Run) (Execution, error) {
+	execution, err := c.Func.Prepare(ctx, run)
+	return listening{execution, func(json.RawMessage) { panic(fmt.Sprintf("no such token: %s", run.Token())) }}, err
 }
 
 // Guards against credentials in the worker's own log, and so in what Sentry gets.

@@ -56,6 +56,13 @@ func (d *disposition) Error() string {
 // back (see docs/extensions/release.md) gets it as an exception of type Requeued.
 var ErrRequeue error = &disposition{settled: Requeued, release: terms.ReleaseRequeue}
 
+// Requeue says the same as [ErrRequeue], for the reason given, and that the next try
+// is to come after the delay at the earliest, 0 for 3 s. It counts as an attempt, so the delay can grow
+// with [Run.Attempt].
+func Requeue(delay time.Duration, reason string) error {
+	return &disposition{settled: Requeued, release: terms.ReleaseRequeue, delay: delay, reason: reason}
+}
+
 // Unable says that an engine could not execute a run for a reason that lies in this
 // worker and not in the run: no disk, no memory, a program that does not start. The run
 // goes back as with [ErrRequeue]; a server that takes none back gets the failure.
@@ -68,8 +75,8 @@ func Unable(failure *Failure) error {
 }
 
 // Postpone says that a run is for later, at the earliest after the delay, for the reason
-// given, and that nothing has failed. It falls back as [ErrRequeue] does, with the type
-// Postponed.
+// given, and that nothing has failed: it counts as no attempt. It falls back as [ErrRequeue]
+// does, with the type Postponed.
 func Postpone(delay time.Duration, reason string) error {
 	return &disposition{settled: Postponed, release: terms.ReleasePostpone, delay: delay, reason: reason}
 }

@@ -23,12 +23,24 @@ type told struct {
 	let     chan struct{}
 }
 
-func (e told) Notify(_ context.Context, _ *Run, notice json.RawMessage) {
-	e.notices <- string(notice)
-	<-e.let
+func (e told) Prepare(ctx context.Context, run *Run) (Execution, error) {
+	execution, err := e.Func.Prepare(ctx, run)
+	return listening{execution, func(notice json.RawMessage) {
+		e.notices <- string(notice)
+		<-e.let
+	}}, err
 }
 
-var _ Notifiable = told{}
+// listening is an execution that takes notices.
+type listening struct {
+	Execution
+
+	notify func(notice json.RawMessage)
+}
+
+var _ Notifiable = listening{}
+
+func (l listening) Notify(_ context.Context, notice json.RawMessage) { l.notify(notice) }
 
 // Guards against a notice that reaches an engine which does not have the run yet, or
 // one that takes none.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/claim"
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/internal/wstest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
@@ -53,7 +54,7 @@ func newWire(t *testing.T, cfg mockserver.Config) *wire {
 func newSigningWire(t *testing.T, cfg mockserver.Config) *wire {
 	t.Helper()
 	cfg.WakeDebounce = 24 * time.Hour
-	server, err := mockserver.New(cfg)
+	server, err := mockserver.New(mocktest.Config(cfg))
 	require.NoError(t, err)
 	listener := wstest.Serve(t, server)
 	w := &wire{t: t, server: server}
@@ -97,7 +98,8 @@ func (w *wire) cut() {
 // claim queues the run and claims it.
 func (w *wire) claim(run mockserver.Run) (id, token string) {
 	w.t.Helper()
-	require.NoError(w.t, w.server.Enqueue(run))
+	_, err := w.server.Enqueue(run)
+	require.NoError(w.t, err)
 	reply, err := w.queue.Push(w.t.Context(), "claim", map[string]any{"demand": 1, "worker_name": nil})
 	require.NoError(w.t, err)
 	var body struct{ Runs []struct{ ID, Token string } }

@@ -7,7 +7,7 @@ import (
 )
 
 func ExampleParse() {
-	groups, warnings, err := slots.Parse("fast_lane:1 manual,*:4")
+	groups, err := slots.Parse("fast_lane:1 manual,*:4")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -15,15 +15,22 @@ func ExampleParse() {
 	for _, g := range groups {
 		fmt.Println(g.Name, g.Queues, g.Slots)
 	}
-	fmt.Println(len(warnings), "warnings")
 
-	_, _, err = slots.Parse("*>manual:4")
+	_, err = slots.Parse("*>manual:4")
 	fmt.Println(err)
 	// Output:
 	// fast_lane [fast_lane] 1
 	// manual>* [manual *] 4
-	// 0 warnings
 	// slot group "*>manual:4": "*>manual" has a queue after "*"; put "*" last: nothing is left for a queue that comes after it
+}
+
+func ExampleCheck() {
+	groups, warnings, err := slots.Check([]slots.Group{{Queues: []string{"fast_lane"}, Slots: 1}, {Queues: []string{"manual"}, Slots: 4}})
+	fmt.Println(groups, err)
+	fmt.Println(warnings[0])
+	// Output:
+	// [fast_lane:1 manual:4] <nil>
+	// no slot group has "*": runs of queues that are not named will never be claimed by this worker
 }
 
 func ExampleNewPool() {
@@ -46,12 +53,7 @@ func ExampleNewPool() {
 }
 
 func ExampleNewJoinPayload() {
-	groups, _, err := slots.Parse("fast_lane:1 manual>*:4")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	payload := slots.NewJoinPayload(groups)
+	payload := slots.NewJoinPayload(slots.MustParse("fast_lane:1 manual>*:4"))
 	fmt.Println(payload.Capacity, payload.Queues)
 	// Output: 5 map[fast_lane:1 manual>*:4]
 }

@@ -8,11 +8,14 @@ import (
 // wildcard is the queue that stands for every queue not named before it.
 const wildcard = "*"
 
-// Group is a list of queues that share a number of slots.
+// Group is a list of queues that share a number of slots. Besides by [Parse], it can
+// be written by hand, without its name:
+//
+//	slots.Group{Queues: []string{"manual", "*"}, Slots: 4}
 type Group struct {
 	// Name is the canonical form of Queues, "manual>*". It is the key of the
 	// group in the join payload and the attribute "group" in logs. Two groups
-	// that are alike have the same name.
+	// that are alike have the same name. [Check] fills it in, whatever it was.
 	Name string
 	// Queues in the order of preference. With "*" as the last one, runs of any
 	// queue can be claimed, the named ones first; without it, only theirs. To
@@ -47,4 +50,27 @@ func Format(groups []Group) string {
 
 func newGroup(queues []string, slots int) Group {
 	return Group{Name: strings.Join(queues, ">"), Queues: queues, Slots: slots}
+}
+
+// JoinPayload is what a worker tells the server about its slots when it joins
+// the queue's topic. Lightning shows Capacity as the worker's presence and takes
+// Queues as information:
+//
+//	{"capacity":5,"queues":{"fast_lane":1,"manual>*":4}}
+type JoinPayload struct {
+	// Capacity is how many runs the worker may hold at once, in all groups.
+	Capacity int `json:"capacity"`
+	// Queues is the number of slots by the name of the group. Groups of the
+	// same name are added up.
+	Queues map[string]int `json:"queues"`
+}
+
+// NewJoinPayload returns the payload for a worker with these groups.
+func NewJoinPayload(groups []Group) JoinPayload {
+	payload := JoinPayload{Queues: make(map[string]int, len(groups))}
+	for _, g := range groups {
+		payload.Capacity += g.Slots
+		payload.Queues[g.Name] += g.Slots
+	}
+	return payload
 }

@@ -21,7 +21,7 @@ func TestJoinPayloadCarriesTheMap(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			groups, _, err := slots.Parse(tt.spec)
+			groups, err := slots.Parse(tt.spec)
 			require.NoError(t, err)
 			got, err := json.Marshal(slots.NewJoinPayload(groups))
 			require.NoError(t, err)
@@ -38,7 +38,7 @@ func TestJoinPayloadWithoutGroupsHasAnEmptyMap(t *testing.T) {
 }
 
 func TestPlainCapacityIsTheGroupItStandsFor(t *testing.T) {
-	groups, warnings, err := slots.Parse("manual>*:5")
+	groups, warnings, err := slots.Check(slots.MustParse("manual>*:5"))
 	require.NoError(t, err)
 	require.Empty(t, warnings)
 	require.Equal(t, groups, slots.Plain(5))

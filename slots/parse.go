@@ -21,69 +21,115 @@ const MaxGroupSlots = 1_000_000
 // older comma means the same as ">": "manual,*:4" is "manual>*:4".
 //
 // A text that breaks a rule is refused whole with a [*SyntaxError]. What is
-// allowed but hardly meant comes back as warnings, one line each: a queue twice
-// in a group (the repeat is left out), two groups alike, a queue that Lightning
-// does not know, and no group with "*", so that runs of other queues would never
-// be claimed.
-func Parse(spec string) (groups []Group, warnings []string, err error) {
+// allowed but hardly meant, [Check] tells.
+func Parse(spec string) ([]Group, error) {
 	tokens := strings.Fields(spec)
 	if len(tokens) == 0 {
-		return nil, nil, &SyntaxError{
+		return nil, &SyntaxError{
 			Group: spec, Token: spec,
 			Problem: "there is no group in it",
 			Remedy:  `write at least one, such as "manual>*:4"`,
 		}
 	}
-	for _, token := range tokens {
-		group, repeated, err := parseGroup(token)
-		if err != nil {
-			return nil, nil, err
+	groups := make([]Group, len(tokens))
+	for i, token := range tokens {
+		var err error
+		if groups[i], err = parseGroup(token); err != nil {
+			return nil, err
 		}
-		for _, queue := range repeated {
-			warnings = append(warnings, fmt.Sprintf("slot group %q: queue %q is named more than once; the first place counts", token, queue))
-		}
-		groups = append(groups, group)
 	}
-	return groups, append(warnings, doubts(groups)...), nil
+	return groups, nil
 }
 
-// parseGroup reads one group, and returns the queues it named again.
-func parseGroup(token string) (group Group, repeated []string, err error) {
-	fault := func(part, problem, remedy string) (Group, []string, error) {
-		return Group{}, nil, &SyntaxError{Group: token, Token: part, Problem: problem, Remedy: remedy}
+// MustParse is [Parse] for a text that stands in a program. It panics with the
+// error if the text is not as it should be.
+func MustParse(spec string) []Group {
+	groups, err := Parse(spec)
+	if err != nil {
+		panic(err)
 	}
+	return groups
+}
 
+func parseGroup(token string) (Group, error) {
 	// The last colon, so that a forgotten space ("fast_lane:1manual:4") is
 	// reported as a bad name and not as a bad count.
 	colon := strings.LastIndexByte(token, ':')
 	if colon < 0 {
-		return fault(token, "the number of slots is missing", fmt.Sprintf("write it after a colon, with no space before it: %q", token+":1"))
+		return Group{}, &SyntaxError{
+			Group: token, Token: token, Problem: "the number of slots is missing",
+			Remedy: fmt.Sprintf("write it after a colon, with no space before it: %q", token+":1"),
+		}
 	}
 	list, count := token[:colon], token[colon+1:]
 	slots, ok := parseCount(count)
 	if !ok {
-		return fault(count, "is not a number of slots", fmt.Sprintf("write an integer from 1 to %d after the colon", MaxGroupSlots))
+		return Group{}, badCount(token, count)
 	}
+	queues := strings.Split(strings.ReplaceAll(list, ",", ">"), ">")
+	if err := checkQueues(queues, token, list); err != nil {
+		return Group{}, err
+	}
+	return newGroup(queues, slots), nil
+}
 
-	names := strings.Split(strings.ReplaceAll(list, ",", ">"), ">")
-	queues := make([]string, 0, len(names))
-	for i, name := range names {
+func badCount(group, count string) error {
+	return &SyntaxError{
+		Group: group, Token: count, Problem: "is not a number of slots",
+		Remedy: fmt.Sprintf("write an integer from 1 to %d after the colon", MaxGroupSlots),
+	}
+}
+
+// checkQueues returns what is wrong with the queues of a group, which was written
+// like that.
+func checkQueues(queues []string, group, list string) error {
+	fault := func(part, problem, remedy string) error {
+		return &SyntaxError{Group: group, Token: part, Problem: problem, Remedy: remedy}
+	}
+	for i, name := range queues {
 		switch {
 		case name == "":
 			return fault(list, "has an empty queue name", `write a name on both sides of every ">" and before the colon, with no spaces around them`)
-		case name == wildcard && i < len(names)-1:
+		case name == wildcard && i < len(queues)-1:
 			return fault(list, `has a queue after "*"`, `put "*" last: nothing is left for a queue that comes after it`)
 		case name != wildcard && !validName(name):
 			return fault(name, "is not a queue name", `use letters, digits and "_", ">" between queues and a space between groups`)
-		case slices.Contains(queues, name):
-			if !slices.Contains(repeated, name) {
-				repeated = append(repeated, name)
-			}
-		default:
-			queues = append(queues, name)
 		}
 	}
-	return newGroup(queues, slots), repeated, nil
+	return nil
+}
+
+// Check returns groups that may have been written by hand as they are to be used,
+// each with its name and each queue once. A group that [Parse] would not take is
+// refused with a [*SyntaxError]. What is allowed but hardly meant comes back as
+// warnings, one line each: a queue twice in a group (the first place counts), two
+// groups alike, a queue that Lightning does not know, and no group with "*", so
+// that runs of other queues would never be claimed.
+func Check(groups []Group) (checked []Group, warnings []string, err error) {
+	for _, g := range groups {
+		named := newGroup(g.Queues, g.Slots)
+		switch {
+		case len(g.Queues) == 0:
+			return nil, nil, checkQueues([]string{""}, named.String(), "")
+		case g.Slots < 1 || g.Slots > MaxGroupSlots:
+			return nil, nil, badCount(named.String(), strconv.Itoa(g.Slots))
+		}
+		if err := checkQueues(g.Queues, named.String(), named.Name); err != nil {
+			return nil, nil, err
+		}
+		var queues, repeated []string
+		for _, queue := range g.Queues {
+			switch {
+			case !slices.Contains(queues, queue):
+				queues = append(queues, queue)
+			case !slices.Contains(repeated, queue):
+				repeated = append(repeated, queue)
+				warnings = append(warnings, fmt.Sprintf("slot group %q: queue %q is named more than once; the first place counts", named, queue))
+			}
+		}
+		checked = append(checked, newGroup(queues, g.Slots))
+	}
+	return checked, append(warnings, doubts(checked)...), nil
 }
 
 // parseCount takes decimal digits only: no sign, no fraction, no exponent.
@@ -140,4 +186,24 @@ func doubts(groups []Group) (warnings []string) {
 // knownToLightning reports whether OpenFn Lightning puts runs in that queue.
 func knownToLightning(queue string) bool {
 	return queue == "manual" || queue == "fast_lane" || queue == "default"
+}
+
+// SyntaxError is what [Parse] and [Check] do not take as a slot group.
+type SyntaxError struct {
+	// Group is the group at fault as it was written, "fast-lane:1", or the
+	// whole text when it has no group at all.
+	Group string
+	// Token is the part of Group to change, "fast-lane". It may be all of it,
+	// or empty where something is missing.
+	Token string
+	// Problem is what is wrong with Token, and Remedy what to do about it.
+	Problem, Remedy string
+}
+
+// Error returns one line that quotes the token and says what to write instead.
+func (e *SyntaxError) Error() string {
+	if e.Token == e.Group {
+		return fmt.Sprintf("slot group %q: %s; %s", e.Group, e.Problem, e.Remedy)
+	}
+	return fmt.Sprintf("slot group %q: %q %s; %s", e.Group, e.Token, e.Problem, e.Remedy)
 }

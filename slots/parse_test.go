@@ -81,7 +81,9 @@ func TestParse(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			groups, warnings, err := slots.Parse(tt.spec)
+			groups, err := slots.Parse(tt.spec)
+			require.NoError(t, err)
+			groups, warnings, err := slots.Check(groups)
 			require.NoError(t, err)
 			require.Equal(t, tt.groups, groups)
 			require.Len(t, warnings, len(tt.warnings), "%q", warnings)
@@ -125,9 +127,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			groups, warnings, err := slots.Parse(tt.spec)
+			groups, err := slots.Parse(tt.spec)
 			require.Empty(t, groups)
-			require.Empty(t, warnings)
 			var syntax *slots.SyntaxError
 			require.ErrorAs(t, err, &syntax)
 			require.Equal(t, tt.group, syntax.Group)
@@ -139,11 +140,34 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func TestSyntaxErrorQuotesTheTokenAndSaysWhatToDo(t *testing.T) {
-	_, _, err := slots.Parse("fast-lane:1 manual>*:4")
+	_, err := slots.Parse("fast-lane:1 manual>*:4")
 	require.EqualError(t, err, `slot group "fast-lane:1": "fast-lane" is not a queue name; use letters, digits and "_", ">" between queues and a space between groups`)
 
-	_, _, err = slots.Parse("manual")
+	_, err = slots.Parse("manual")
 	require.EqualError(t, err, `slot group "manual": the number of slots is missing; write it after a colon, with no space before it: "manual:1"`)
+}
+
+// A group that was written by hand is taken as one that was read, and gets its name.
+func TestGroupsWrittenByHand(t *testing.T) {
+	written := []slots.Group{{Queues: []string{"manual", "manual", "*"}, Slots: 4}, {Name: "another", Queues: []string{"fast_lane"}, Slots: 1}}
+	groups, warnings, err := slots.Check(written)
+	require.NoError(t, err)
+	require.Equal(t, slots.MustParse("manual>*:4 fast_lane:1"), groups)
+	require.Len(t, warnings, 1)
+	require.Empty(t, written[0].Name, "it is the caller's")
+
+	for want, group := range map[string]slots.Group{
+		`slot group ":1": "" has an empty queue name`:       {Slots: 1},
+		`slot group "a:0": "0" is not a number of slots`:    {Queues: []string{"a"}},
+		`slot group "a:-1": "-1" is not a number of slots`:  {Queues: []string{"a"}, Slots: -1},
+		`slot group "a b:1": "a b" is not a queue name`:     {Queues: []string{"a b"}, Slots: 1},
+		`slot group "*>a:1": "*>a" has a queue after "*"`:   {Queues: []string{"*", "a"}, Slots: 1},
+		`slot group "a:1000001": "1000001" is not a number`: {Queues: []string{"a"}, Slots: slots.MaxGroupSlots + 1},
+	} {
+		_, _, err := slots.Check([]slots.Group{group})
+		require.ErrorContains(t, err, want)
+	}
+	require.PanicsWithError(t, `slot group "a": the number of slots is missing; write it after a colon, with no space before it: "a:1"`, func() { slots.MustParse("a") })
 }
 
 // FuzzParse guards what holds for any text: no panic, a refusal that says what
@@ -156,7 +180,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(spec)
 	}
 	f.Fuzz(func(t *testing.T, spec string) {
-		groups, _, err := slots.Parse(spec)
+		groups, err := slots.Parse(spec)
 		if err != nil {
 			var syntax *slots.SyntaxError
 			require.ErrorAs(t, err, &syntax)
@@ -172,7 +196,7 @@ func FuzzParse(f *testing.F) {
 			require.LessOrEqual(t, g.Slots, slots.MaxGroupSlots)
 			require.NotContains(t, g.Queues[:len(g.Queues)-1], "*")
 		}
-		again, _, err := slots.Parse(slots.Format(groups))
+		again, err := slots.Parse(slots.Format(groups))
 		require.NoError(t, err)
 		require.Equal(t, groups, again)
 	})

@@ -75,7 +75,7 @@ func TestADroppedSlotStaysVisible(t *testing.T) {
 }
 
 func TestARunKeepsItsGroupForLife(t *testing.T) {
-	groups, _, err := slots.Parse("fast_lane:1 manual>*:1")
+	groups, err := slots.Parse("fast_lane:1 manual>*:1")
 	require.NoError(t, err)
 	fast, rest := slots.NewPool(groups[0]), slots.NewPool(groups[1])
 

@@ -12,58 +12,39 @@ const (
 // maxString is the longest string that a one-byte length can announce.
 const maxString = 255
 
-// decodeBinaryFromClient reads a push, the only thing a client sends.
-func decodeBinaryFromClient(data []byte) (Frame, error) {
-	if len(data) == 0 || data[0] != kindPush {
-		return Frame{}, syntaxError(data, "a binary message of a client must begin with 0, for a push")
-	}
-	s, payload, ok := cutStrings(data[1:], 4)
-	if !ok {
-		return Frame{}, syntaxError(data, "a binary push is shorter than its header says")
-	}
-	if !isPlain(s[0]) || !isPlain(s[1]) {
-		return Frame{}, syntaxError(data, "the refs of a binary push must be plain text")
-	}
-	return Frame{
-		JoinRef: binaryRef(s[0]), Ref: binaryRef(s[1]), Topic: s[2], Event: s[3],
-		Payload: payload, Binary: true,
-	}, nil
-}
-
-func decodeBinaryFromServer(data []byte) (Frame, error) {
+// decodeBinary reads a message: of a client a push, the only thing that it sends in binary.
+func decodeBinary(data []byte, fromServer bool) (Frame, error) {
 	if len(data) == 0 {
 		return Frame{}, syntaxError(data, "an empty binary message")
 	}
-	switch data[0] {
-	case kindPush:
-		s, payload, ok := cutStrings(data[1:], 3)
-		if !ok {
-			return Frame{}, syntaxError(data, "a binary push is shorter than its header says")
-		}
-		if !isPlain(s[0]) {
-			return Frame{}, syntaxError(data, "the join_ref of a binary push must be plain text")
-		}
-		return Frame{JoinRef: binaryRef(s[0]), Topic: s[1], Event: s[2], Payload: payload, Binary: true}, nil
-	case kindReply:
-		s, payload, ok := cutStrings(data[1:], 4)
-		if !ok {
-			return Frame{}, syntaxError(data, "a binary reply is shorter than its header says")
-		}
-		if !isPlain(s[0]) || !isPlain(s[1]) {
-			return Frame{}, syntaxError(data, "the refs of a binary reply must be plain text")
-		}
-		return Frame{
-			JoinRef: binaryRef(s[0]), Ref: binaryRef(s[1]), Topic: s[2], Event: Reply, Status: s[3],
-			Payload: payload, Binary: true,
-		}, nil
-	case kindBroadcast:
-		s, payload, ok := cutStrings(data[1:], 2)
-		if !ok {
-			return Frame{}, syntaxError(data, "a binary broadcast is shorter than its header says")
-		}
-		return Frame{Topic: s[0], Event: s[1], Payload: payload, Binary: true}, nil
+	kind, refs := data[0], 0
+	switch {
+	case kind == kindPush && !fromServer, kind == kindReply && fromServer:
+		refs = 2
+	case kind == kindPush:
+		refs = 1
+	case kind == kindBroadcast && fromServer:
+	default:
+		return Frame{}, syntaxError(data, fmt.Sprintf("%d is no kind of binary message that may come here", kind))
 	}
-	return Frame{}, syntaxError(data, fmt.Sprintf("%d is no kind of binary message", data[0]))
+	s, payload, ok := cutStrings(data[1:], refs+2)
+	if !ok {
+		return Frame{}, syntaxError(data, "a binary message is shorter than its header says")
+	}
+	if refs > 0 && !isPlain(s[0]) || refs > 1 && !isPlain(s[1]) {
+		return Frame{}, syntaxError(data, "the refs of a binary message must be plain text")
+	}
+	f := Frame{Topic: s[refs], Event: s[refs+1], Payload: payload, Binary: true}
+	if refs > 0 {
+		f.JoinRef = binaryRef(s[0])
+	}
+	if refs > 1 {
+		f.Ref = binaryRef(s[1])
+	}
+	if kind == kindReply {
+		f.Event, f.Status = Reply, s[refs+1]
+	}
+	return f, nil
 }
 
 // cutStrings reads n lengths of a byte each, then n strings of those lengths.

@@ -21,7 +21,7 @@ func Portable(text []byte) []byte {
 	for i := 0; i < len(text); {
 		switch c := text[i]; {
 		case c == '"':
-			end := stringEnd(text, i)
+			end := i + endOfString(text[i:])
 			out = appendPortableString(out, text[i:end])
 			i = end
 		case c == '-' || isDigit(c):
@@ -61,19 +61,6 @@ func suspicious(text []byte) bool {
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
-
-// stringEnd returns where the string ends that begins at start.
-func stringEnd(text []byte, start int) int {
-	for i := start + 1; i < len(text); i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(text)
-}
 
 func appendPortableString(out, text []byte) []byte {
 	for i := 0; i < len(text); {

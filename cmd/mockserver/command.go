@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -69,13 +71,13 @@ func newCommand(stdout, stderr io.Writer) *cli.Command {
 			&cli.BoolFlag{Name: "opaque-tokens", Usage: "do not sign run tokens, which is faster"},
 			&cli.StringFlag{
 				Name: "mode", Aliases: []string{"m"}, Usage: "`MODE` lightning, or extended: then the extensions of docs/extensions are known",
-				Value: mockserver.Lightning.String(), Sources: cli.EnvVars(mockserver.ModeVariable),
+				Value: string(mockserver.Lightning),
 			},
 			&cli.StringFlag{Name: "extensions", Usage: "the `NAMES` of those that are announced, with commas between; none is \"\" (extended mode; default: all)"},
-			&cli.DurationFlag{Name: "lease", Usage: "for how long a claim or a renewal is good (extended mode)", Value: 20 * time.Minute},
+			&cli.DurationFlag{Name: "lease", Usage: "how long a claim or a renewal is good for (extended mode)", Value: 20 * time.Minute},
 			&cli.DurationFlag{Name: "claim-ack", Usage: "how long a worker may take from a claim to the join of the run (extended mode)", Value: 20 * time.Second},
 			&cli.DurationFlag{Name: "status-interval", Usage: "how often workers are asked to send their status (extended mode)", Value: 15 * time.Second},
-			&cli.DurationFlag{Name: "status-timeout", Usage: "after how long without one a worker is silent (extended mode)", Value: 30 * time.Second},
+			&cli.DurationFlag{Name: "status-timeout", Usage: "how long a worker may send no status before it counts as silent (extended mode)", Value: 30 * time.Second},
 			&cli.DurationFlag{Name: "max-wait", Usage: "how long a claim waits for a run at most (extended mode)", Value: 20 * time.Second},
 			&cli.DurationFlag{Name: "affinity-wait", Usage: "how long a run with a key waits for its worker (extended mode)", Value: 10 * time.Second},
 			&cli.StringSliceFlag{Name: "fault", Usage: "a `FAULT` from the start, as JSON, such as {\"event\":\"claim\",\"action\":\"delay\",\"delay\":\"15s\"}; may be repeated"},
@@ -123,7 +125,7 @@ func config(cmd *cli.Command, stderr io.Writer) (mockserver.Config, error) {
 	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(cmd.String("log"))); err != nil {
-		return mockserver.Config{}, fmt.Errorf("--log %q is none of debug, info, warn, error", cmd.String("log"))
+		return mockserver.Config{}, fmt.Errorf("--log %q is not one of debug, info, warn, error", cmd.String("log"))
 	}
 	faults, err := parseFaults(cmd.StringSlice("fault"))
 	if err != nil {
@@ -202,4 +204,71 @@ func serve(ctx context.Context, cfg mockserver.Config, stdout io.Writer) error {
 	<-ctx.Done()
 	fmt.Fprintln(stdout, "stopping")
 	return server.Close()
+}
+
+// extend adds what the extended mode is about.
+func extend(cfg *mockserver.Config, cmd *cli.Command) error {
+	var err error
+	cfg.Mode, err = mockserver.ParseMode(cmd.String("mode"))
+	if err != nil {
+		return fmt.Errorf("--mode: %w", err)
+	}
+	if cmd.IsSet("max-queued") {
+		cfg.MaxQueued = orNone(cmd.Int("max-queued"))
+	}
+	if cfg.Mode != mockserver.Extended {
+		for _, name := range []string{"extensions", "lease", "claim-ack", "status-interval", "status-timeout", "max-wait", "affinity-wait"} {
+			if cmd.IsSet(name) {
+				return fmt.Errorf("--%s needs --mode extended", name)
+			}
+		}
+		return nil
+	}
+	if cmd.IsSet("extensions") {
+		cfg.Extensions = []string{}
+		if names := cmd.String("extensions"); names != "" {
+			cfg.Extensions = strings.Split(names, ",")
+		}
+		for _, name := range cfg.Extensions {
+			if known := mockserver.ExtensionNames(); !slices.Contains(known, name) {
+				return fmt.Errorf("--extensions: there is no %q; there are %s", name, strings.Join(known, ", "))
+			}
+		}
+	}
+	for _, name := range []string{"lease", "claim-ack", "status-interval", "status-timeout", "max-wait", "affinity-wait"} {
+		if cmd.Duration(name) <= 0 {
+			return fmt.Errorf("--%s must be more than nothing", name)
+		}
+	}
+	cfg.Lease, cfg.ClaimAck = cmd.Duration("lease"), cmd.Duration("claim-ack")
+	cfg.StatusInterval, cfg.StatusTimeout = cmd.Duration("status-interval"), cmd.Duration("status-timeout")
+	cfg.MaxWait, cfg.AffinityWait = cmd.Duration("max-wait"), cmd.Duration("affinity-wait")
+	return nil
+}
+
+// greet tells what a worker and a shell need to know.
+func greet(w io.Writer, server *mockserver.Server) {
+	secret := "(as given)"
+	if server.Secret() == defaultSecret {
+		secret = defaultSecret
+	}
+	key := server.PublicKey()
+	if key == "" {
+		key = "(none: run tokens are opaque)"
+	}
+	name := "mock Lightning"
+	if server.Mode() == mockserver.Extended {
+		name = "mock Lightning with extensions"
+	}
+	fmt.Fprintf(w, `%[5]s at %[1]s (stop with Ctrl+C)
+
+worker URL     %[2]s
+WORKER_SECRET  %[3]s
+WORKER_LIGHTNING_PUBLIC_KEY (to verify run tokens)
+%[4]s
+
+Queue a run, and look at it:
+  curl -X POST '%[1]s/run?wakeup' -d '{"id":"run-1","jobs":[{"id":"a","adaptor":"@openfn/language-common","body":"fn(state => ({ ...state, hello: 42 }))"}]}'
+  curl %[1]s/run/run-1
+`, server.HTTPURL(), server.URL(), secret, key, name)
 }

@@ -30,7 +30,7 @@ func explain(cmd *cli.Command, err error) error {
 	if i < 0 {
 		return err
 	}
-	what := "is no value for it"
+	what := "is not a value for it"
 	switch cmd.Flags[i].(type) {
 	case *cli.DurationFlag:
 		what = "is not a time: write it like 500ms, 30s or 5m"

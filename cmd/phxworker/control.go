@@ -13,9 +13,9 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
 	"github.com/phxworker/phxworker/cmd/phxworker/token"
-	"github.com/phxworker/phxworker/cmd/phxworker/web"
 	"github.com/phxworker/phxworker/slots"
 )
 
@@ -141,7 +141,10 @@ func (p *program) turn(ctx context.Context, cmd *cli.Command, what string) error
 }
 
 func (p *program) slots(ctx context.Context, cmd *cli.Command) error {
-	groups, _, err := slots.Parse(cmd.Args().First())
+	groups, err := slots.Parse(cmd.Args().First())
+	if err == nil {
+		groups, _, err = slots.Check(groups)
+	}
 	if err != nil {
 		return &usageError{err.Error()}
 	}
@@ -156,7 +159,7 @@ func (p *program) slots(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	var changed []web.Group
+	var changed []phxworker.GroupStats
 	for _, group := range groups {
 		body := fmt.Appendf(nil, `{"slots":%d}`, group.Slots)
 		now, err := worker.groups(ctx, http.MethodPut, "/groups/"+url.PathEscape(group.Name), body)

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/cmd/phxworker/web"
 )
 
@@ -128,8 +129,8 @@ func (r *remote) status(ctx context.Context) (status web.Status, err error) {
 }
 
 // groups sends a request that is answered with groups.
-func (r *remote) groups(ctx context.Context, method, path string, body []byte) ([]web.Group, error) {
-	var answer struct{ Groups []web.Group }
+func (r *remote) groups(ctx context.Context, method, path string, body []byte) ([]phxworker.GroupStats, error) {
+	var answer struct{ Groups []phxworker.GroupStats }
 	err := r.ask(ctx, method, path, body, &answer)
 	return answer.Groups, err
 }

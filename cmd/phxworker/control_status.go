@@ -17,6 +17,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/cmd/phxworker/web"
 )
 
@@ -61,7 +62,7 @@ func writeStatus(w io.Writer, s *web.Status) error {
 	if s.Process.Commit != "" {
 		commit = " (" + s.Process.Commit + ")"
 	}
-	fmt.Fprintf(&text, "%s%s on %s, process %d, up %s\n\n", s.Process.Version, commit, s.Process.Hostname, s.Process.PID, s.Process.UptimeSeconds)
+	fmt.Fprintf(&text, "%s%s on %s, process %d, up %s\n\n", s.Process.Version, commit, s.Process.Hostname, s.Process.PID, s.Process.Uptime)
 	writeGroups(&text, s.Groups)
 	if len(s.Runs) > 0 {
 		fmt.Fprintln(&text)
@@ -72,7 +73,7 @@ func writeStatus(w io.Writer, s *web.Status) error {
 		table := newTable(&text)
 		fmt.Fprintln(table, "ENDED\tREASON\tTOOK\tAT")
 		for _, result := range s.Results[:min(shownResults, len(s.Results))] {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", identifier(result.ID), printable(result.Ending()), result.TookSeconds, result.Ended.Local().Format(time.TimeOnly))
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", identifier(result.RunID), printable(web.Ending(result)), result.Lasted, result.Ended.Local().Format(time.TimeOnly))
 		}
 		_ = table.Flush()
 	}
@@ -100,7 +101,7 @@ func total(s *web.Status) string {
 	return "in all: " + strings.Join(parts, ", ")
 }
 
-func (p *program) showGroups(groups []web.Group, err error) error {
+func (p *program) showGroups(groups []phxworker.GroupStats, err error) error {
 	if err != nil {
 		return err
 	}
@@ -109,15 +110,15 @@ func (p *program) showGroups(groups []web.Group, err error) error {
 	return writeLines(p.stdout, text.String())
 }
 
-func writeGroups(w io.Writer, groups []web.Group) {
+func writeGroups(w io.Writer, groups []phxworker.GroupStats) {
 	table := newTable(w)
 	fmt.Fprintln(table, "GROUP\tSLOTS\tRUNNING\tASKING\tOPEN\tCLAIMS\tFAILED\t")
 	for _, g := range groups {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", printable(g.Name), g.Slots, g.Running, g.Claimed, g.Open, g.Total(), g.Claims.Error, g.Remark())
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", printable(g.Name), g.Size, g.Running, g.Claimed, g.Open, g.Claims.Total(), g.Claims.Failed, web.Remark(g))
 	}
 	_ = table.Flush()
 	for _, g := range groups {
-		if note := g.Note(); note != "" {
+		if note := web.Note(g); note != "" {
 			fmt.Fprintf(w, "%s: %s\n", printable(g.Name), note)
 		}
 	}
@@ -125,19 +126,19 @@ func writeGroups(w io.Writer, groups []web.Group) {
 
 // writeRuns writes a table with a line below each row for what the run does. These
 // are put in when the table is done: a line without columns would end them.
-func writeRuns(w io.Writer, runs []web.Run) {
+func writeRuns(w io.Writer, runs []phxworker.RunStats) {
 	var rows bytes.Buffer
 	table := newTable(&rows)
 	fmt.Fprintln(table, "UNDER WAY\tGROUP\tAGE")
 	for _, run := range runs {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", identifier(run.ID), printable(run.Group), run.AgeSeconds)
+		fmt.Fprintf(table, "%s\t%s\t%s\n", identifier(run.RunID), printable(run.Group), run.Age)
 	}
 	_ = table.Flush()
 	head, rest, _ := strings.Cut(rows.String(), "\n")
 	fmt.Fprintln(w, head)
 	for _, run := range runs {
 		head, rest, _ = strings.Cut(rest, "\n")
-		fmt.Fprintf(w, "%s\n  %s\n", head, printable(run.Doing()))
+		fmt.Fprintf(w, "%s\n  %s\n", head, printable(web.Doing(run)))
 	}
 }
 

@@ -10,8 +10,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/cmd/phxworker/web"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/slots"
 )
 
 func TestStatusOfAWorker(t *testing.T) {
@@ -93,16 +96,16 @@ func TestARefusalDoesNotSteerTheTerminal(t *testing.T) {
 // and against "in all:" with nothing behind it.
 func TestHowRunsEndedInATerminal(t *testing.T) {
 	var out strings.Builder
-	require.NoError(t, writeStatus(&out, &web.Status{
-		Groups: []web.Group{{Name: "manual>*", Slots: 3, Open: 3, Paused: true, OnRequest: true}},
-		Results: []web.Result{
-			{ID: "one", Reason: "success", Undelivered: true, Settled: "undelivered"},
-			{ID: "two", Settled: runner.Postponed},
-			{ID: "three", Settled: runner.LeaseLost},
-			{ID: "four", Reason: "fail", ErrorType: "JobError", Settled: "processed"},
+	require.NoError(t, writeStatus(&out, &web.Status{Stats: phxworker.Stats{
+		Groups: []phxworker.GroupStats{{Name: "manual>*", Counts: slots.Counts{Size: 3, Open: 3}, Paused: true, OnRequest: true}},
+		Results: []phxworker.RunResult{
+			{Outcome: runner.Outcome{RunID: "one", Reason: "success", Settled: runner.Undelivered}},
+			{Outcome: runner.Outcome{RunID: "two", Settled: runner.Postponed}},
+			{Outcome: runner.Outcome{RunID: "three", Settled: runner.LeaseLost}},
+			{Outcome: runner.Outcome{RunID: "four", Reason: "fail", Type: "JobError", Settled: runner.Processed}},
 		},
-		Ended: map[string]int{"success": 1, "fail": 1}, Returned: 1, Undelivered: 1,
-	}))
+		Ended: map[phxworker.Reason]int{"success": 1, "fail": 1}, Returned: 1, Undelivered: 1,
+	}}))
 	for _, want := range []string{`one +success, server not told `, `two +returned to the queue `, `three +another worker's `, `four +fail JobError `} {
 		require.Regexp(t, want, out.String())
 	}
@@ -111,7 +114,7 @@ func TestHowRunsEndedInATerminal(t *testing.T) {
 	require.Regexp(t, `manual>\* +3 +0 +0 +3 +0 +0 +claims on request`, out.String())
 
 	out.Reset()
-	require.NoError(t, writeStatus(&out, &web.Status{Results: []web.Result{{ID: "two", Settled: runner.LeaseLost}}}))
+	require.NoError(t, writeStatus(&out, &web.Status{Stats: phxworker.Stats{Results: []phxworker.RunResult{{Outcome: runner.Outcome{RunID: "two", Settled: runner.LeaseLost}}}}}))
 	require.NotContains(t, out.String(), "in all")
 }
 
@@ -119,13 +122,18 @@ func TestHowRunsEndedInATerminal(t *testing.T) {
 // the page tells of.
 func TestTheTablesOfAStatusKeepTheirColumns(t *testing.T) {
 	var out strings.Builder
-	require.NoError(t, writeStatus(&out, &web.Status{
-		Groups: []web.Group{{Name: "fast_lane", Slots: 1}, {Name: "manual>*", Slots: 2, Refused: 2}},
-		Runs: []web.Run{
-			{ID: "a-run", Group: "manual>*", AgeSeconds: 12, Phase: "executing", PhaseSeconds: 11, Job: "a"},
-			{ID: "another-run", Group: "fast_lane", AgeSeconds: 3, Phase: "executing", PhaseSeconds: 3, Job: "b"},
+	executing := func(id, job string) runner.Progress {
+		return runner.Progress{RunID: id, Phase: runner.Executing, Job: job}
+	}
+	require.NoError(t, writeStatus(&out, &web.Status{Stats: phxworker.Stats{
+		Groups: []phxworker.GroupStats{
+			{Name: "fast_lane", Counts: slots.Counts{Size: 1}}, {Name: "manual>*", Counts: slots.Counts{Size: 2}, Stats: claim.Stats{Refused: 2}},
 		},
-	}))
+		Runs: []phxworker.RunStats{
+			{Progress: executing("a-run", "a"), Group: "manual>*", Age: 12, InPhase: 11},
+			{Progress: executing("another-run", "b"), Group: "fast_lane", Age: 3, InPhase: 3},
+		},
+	}}))
 	require.Contains(t, out.String(), `
 GROUP      SLOTS  RUNNING  ASKING  OPEN  CLAIMS  FAILED
 fast_lane  1      0        0       0     0       0
@@ -143,9 +151,11 @@ another-run  fast_lane  3.0 s
 func TestAStatusThatIsNotReadyIsShownAndFails(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(web.Status{
-			Phase: "running", Summary: "Not connected yet, 7 attempts failed.", NotReady: "the queue was not joined in the 20 s since the start",
-			Connection: web.Connection{Error: "connection refused"},
-			Runs:       []web.Run{{ID: strings.Repeat("long-", 40), Group: "manual>*", Phase: "executing", Job: "\x1b[31m"}},
+			Summary: "Not connected yet, 7 attempts failed.", NotReady: "the queue was not joined in the 20 s since the start",
+			Stats: phxworker.Stats{
+				Phase: phxworker.PhaseRunning, Connection: phxworker.ConnectionStats{Error: "connection refused"},
+				Runs: []phxworker.RunStats{{Progress: runner.Progress{RunID: strings.Repeat("long-", 40), Phase: "executing", Job: "\x1b[31m"}, Group: "manual>*"}},
+			},
 		})
 	}))
 	defer server.Close()

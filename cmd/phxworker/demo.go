@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"io"
 	"log/slog"
-	"os"
 
 	"github.com/urfave/cli/v3"
-	"golang.org/x/term"
 
 	"github.com/phxworker/phxworker/cmd/phxworker/demo"
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
@@ -42,12 +39,7 @@ func (p *program) demo(ctx context.Context, cmd *cli.Command) error {
 	}
 	log := slog.New(options.Log{Level: level, Format: "text"}.Handler(p.stderr, false))
 	return demo.Run(ctx, demo.Config{
-		Out: p.stdout, Terminal: isTerminal(p.stdout), Keep: cmd.Bool("keep"),
+		Out: p.stdout, Keep: cmd.Bool("keep"),
 		Engine: js.New(js.Config{Logger: log}), Examples: plans, Logger: log,
 	})
-}
-
-func isTerminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
+	"github.com/phxworker/phxworker/cmd/phxworker/web"
 	"github.com/phxworker/phxworker/internal/fence"
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/command"
@@ -112,6 +113,16 @@ func once(find func() []fence.State) (found, known func() []fence.State) {
 		}
 		return nil
 	}
+}
+
+// shownFences are those that are known, as the status shows them.
+func (e engine) shownFences() (shown []web.Fence) {
+	if e.knownFences != nil {
+		for _, state := range e.knownFences() {
+			shown = append(shown, web.Fence(state))
+		}
+	}
+	return shown
 }
 
 // listening tells the engine where the worker listens: jobs do not get there.

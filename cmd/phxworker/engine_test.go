@@ -67,7 +67,8 @@ func TestAutoTakesTheEngineThatARunNeeds(t *testing.T) {
 	require.Equal(t, "js", engineOf(t, server, "plain"))
 
 	plan := `{"id":"http","jobs":[{"id":"a","adaptor":"@openfn/language-http@7.2.10","body":"post('` + web.URL + `/count', { body: { of: 'patients' } })"}]}`
-	require.NoError(t, server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)}))
+	_, err := server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)})
+	require.NoError(t, err)
 	require.Eventually(t, func() bool { record, _ := server.Inspect("http"); return record.State.Final() }, 3*time.Minute, 10*time.Millisecond)
 	record, _ := server.Inspect("http")
 	require.Equal(t, "success", record.Reason, record.ErrorMessage)
@@ -87,7 +88,8 @@ func TestWithoutNode(t *testing.T) {
 	stderr, stop := start(t, nil, "-l", server.URL(), "-s", secret, "--repo-dir", t.TempDir())
 	stderr.await(t, "and there is none in PATH") // looked for while the worker joins
 	plan := `{"id":"http","jobs":[{"id":"a","adaptor":"@openfn/language-http@7.2.10","body":"get('/')"}]}`
-	require.NoError(t, server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)}))
+	_, err := server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)})
+	require.NoError(t, err)
 	result := wait(t, server, "http")
 	require.Equal(t, "exception", result.Reason)
 	require.Contains(t, result.ErrorMessage, "install Node.js")
@@ -103,7 +105,8 @@ func TestACommandIsAnEngine(t *testing.T) {
 	stderr, stop := start(t, nil, "-l", server.URL(), "-s", secret, "--engine", "python3 '"+script+"'")
 	stderr.await(t, "joined the queue")
 	plan := `{"id":"python","jobs":[{"id":"a","body":"{'data': 40 + 2}"}]}`
-	require.NoError(t, server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)}))
+	_, err = server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)})
+	require.NoError(t, err)
 	require.JSONEq(t, `{"data":42}`, string(wait(t, server, "python").FinalState))
 	require.Equal(t, exitOK, stop())
 }

@@ -38,6 +38,7 @@ Usage:
   phxworker [start] [options]   claim runs and execute them
   phxworker config [options]    show the settings and where each comes from, and
                                 check them
+  phxworker run FILE            execute a workflow from a file, with no server
   phxworker status [--json]     show what a worker does, and whether it is ready
   phxworker pause|resume [GROUP]
                                 claim no more for a while, in one group or all

@@ -68,7 +68,8 @@ func TestHostilePlansDoNotFillTheWorker(t *testing.T) {
 	plans, copies := hostilePlans(), []string{"1", "2"}
 	for name, p := range plans {
 		for _, n := range copies {
-			require.NoError(t, s.server.Enqueue(mockserver.Run{Plan: p.plan(name + n)}))
+			_, err := s.server.Enqueue(mockserver.Run{Plan: p.plan(name + n)})
+			require.NoError(t, err)
 		}
 	}
 	for name, p := range plans {

@@ -122,9 +122,7 @@ func TestTwoWorkersAndOneIsLost(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel() // they wait most of the time
-			server, err := mockserver.Start(mockserver.Config{Secret: secret, Mode: mockserver.Extended, Lease: 6 * time.Second, WakeDebounce: -1})
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = server.Close() })
+			server := mockserver.NewTest(t, mockserver.Config{Secret: secret, Mode: mockserver.Extended, Lease: 6 * time.Second, WakeDebounce: -1})
 			road, address := newRoad(t, server)
 			first := join(t, server, binary, address, "--extensions", "all", "--capacity", "1")
 			enqueue(t, server, "slow", waiting(t, 2*time.Second))

@@ -64,6 +64,9 @@ func (p *program) run(ctx context.Context, args []string) int {
 
 // exitCode returns what the program ends with for an error.
 func exitCode(err error) int {
+	if ended, ok := errors.AsType[*reasonError](err); ok {
+		return exitCodes[ended.reason]
+	}
 	switch {
 	case errors.As(err, new(*usageError)), errors.As(err, new(*options.Error)), errors.Is(err, phxworker.ErrUnable):
 		return exitUsage
@@ -80,7 +83,7 @@ func (p *program) root() *cli.Command {
 		DefaultCommand: "start",
 		Commands: append(
 			[]*cli.Command{
-				p.startCommand(), p.configCommand(), p.demoCommand(), p.spoolCommand(), p.adaptorsCommand(),
+				p.startCommand(), p.configCommand(), p.runCommand(), p.demoCommand(), p.spoolCommand(), p.adaptorsCommand(),
 				p.helpCommand(), p.versionCommand(),
 			},
 			p.controlCommands()...,

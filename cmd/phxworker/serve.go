@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
+	"syscall"
 
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/cmd/phxworker/build"
@@ -17,11 +21,29 @@ import (
 // anything is claimed: a worker that cannot be watched is not what was asked for.
 // That it fails is no usageError: a port is freed, an address comes up, a name is
 // known after a while.
-func listen(ctx context.Context, http options.HTTP) (net.Listener, error) {
-	if http.Port == "off" {
+func listen(ctx context.Context, at options.HTTP) (net.Listener, error) {
+	if at.Port == "off" {
 		return nil, nil
 	}
-	return web.Listen(ctx, http.Host, http.Port)
+	listener, err := new(net.ListenConfig).Listen(ctx, network(at.Host), net.JoinHostPort(at.Host, at.Port))
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("--port %s is taken on this machine: give another, 0 for any free one, or off", at.Port)
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("--port %s is not for this user to listen at: give one from 1024 on, 0 for any free one, or off", at.Port)
+	case err != nil:
+		return nil, fmt.Errorf("--host %s cannot be listened at: %w; give an address of this machine, or leave it out for all", at.Host, err)
+	}
+	return listener, nil
+}
+
+// network returns that of a host: 0.0.0.0 is all addresses of IPv4, but those of IPv6 as well
+// in the network tcp.
+func network(host string) string {
+	if addr, err := netip.ParseAddr(host); err == nil && addr.Is4() {
+		return "tcp4"
+	}
+	return "tcp"
 }
 
 // serve answers HTTP requests about the worker until stop is called, which waits
@@ -31,10 +53,10 @@ func serve(listener net.Listener, worker *phxworker.Worker, executor engine, set
 		return func() {}
 	}
 	info := build.Read()
-	numbers := metrics.New(metrics.Config{Stats: worker.Stats, Processes: executor.processes, Build: info})
-	server := web.New(web.Config{
-		Worker: worker, Metrics: metrics.Handler(numbers, log), Token: settings.HTTP.Token, Host: settings.HTTP.Host, Manual: settings.Worker.Manual, Fences: executor.knownFences,
-		Upstream: loggable(settings.Worker.URL), Version: info.Version, Commit: info.Commit, Logger: log,
+	server := web.New(worker, web.Config{
+		Metrics: metrics.Handler(worker, metrics.Config{Processes: executor.processes, Version: info.Version, Commit: info.Commit, Logger: log}),
+		Token:   settings.HTTP.Token, NoToken: "set --http-token-file or WORKER_HTTP_TOKEN; its log says why it has made none", Host: settings.HTTP.Host, OpenClaim: settings.Worker.Claim.Manual, Fences: executor.shownFences,
+		Version: info.Version, Commit: info.Commit, Logger: log,
 	})
 	told := log
 	if kept != nil {

@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/url"
+	"os"
 	"sync"
 
 	"github.com/urfave/cli/v3"
+	"golang.org/x/term"
 
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/cmd/phxworker/build"
@@ -17,6 +20,7 @@ import (
 	"github.com/phxworker/phxworker/cmd/phxworker/report"
 	"github.com/phxworker/phxworker/cmd/phxworker/token"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/slots"
 )
 
 func (p *program) startCommand() *cli.Command {
@@ -64,7 +68,7 @@ func (p *program) start(ctx context.Context, cmd *cli.Command) (err error) {
 		defer listener.Close()
 		executor.listening(listener.Addr())
 	}
-	log.Info("starting", "version", build.Read().Version, "server", loggable(settings.Worker.URL), "groups", worker.Groups(), "engine", settings.Engine.String())
+	log.Info("starting", "version", build.Read().Version, "server", loggable(settings.Worker.URL), "groups", slots.Format(worker.Groups()), "engine", settings.Engine.String())
 	var kept *token.File
 	if made && listener != nil {
 		kept = p.keepToken(listener, &settings, log)
@@ -114,7 +118,7 @@ func (p *program) logger(settings *options.Settings) (log *slog.Logger, flush fu
 	reporter, err := report.New(report.Config{
 		DSN: settings.Sentry.DSN, Environment: settings.Sentry.Environment,
 		Release: build.Read().Version, Server: settings.Worker.Name,
-		Hide: []string{settings.Worker.Secret, settings.HTTP.Token}, TLS: settings.Worker.TLS,
+		Hide: []string{settings.Worker.Secret, settings.HTTP.Token}, TLS: settings.Worker.Transport.TLS,
 	})
 	if err != nil {
 		return nil, nil, &usageError{err.Error()}
@@ -136,7 +140,7 @@ func prepare(ctx context.Context, settings options.Settings, log *slog.Logger) (
 	}
 	cfg.Engine = executor.runs
 	if settings.AcceptAdaptors != nil {
-		cfg.Accept = runner.AcceptAdaptors(settings.AcceptAdaptors...)
+		cfg.Hooks.Accept = runner.AcceptAdaptors(settings.AcceptAdaptors...)
 	}
 	worker, err := phxworker.New(cfg)
 	if err != nil {
@@ -161,4 +165,9 @@ func loggable(address string) string {
 	}
 	u.RawQuery = ""
 	return u.Redacted()
+}
+
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/lightning"
 )
@@ -28,10 +29,7 @@ const (
 
 func startServer(t testing.TB, addr string) *mockserver.Server {
 	t.Helper()
-	server, err := mockserver.Start(mockserver.Config{Addr: addr, Secret: secret, WakeDebounce: -1})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = server.Close() })
-	return server
+	return mockserver.NewTest(t, mocktest.Config(mockserver.Config{Addr: addr, Secret: secret, WakeDebounce: -1}))
 }
 
 // log is a writer whose lines a test can wait for.
@@ -107,7 +105,8 @@ func enqueue(t testing.TB, server *mockserver.Server, id, body string) {
 	t.Helper()
 	plan, err := json.Marshal(map[string]any{"id": id, "jobs": []any{map[string]string{"id": "a", "adaptor": "@openfn/language-common@latest", "body": body}}})
 	require.NoError(t, err)
-	require.NoError(t, server.Enqueue(mockserver.Run{Plan: plan, Queue: "manual"}))
+	_, err = server.Enqueue(mockserver.Run{Plan: plan, Queue: "manual"})
+	require.NoError(t, err)
 }
 
 // sent returns the text frames from clients that have the words in them.

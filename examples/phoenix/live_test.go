@@ -16,6 +16,7 @@ import (
 
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/slots"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -50,9 +51,11 @@ func newDesk() *desk {
 	return &desk{started: make(chan string, 100), notices: make(chan string, 100)}
 }
 
-var _ phxworker.Notifiable = (*desk)(nil)
+func (d *desk) Prepare(_ context.Context, run *phxworker.Run) (phxworker.Execution, error) {
+	return listening{phxworker.Prepared(nil, func(ctx context.Context) (phxworker.Result, error) { return d.execute(ctx, run) }), d.notices}, nil
+}
 
-func (d *desk) Execute(ctx context.Context, run *phxworker.Run) (phxworker.Result, error) {
+func (d *desk) execute(ctx context.Context, run *phxworker.Run) (phxworker.Result, error) {
 	d.started <- run.ID
 	switch {
 	case run.ID == "fails" && run.Attempt == 1:
@@ -66,14 +69,21 @@ func (d *desk) Execute(ctx context.Context, run *phxworker.Run) (phxworker.Resul
 	return phxworker.Result{State: json.RawMessage(`{"done":true}`)}, nil
 }
 
-func (d *desk) Notify(_ context.Context, _ *phxworker.Run, notice json.RawMessage) {
-	d.notices <- string(notice)
+// listening is an execution that takes notices.
+type listening struct {
+	phxworker.Execution
+
+	notices chan string
 }
+
+var _ phxworker.Notifiable = listening{}
+
+func (l listening) Notify(_ context.Context, notice json.RawMessage) { l.notices <- string(notice) }
 
 func TestAWorkerUsesEveryExtensionOfThePhoenixServer(t *testing.T) {
 	server := servePhoenix(t, "lease_ms=900", "interval_ms=200")
 	desk := newDesk()
-	_, results, ended := server.hire(phxworker.Config{Engine: desk, Groups: "manual>*:3"})
+	_, results, ended := server.hire(phxworker.Config{Engine: desk, Groups: slots.MustParse("manual>*:3")})
 
 	server.enqueue("hears")
 	require.Equal(t, "hears", receive(t, desk.started))
@@ -143,13 +153,13 @@ func (d *door) set(shut bool) {
 func TestARunOfAWorkerThatIsCutOffIsDoneOnceByAnother(t *testing.T) {
 	server := servePhoenix(t, "lease_ms=900", "interval_ms=200", "silence_ms=700")
 	first, second, way := newDesk(), newDesk(), new(door)
-	_, results, _ := server.hire(phxworker.Config{Engine: first, Groups: "manual>*:1", NetDial: way.dial})
+	_, results, _ := server.hire(phxworker.Config{Engine: first, Groups: slots.MustParse("manual>*:1"), Transport: phxworker.Transport{NetDial: way.dial}})
 	server.enqueue("waits")
 	require.Equal(t, "waits", receive(t, first.started))
 	waitFor(t, func() bool { return server.eval(`length(RunQueue.info("waits").events)`) == "1" })
 	way.set(true)
 
-	worker, _, _ := server.hire(phxworker.Config{Engine: second, Groups: "manual>*:1"})
+	worker, _, _ := server.hire(phxworker.Config{Engine: second, Groups: slots.MustParse("manual>*:1")})
 	require.Equal(t, "waits", receive(t, second.started))
 	require.Equal(t, "2", server.eval(`RunQueue.info("waits").attempt`))
 	way.set(false)

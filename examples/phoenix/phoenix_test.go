@@ -15,14 +15,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver"
-	"github.com/phxworker/phxworker/mockserver/lightning"
+	"github.com/phxworker/phxworker/mockserver/extended"
 	"github.com/phxworker/phxworker/runner/terms"
 )
 
@@ -80,8 +79,8 @@ func TestTheEventsAreThoseOfWorkerAndMockServer(t *testing.T) {
 			events = append(events, strings.Fields(list)...)
 		}
 	}
-	require.Equal(t, eventsOf(t, ".", "runner"), names(events), "the worker's, and the example's")
-	require.Equal(t, eventsOf(t, "mockserver/lightning"), names(events), "the mock server's, and the example's")
+	require.Equal(t, eventsOf(t, ".", "runner", "runner/delivery", "runner/terms"), names(events), "the worker's, and the example's")
+	require.Equal(t, eventsOf(t, "mockserver/lightning", "mockserver/extended"), names(events), "the mock server's, and the example's")
 }
 
 func TestTheExtensionsAreThoseOfWorkerAndMockServer(t *testing.T) {
@@ -94,12 +93,12 @@ func TestTheExtensionsAreThoseOfWorkerAndMockServer(t *testing.T) {
 	}
 	all := names(lists["queue"], lists["run"])
 	require.Equal(t, names(phxworker.KnownExtensions()), all)
-	require.Equal(t, names(lightning.ExtensionNames()), all)
+	require.Equal(t, names(extended.Names()), all)
 	require.Equal(t, names(terms.Extensions(), []string{"lease"}), names(lists["run"]))
 
 	require.Equal(t, []string{"extensions"}, matched(module))
 	require.Contains(t, tagsOf(t, ".", "joinPayload.MarshalJSON"), "extensions")
-	require.Contains(t, tagsOf(t, "runner", "joinPayload.MarshalJSON"), "extensions")
+	require.Contains(t, tagsOf(t, "runner/terms", "joinPayload.MarshalJSON"), "extensions")
 }
 
 // What the channels match on is what the worker sends. Of the events of Lightning's own
@@ -121,13 +120,14 @@ func TestTheFieldsThatAreReadAreThoseOfTheWorker(t *testing.T) {
 	require.Equal(t, tagsOf(t, ".", "status"), in(queue, "worker:status"))
 
 	join := strings.Join(clauses(run, "join"), "")
-	require.Equal(t, tagsOf(t, "runner", "joinPayload.MarshalJSON"), names(matched(join), matched(elixir(t, "extensions.ex"))))
+	require.Equal(t, tagsOf(t, "runner/terms", "joinPayload.MarshalJSON"), names(matched(join), matched(elixir(t, "extensions.ex"))))
 	require.Empty(t, in(run, "run:renew"))
 	require.Empty(t, in(run, "fetch:plan"))
 
 	rest := names(in(run, "fetch:credential"), matched(strings.Join(clauses(run, "receipt"), "")), matched(elixir(t, "run.ex")))
+	worker := source(t, "runner") + source(t, "runner/delivery")
 	for _, key := range rest {
-		require.True(t, strings.Contains(source(t, "runner"), `json:"`+key) || strings.Contains(source(t, "runner"), `{"`+key+`":`), "the worker sends no %s", key)
+		require.True(t, strings.Contains(worker, `json:"`+key) || strings.Contains(worker, `{"`+key+`":`), "the worker sends no %s", key)
 	}
 }
 
@@ -142,18 +142,18 @@ func TestTheFieldsThatAreAnsweredAreThoseOfTheWorker(t *testing.T) {
 
 	answers := func(module string) []string { return names(found(`\{:reply, \{:ok, %\{([a-z_]+):`, module)) }
 	require.Empty(t, answers(queue), "releases and statuses are answered {}")
-	require.Equal(t, tagsOf(t, "runner", "keeper.renew"), answers(run))
+	require.Equal(t, tagsOf(t, "runner/terms", "Terms.renew"), answers(run))
 
 	reasons := names(found(`%\{reason: "([a-z_]+)"\}`, queue+run), []string{"lease_lost", "not_found"})
 	require.Equal(t, []string{"lease_lost", "not_claimed", "not_found", "unauthorized"}, reasons)
-	mock := source(t, "mockserver/lightning")
+	mock := source(t, "mockserver/lightning") + source(t, "mockserver/extended") + source(t, "mockserver/changeset")
 	for _, reason := range reasons {
 		requireText(t, mock, `{"reason":"`+reason+`"}`)
 		requireText(t, runs, ":"+reason)
 	}
 	require.Equal(t, []string{"message"}, found(`"run:cancel", %\{([a-z_]+):`, run))
 	requireText(t, mock, `{"message":`)
-	requireText(t, source(t, "runner"), `struct{ Message string }`)
+	requireText(t, source(t, "runner/terms"), `struct{ Message string }`)
 	phrases := found(`\["([^"]*\balready\b[^"]*|[^"]* been taken)"\]`, elixir(t, "run.ex"))
 	require.Len(t, phrases, 2)
 	for _, phrase := range phrases {
@@ -213,11 +213,8 @@ func TestTheTermsAreThoseOfTheMockServer(t *testing.T) {
 		}
 	}
 
-	server, err := mockserver.Start(mockserver.Config{Mode: mockserver.Extended})
-	require.NoError(t, err)
-	defer server.Close()
-	worker, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"iss": "urn:openfn:worker", "iat": 1, "worker_id": "w"}).SignedString([]byte(server.Secret()))
-	require.NoError(t, err)
+	server := mockserver.NewTest(t, mockserver.Config{Mode: mockserver.Extended})
+	worker := server.WorkerToken("w")
 	socket, err := channel.Open(channel.Config{URL: server.URL(), Params: func(context.Context) (url.Values, error) {
 		return url.Values{"token": {worker}}, nil
 	}})

@@ -140,8 +140,8 @@ func (p *phoenix) hire(cfg phxworker.Config) (worker *phxworker.Worker, results 
 	after, end := make(chan phxworker.RunResult, 100), make(chan error, 1)
 	cfg.URL, cfg.Secret = "ws://127.0.0.1:"+p.port+"/worker", "mock-worker-secret"
 	cfg.Extensions = []string{phxworker.AllExtensions}
-	cfg.MinBackoff, cfg.MaxBackoff = 10*time.Millisecond, 100*time.Millisecond
-	cfg.AfterRun = func(result phxworker.RunResult) { after <- result }
+	cfg.Claim.MinBackoff, cfg.Claim.MaxBackoff = 10*time.Millisecond, 100*time.Millisecond
+	cfg.Hooks.AfterRun = func(result phxworker.RunResult) { after <- result }
 	worker, err := phxworker.New(cfg)
 	require.NoError(p.t, err)
 	ctx, cancel := context.WithCancel(p.t.Context())

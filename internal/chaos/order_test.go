@@ -37,7 +37,7 @@ func (j *judge) checkRepeats() {
 		}
 		line := strings.HasPrefix(l, "run:log ")
 		switch {
-		case line && j.schedule.worker.LogsAtMostOnce:
+		case line && j.schedule.worker.Delivery.LogsAtMostOnce:
 			j.fail("%q came twice, and lines are to come once at most", l)
 		case l != "run:start" && !line:
 			j.fail("%q was taken twice", l)
@@ -97,7 +97,7 @@ func (j *judge) checkMissing(wanted []string) cause {
 			}
 		case once > 0:
 			c = lineOnce
-			if !j.schedule.worker.LogsAtMostOnce {
+			if !j.schedule.worker.Delivery.LogsAtMostOnce {
 				j.fail("lines are to come at least once")
 			}
 		}

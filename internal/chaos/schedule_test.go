@@ -12,6 +12,7 @@ import (
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // runTimeout is the workers'; the server's is a day, so that no token
@@ -81,8 +82,8 @@ func newSchedule(seed uint64, runs int) *schedule {
 	s.slots = map[string]int{"fast_lane": 1 + rng.IntN(3), "manual": 1 + rng.IntN(8), "default": 1 + rng.IntN(4)}
 	s.worker = phxworker.Config{
 		Extensions: strings.Fields(os.Getenv("PHXWORKER_EXTENSIONS")),
-		Groups:     fmt.Sprintf("fast_lane:%d manual:%d default:%d", s.slots["fast_lane"], s.slots["manual"], s.slots["default"]),
-		DemandAll:  rng.IntN(3) == 0, LogsAtMostOnce: rng.IntN(3) == 0,
+		Groups:     slots.MustParse(fmt.Sprintf("fast_lane:%d manual:%d default:%d", s.slots["fast_lane"], s.slots["manual"], s.slots["default"])),
+		Claim:      phxworker.Claim{DemandAll: rng.IntN(3) == 0}, Delivery: phxworker.Delivery{LogsAtMostOnce: rng.IntN(3) == 0},
 		Limits: phxworker.Limits{RunTimeout: runTimeout},
 	}
 	for i := range runs {

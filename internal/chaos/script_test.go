@@ -94,7 +94,7 @@ func (s *script) reason() runner.Reason {
 }
 
 // execute reports the steps and lines of the script.
-func (s *script) execute(ctx context.Context, run *runner.Run) (runner.Result, error) {
+func (s *script) execute(ctx context.Context, run *runner.Run) (any, error) {
 	var last *runner.Step
 	line := 0
 	for i, step := range s.steps {
@@ -108,20 +108,20 @@ func (s *script) execute(ctx context.Context, run *runner.Run) (runner.Result, e
 		leaf := i == len(s.steps)-1
 		switch {
 		case ctx.Err() != nil:
-			return runner.Result{}, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		case leaf && s.ending == panics:
 			panic("as the script says")
 		case leaf && s.ending == hangs:
 			<-ctx.Done()
-			return runner.Result{}, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 		now.Complete(runner.StepResult{Reason: step.reason, State: s.state(fmt.Sprint(i)), Leaf: leaf})
 		last = now
 	}
 	if s.ending == refuses {
-		return runner.Result{}, &runner.Failure{Reason: runner.Exception, Type: "Refused", Message: "as the script says"}
+		return nil, &runner.Failure{Reason: runner.Exception, Type: "Refused", Message: "as the script says"}
 	}
-	return runner.Result{State: s.state(s.id)}, nil
+	return s.state(s.id), nil
 }
 
 func (s *script) state(of string) json.RawMessage {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/internal/wstest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
@@ -63,7 +64,7 @@ func live(t *testing.T, s *schedule) *world {
 		w.scripts[script.id] = script
 	}
 	var err error
-	w.server, err = mockserver.New(s.server)
+	w.server, err = mockserver.New(mocktest.Config(s.server))
 	require.NoError(t, err)
 	front := &http.Server{Handler: w.server, ReadHeaderTimeout: time.Minute}
 	served := make(chan struct{})
@@ -82,8 +83,8 @@ func live(t *testing.T, s *schedule) *world {
 		<-served
 	})
 	w.cfg = s.worker
-	w.cfg.URL, w.cfg.Secret, w.cfg.NetDial = "ws://lightning.test/worker", w.server.Secret(), w.listener.DialContext
-	w.cfg.Logger, w.cfg.Spool = slog.New(w.journal), t.TempDir()
+	w.cfg.URL, w.cfg.Secret, w.cfg.Transport.NetDial = "ws://lightning.test/worker", w.server.Secret(), w.listener.DialContext
+	w.cfg.Logger, w.cfg.Delivery.Spool = slog.New(w.journal), t.TempDir()
 	for i := range 3 {
 		w.server.AddCredential(fmt.Sprint("credential-", i), []byte(fmt.Sprintf(`{"secret":"hidden-%d"}`, i)))
 	}
@@ -112,7 +113,8 @@ func (w *world) pass() {
 	rest := w.schedule.scripts
 	enqueue := func(n int) {
 		for _, s := range rest[:n] {
-			require.NoError(w.t, w.server.Enqueue(s.enqueued()))
+			_, err := w.server.Enqueue(s.enqueued())
+			require.NoError(w.t, err)
 		}
 		rest = rest[n:]
 	}
@@ -200,7 +202,7 @@ func (w *world) idle() bool {
 func (w *world) hire() {
 	h := &hand{world: w, done: make(chan struct{}), running: make(map[string]int)}
 	cfg := w.cfg
-	cfg.Engine, cfg.Name = h, fmt.Sprint("worker-", len(w.hired)+len(w.ended))
+	cfg.Engine, cfg.Name = runner.Func(h.execute), fmt.Sprint("worker-", len(w.hired)+len(w.ended))
 	var err error
 	h.Worker, err = phxworker.New(cfg)
 	require.NoError(w.t, err)
@@ -241,9 +243,8 @@ func (w *world) resend() {
 	require.NoError(w.t, err)
 }
 
-// Execute implements [runner.Engine]: it watches over the slots and follows the
-// script.
-func (h *hand) Execute(ctx context.Context, run *runner.Run) (runner.Result, error) {
+// execute watches over the slots and follows the script.
+func (h *hand) execute(ctx context.Context, run *runner.Run) (any, error) {
 	w := h.world
 	s := w.scripts[run.ID]
 	h.mu.Lock()

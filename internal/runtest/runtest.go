@@ -16,11 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/claim"
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/internal/wstest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
@@ -47,7 +47,7 @@ type Bench struct {
 // New returns a Bench, which ends with the test.
 func New(t testing.TB, engine runner.Engine) *Bench {
 	t.Helper()
-	server, err := mockserver.New(mockserver.Config{OpaqueTokens: true, WakeDebounce: 24 * time.Hour, KeepRuns: 10, TranscriptLimit: -1})
+	server, err := mockserver.New(mocktest.Config(mockserver.Config{OpaqueTokens: true, WakeDebounce: 24 * time.Hour, KeepRuns: 10, TranscriptLimit: -1}))
 	require.NoError(t, err)
 	listener := wstest.Serve(t, server)
 	b := &Bench{T: t, Server: server, Engine: engine}
@@ -55,9 +55,7 @@ func New(t testing.TB, engine runner.Engine) *Bench {
 		URL:     "ws://lightning.test/worker",
 		NetDial: listener.DialContext,
 		Params: func(context.Context) (url.Values, error) {
-			claims := jwt.MapClaims{"iss": "urn:openfn:worker", "iat": time.Now().Unix(), "worker_id": "test"}
-			token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte(server.Secret()))
-			return url.Values{"token": {token}}, err
+			return url.Values{"token": {server.WorkerToken("test")}}, nil
 		},
 	})
 	require.NoError(t, err)
@@ -88,7 +86,8 @@ func (b *Bench) Outcome(ctx context.Context, limits runner.Limits, run mockserve
 // Enqueue queues a run for Next. The error is that the server does not take it.
 func (b *Bench) Enqueue(run mockserver.Run) error {
 	run.Queue = "manual"
-	return b.Server.Enqueue(run)
+	_, err := b.Server.Enqueue(run)
+	return err
 }
 
 // Next executes the run that is next in the queue; see Outcome.

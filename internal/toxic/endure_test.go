@@ -128,7 +128,8 @@ func (w *weather) enqueue() {
 		{"id":"a","adaptor":"@openfn/language-common@latest","body":"fn(async s => { for (let i = 0; i < 4; i++) { console.log(i); await new Promise(d => setTimeout(d, 100)); } return s; })"},
 		{"id":"b","adaptor":"@openfn/language-common@latest","body":"fn(s => ({ data: { big: 'x'.repeat(5000) } }))"}],
 		"edges":[{"id":"e","source_job_id":"a","target_job_id":"b","condition":"on_job_success"}]}`
-	require.NoError(w.t, w.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)}))
+	_, err := w.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)})
+	require.NoError(w.t, err)
 	w.open[id] = true
 }
 

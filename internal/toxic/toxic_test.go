@@ -20,6 +20,7 @@ import (
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/slots"
 )
 
 func TestMain(m *testing.M) {
@@ -116,14 +117,15 @@ func newNetwork(t *testing.T) *network {
 // hire starts a worker and returns what stops it.
 func (n *network) hire() (stop func() error) {
 	worker, err := phxworker.New(phxworker.Config{
-		URL: "ws://" + n.proxy.Listen + "/worker", Secret: n.server.Secret(), Groups: "manual>*:12",
-		MinBackoff: 50 * time.Millisecond, Engine: phxworker.Func(execute),
+		URL: "ws://" + n.proxy.Listen + "/worker", Secret: n.server.Secret(), Groups: slots.MustParse("manual>*:12"),
+		Claim: phxworker.Claim{MinBackoff: 50 * time.Millisecond}, Engine: phxworker.Func(execute),
 		Logger: slog.New(slog.NewTextHandler(n.t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
 	})
 	require.NoError(n.t, err)
 	for i := range runs {
 		plan := fmt.Sprintf(`{"id":"r%d","jobs":[{"id":"j","body":"x"}]}`, i)
-		require.NoError(n.t, n.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)}))
+		_, err := n.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)})
+		require.NoError(n.t, err)
 	}
 	ctx, cancel := context.WithCancel(n.t.Context())
 	ended := make(chan error, 1)

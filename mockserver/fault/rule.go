@@ -2,6 +2,8 @@ package fault
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -106,3 +108,148 @@ func (r *Rule) is(m *Message) bool {
 	}
 	return r.Topic == "" || r.Topic == m.Topic
 }
+
+// Action is what goes wrong.
+type Action string
+
+// The actions, with the fields of a [Rule] that each takes.
+const (
+	// Drop ends the connection without a close frame, which a client sees
+	// as code 1006.
+	Drop Action = "drop"
+	// Close ends the connection with a close frame. Code defaults to 1000, as
+	// when a client is kicked.
+	Close Action = "close"
+	// Crash ends the topic with a phx_error, as an exception does. There is
+	// no reply, except that a join is refused with "join crashed" or, when
+	// the crash comes after, is answered first.
+	Crash Action = "crash"
+	// Refuse answers with the status error and Response, and applies
+	// nothing. A connection is refused with the HTTP status Code, which
+	// defaults to 503.
+	Refuse Action = "refuse"
+	// Withhold sends no reply. Before: the message is as good as lost.
+	Withhold Action = "withhold"
+	// Delay applies the message and replies Delay later. The topic is busy
+	// meanwhile: what follows on it is sent afterwards, in order, and a second
+	// reply that is late waits Delay longer than the first.
+	Delay Action = "delay"
+	// Double sends the reply twice, the second time after Delay.
+	Double Action = "double"
+	// Reorder sends the reply behind the next message on its topic, or after
+	// Delay if none comes, which defaults to one second.
+	Reorder Action = "reorder"
+	// Stall handles the message, and then nothing more from this socket for
+	// Delay: the client's writes fill the network's buffers, then block.
+	Stall Action = "stall"
+	// Restart ends every connection with Code, 1012 by default, or without a
+	// close frame if it is 1006, and for Delay accepts no other. The queue
+	// survives.
+	Restart Action = "restart"
+	// Expire makes the token of the message's run expire, before the message is
+	// handled. It does nothing else to it.
+	Expire Action = "expire"
+)
+
+// When says on which side of a message's effect the fault lies.
+type When string
+
+// The moments.
+const (
+	// Before: the message has no effect.
+	Before When = "before"
+	// After: the message is applied; its sender is not told.
+	After When = "after"
+)
+
+// spec is what an action can be combined with.
+type spec struct {
+	// when has the moments that can be asked for, the default first.
+	when []When
+	// delay and response say whether a rule may have one, and whether it must.
+	delay, response need
+	// codes says which codes it takes.
+	codes codes
+	// now, connect, heartbeat and leave say whether those events can have it.
+	now, connect, heartbeat, leave bool
+}
+
+type need int
+
+const (
+	never need = iota
+	optional
+	required
+)
+
+type codes int
+
+const (
+	noCodes    codes = iota
+	closeCodes       // that can be sent in a close frame
+	endCodes         // closeCodes and 1006
+	httpCodes        // of a refused upgrade
+)
+
+// Abnormal is the code of a connection that ended without a close frame.
+const Abnormal = 1006
+
+var specs = map[Action]spec{
+	Drop:     {when: []When{Before, After}, now: true, connect: true, heartbeat: true, leave: true},
+	Close:    {when: []When{Before, After}, codes: closeCodes, now: true, heartbeat: true, leave: true},
+	Crash:    {when: []When{Before, After}},
+	Refuse:   {when: []When{Before}, response: optional, codes: httpCodes, connect: true},
+	Withhold: {when: []When{After, Before}, heartbeat: true, leave: true},
+	Delay:    {when: []When{After}, delay: required, connect: true, heartbeat: true, leave: true},
+	Double:   {when: []When{After}, delay: optional, heartbeat: true, leave: true},
+	Reorder:  {when: []When{After}, delay: optional, heartbeat: true, leave: true},
+	Stall:    {when: []When{After}, delay: required, now: true, heartbeat: true, leave: true},
+	Restart:  {when: []When{Before, After}, delay: optional, codes: endCodes, now: true, heartbeat: true, leave: true},
+	Expire:   {when: []When{Before}, now: true, leave: true},
+}
+
+// can reports whether an event can have the action.
+func (s spec) can(event string) bool {
+	switch event {
+	case Now:
+		return s.now
+	case Connect:
+		return s.connect
+	case Heartbeat:
+		return s.heartbeat
+	case Leave:
+		return s.leave
+	}
+	return true
+}
+
+// Actions returns the names of all actions, in the order of the alphabet.
+func Actions() []Action {
+	all := make([]Action, 0, len(specs))
+	for a := range specs {
+		all = append(all, a)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (c codes) take(code int) bool {
+	switch c {
+	case closeCodes:
+		return code >= 1000 && code <= 4999 && code != 1005 && code != Abnormal && code != 1015
+	case endCodes:
+		return code == Abnormal || closeCodes.take(code)
+	case httpCodes:
+		return code >= 400 && code <= 599
+	default:
+		return false
+	}
+}
+
+// InvalidError refuses a rule.
+type InvalidError struct {
+	Field  string // such as delay, or [1].delay in a list
+	Reason string // such as "can't be blank"
+}
+
+func (e *InvalidError) Error() string { return fmt.Sprintf("bad fault: %s %s", e.Field, e.Reason) }

@@ -1,78 +1,107 @@
 package lightning
 
 import (
+	"cmp"
 	"crypto/rsa"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 )
 
-// Config are the options of a [Service]. Only Secret is required.
+// Config are the options of a [Service]: those of the same names in
+// [github.com/phxworker/phxworker/mockserver.Config], where they are described, with the same
+// defaults; only Secret is required, and MaxQueued defaults to no limit.
 type Config struct {
-	// Secret is WORKER_SECRET: the key of the workers' HS256 tokens, used as
-	// the bytes it consists of.
-	Secret string
-	// Key signs the run tokens. Defaults to a key of 2048 bits made when the
-	// first one is needed.
-	Key *rsa.PrivateKey
-	// OpaqueTokens hands out random strings for run tokens, as OpenFn's
-	// lightning-mock does, instead of JWTs. They expire all the same, but a
-	// worker cannot verify them. A signature costs about a millisecond of
-	// processor time a run: too much for a benchmark of a worker.
-	OpaqueTokens bool
-	// RunTimeout is the time limit of a run whose plan has no
-	// options.run_timeout_ms. Defaults to 5 minutes.
-	RunTimeout time.Duration
-	// WakeDebounce is how long after a run is created the workers are told,
-	// once for all runs created meanwhile. Defaults to 500 ms; negative: at
-	// once and for each run.
-	WakeDebounce time.Duration
-	// JanitorInterval is how often runs past their time are marked lost.
-	// Defaults to 5 minutes.
+	Secret          string
+	Key             *rsa.PrivateKey
+	OpaqueTokens    bool
+	RunTimeout      time.Duration
+	WakeDebounce    time.Duration
 	JanitorInterval time.Duration
-	// KeepRuns is how many ended runs are remembered; the oldest are forgotten
-	// first, and their ids may be used again. Defaults to 10,000; negative: none.
-	KeepRuns int
-	// WipeDataclips erases a run's input when it is first read, and keeps no
-	// outputs: the retention policy erase_all. A second read gets null.
-	WipeDataclips bool
-	// MaxQueued is how many runs may wait to be claimed; more are refused.
-	// Defaults to no limit.
-	MaxQueued int
-	// Extensions make a server of it that knows more than Lightning does, for
-	// clients that ask. Defaults to nil: none is known.
-	Extensions *Extensions
-	// Logger defaults to discarding.
-	Logger *slog.Logger
+	KeepRuns        int
+	WipeDataclips   bool
+	MaxQueued       int
+	Logger          *slog.Logger
+	// Beyond is what a server knows that Lightning does not. Defaults to nil: nothing.
+	Beyond Beyond
 }
 
 func (c Config) withDefaults() (Config, error) {
 	if c.Secret == "" {
 		return c, errors.New("a worker secret is needed to verify the tokens of workers: set Config.Secret")
 	}
-	if c.RunTimeout <= 0 {
-		c.RunTimeout = 5 * time.Minute
-	}
-	if c.WakeDebounce == 0 {
-		c.WakeDebounce = 500 * time.Millisecond
-	}
-	if c.JanitorInterval <= 0 {
-		c.JanitorInterval = 5 * time.Minute
-	}
-	if c.KeepRuns == 0 {
-		c.KeepRuns = 10_000
-	}
+	c.RunTimeout = cmp.Or(max(c.RunTimeout, 0), 5*time.Minute)
+	c.WakeDebounce = cmp.Or(c.WakeDebounce, 500*time.Millisecond)
+	c.JanitorInterval = cmp.Or(max(c.JanitorInterval, 0), 5*time.Minute)
+	c.KeepRuns = cmp.Or(c.KeepRuns, 10_000)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.Extensions == nil {
-		return c, nil
-	}
-	extensions, err := c.Extensions.withDefaults()
-	c.Extensions = &extensions
-	return c, err
+	return c, nil
+}
+
+// Beyond is told what becomes of the runs. Its methods are called with the [Service] locked,
+// and must not wait.
+type Beyond interface {
+	// Enqueued is called for a run that was put into the queue for the first time.
+	Enqueued(r *Entry)
+	// Finished is called for a run that has ended.
+	Finished(r *Entry)
+	// Keeps reports whether the janitor is to leave a run alone that is overdue.
+	Keeps(r *Entry) bool
 }
 
 // grace is what a run is given beyond its time limit, by its token and by the
 // janitor alike.
 const grace = 10 * time.Second
+
+var (
+	// ErrUnknownRun says that a run was never here, or is forgotten by now.
+	ErrUnknownRun = errors.New("no such run: it was never queued, or it ended and is forgotten")
+	// ErrNotification refuses a notification that is not a JSON object.
+	ErrNotification = errors.New("a notification must be a JSON object")
+	// ErrClosed says that the server was closed.
+	ErrClosed = errors.New("the mock server is closed")
+)
+
+// ConflictError refuses a run whose id is taken.
+type ConflictError struct{ ID string }
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("run %q exists already: choose another id, or leave it out", e.ID)
+}
+
+// FullError refuses a run because enough wait to be claimed.
+type FullError struct{ Limit int }
+
+func (e *FullError) Error() string {
+	return fmt.Sprintf("the queue is full: %d runs wait to be claimed; try again when workers have taken some", e.Limit)
+}
+
+// StateError says that a run has come too far for what was asked, or not far
+// enough.
+type StateError struct {
+	ID    string
+	State State
+	// Problem is such as "it is over".
+	Problem string
+}
+
+func (e *StateError) Error() string { return fmt.Sprintf("run %q is %s: %s", e.ID, e.State, e.Problem) }
+
+// NotAgreedError says that the worker of a run, or the server, does not know the extension
+// that would be needed. Lightning knows none.
+type NotAgreedError struct{ ID, Extension string }
+
+func (e *NotAgreedError) Error() string {
+	return fmt.Sprintf("the worker of run %q has not agreed on the extension %s with the server", e.ID, e.Extension)
+}
+
+// InvalidError refuses a run whose plan no worker could execute.
+type InvalidError struct {
+	Field  string // such as jobs or jobs[0].id
+	Reason string // such as "can't be blank"
+}
+
+func (e *InvalidError) Error() string { return fmt.Sprintf("bad plan: %s %s", e.Field, e.Reason) }

@@ -19,12 +19,10 @@
 //   - A binary push is taken where the payload does not matter, and as a
 //     run:log, whose message it then is.
 //
-// With Config.Extensions it knows more than Lightning does, for those who ask. That is
-// in the files extended_*.go, and everything else is Lightning. There, a run has one
-// owner, from a claim until the run ends or is taken from it; each owner has a token of its own,
-// and what comes with another one is refused. The order of what happens is that in which it
-// takes the service's mutex: an event of an owner either counts before the run is taken from it,
-// or is refused.
+// Nothing here is more than Lightning. What the mock server's extended mode adds is in package
+// extended, which wraps the channels of a [Service] and is plugged in by two small
+// interfaces: [Beyond], which is told what becomes of runs, and [Guard], which may refuse
+// events. Both are nil in Lightning's mode.
 //
 // Writes are not idempotent: a log line sent twice is stored twice.
 //

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"github.com/phxworker/phxworker/mockserver/changeset"
 )
 
 const blank = "can't be blank"
@@ -18,7 +20,7 @@ const maxID = 200
 // parsePlan checks a plan and makes the run of it. Only what this server itself
 // needs, or what no worker could make sense of, is checked: plans with
 // broken edges or code are good, for how a worker copes with them is worth a test.
-func parsePlan(r Run, defaultTimeout time.Duration) (*run, error) {
+func parsePlan(r Run, defaultTimeout time.Duration) (*Entry, error) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(r.Plan, &fields) != nil || fields == nil {
 		return nil, &InvalidError{Field: "plan", Reason: "must be a JSON object"}
@@ -27,12 +29,17 @@ func parsePlan(r Run, defaultTimeout time.Duration) (*run, error) {
 		return nil, &InvalidError{Field: "plan", Reason: "must be UTF-8"}
 	}
 	p := planFields{raw: fields}
-	out := &run{
+	out := &Entry{
 		plan: r.Plan, queue: r.Queue, priority: r.Priority, timeout: defaultTimeout,
 		state: Available, jobs: make(map[string]bool),
 		dataclip: r.Dataclip, credentials: r.Credentials, key: r.Key,
 	}
+	added := false // whether a field was
 	var err error
+	if _, found := fields["id"]; !found {
+		fields["id"], _ = json.Marshal(uuid.NewString())
+		added = true
+	}
 	if out.id, err = p.str("id", true); err != nil {
 		return nil, err
 	}
@@ -56,6 +63,9 @@ func parsePlan(r Run, defaultTimeout time.Duration) (*run, error) {
 	if r.Dataclip != nil && out.input == "" {
 		out.input = uuid.NewString()
 		fields["dataclip_id"], _ = json.Marshal(out.input)
+		added = true
+	}
+	if added {
 		if out.plan, err = json.Marshal(fields); err != nil {
 			return nil, err
 		}
@@ -116,14 +126,14 @@ func (p planFields) list(name string, jobs map[string]bool) error {
 			continue
 		}
 		if jobs[id] {
-			return &InvalidError{Field: item.path + "id", Reason: msgTaken}
+			return &InvalidError{Field: item.path + "id", Reason: changeset.Taken}
 		}
 		jobs[id] = true
 	}
 	return nil
 }
 
-func (p planFields) options(out *run) error {
+func (p planFields) options(out *Entry) error {
 	if p.absent("options") {
 		return nil
 	}
@@ -137,7 +147,7 @@ func (p planFields) options(out *run) error {
 		if errors.As(err, &bad) && bad.Field != "" {
 			field += "." + bad.Field
 		}
-		return &InvalidError{Field: field, Reason: msgInvalid}
+		return &InvalidError{Field: field, Reason: changeset.Invalid}
 	}
 	if o.Timeout != nil {
 		if *o.Timeout < 1 || *o.Timeout > maxTimeout {

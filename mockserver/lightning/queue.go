@@ -20,14 +20,14 @@ type queues struct {
 type lanes [2]fifo
 
 type fifo struct {
-	runs []*run
+	runs []*Entry
 	head int
 }
 
 func newQueues() queues { return queues{byName: make(map[string]*lanes)} }
 
 // push adds a run, at the end if it is new and else at the place it once had.
-func (q *queues) push(r *run) {
+func (q *queues) push(r *Entry) {
 	l := q.byName[r.queue]
 	if l == nil {
 		l = new(lanes)
@@ -38,7 +38,7 @@ func (q *queues) push(r *run) {
 }
 
 // remove takes out a run, if it is there.
-func (q *queues) remove(r *run) {
+func (q *queues) remove(r *Entry) {
 	if l := q.byName[r.queue]; l != nil && l[r.priority].remove(r) {
 		q.size--
 	}
@@ -49,8 +49,8 @@ func (q *queues) remove(r *run) {
 // With the wildcard among the names their order counts before all else. Without
 // it they are a mere filter. Then come priority and insertion. Runs that are not
 // for the one who claims are passed over; for nil, all are.
-func (q *queues) take(demand int, names []string, isFor func(*run) bool) []*run {
-	var taken []*run
+func (q *queues) take(demand int, names []string, isFor func(*Entry) bool) []*Entry {
+	var taken []*Entry
 	for _, match := range ranks(names) {
 		for len(taken) < demand {
 			r := q.next(match, isFor)
@@ -64,8 +64,8 @@ func (q *queues) take(demand int, names []string, isFor func(*run) bool) []*run 
 }
 
 // next removes the first run by priority and insertion among the queues that match.
-func (q *queues) next(match func(name string) bool, isFor func(*run) bool) *run {
-	var best *run
+func (q *queues) next(match func(name string) bool, isFor func(*Entry) bool) *Entry {
+	var best *Entry
 	for name, l := range q.byName {
 		if !match(name) {
 			continue
@@ -87,7 +87,7 @@ func (q *queues) next(match func(name string) bool, isFor func(*run) bool) *run 
 	return best
 }
 
-func before(a, b *run) bool {
+func before(a, b *Entry) bool {
 	if a.priority != b.priority {
 		return a.priority == Immediate
 	}
@@ -114,11 +114,11 @@ func ranks(names []string) []func(string) bool {
 	return tests
 }
 
-func (f *fifo) push(r *run) { f.runs = append(f.runs, r) }
+func (f *fifo) push(r *Entry) { f.runs = append(f.runs, r) }
 
 // insert adds a run where its number has it, which nearly always is the end. All
 // others must have been inserted, too.
-func (f *fifo) insert(r *run) {
+func (f *fifo) insert(r *Entry) {
 	if n := len(f.runs); n == f.head || f.runs[n-1].seq < r.seq {
 		f.push(r)
 		return
@@ -129,14 +129,14 @@ func (f *fifo) insert(r *run) {
 
 // search returns where a run of that number is or would be.
 func (f *fifo) search(seq uint64) (at int, found bool) {
-	at, found = slices.BinarySearchFunc(f.runs[f.head:], seq, func(r *run, seq uint64) int { return cmp.Compare(r.seq, seq) })
+	at, found = slices.BinarySearchFunc(f.runs[f.head:], seq, func(r *Entry, seq uint64) int { return cmp.Compare(r.seq, seq) })
 	return f.head + at, found
 }
 
 func (f *fifo) len() int { return len(f.runs) - f.head }
 
 // first returns the first run that is for the one who asks.
-func (f *fifo) first(isFor func(*run) bool) *run {
+func (f *fifo) first(isFor func(*Entry) bool) *Entry {
 	for _, r := range f.runs[f.head:] {
 		if isFor == nil || isFor(r) {
 			return r
@@ -145,7 +145,7 @@ func (f *fifo) first(isFor func(*run) bool) *run {
 	return nil
 }
 
-func (f *fifo) remove(r *run) bool {
+func (f *fifo) remove(r *Entry) bool {
 	at, found := f.search(r.seq)
 	switch {
 	case !found:
@@ -158,7 +158,7 @@ func (f *fifo) remove(r *run) bool {
 	return true
 }
 
-func (f *fifo) pop() *run {
+func (f *fifo) pop() *Entry {
 	r := f.runs[f.head]
 	f.runs[f.head] = nil
 	f.head++

@@ -2,7 +2,9 @@ package lightning
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"log/slog"
 	"math"
 	"time"
 
@@ -22,11 +24,28 @@ var _ phoenix.Channel = (*queueChannel)(nil)
 func (s *Service) joinQueue(t *phoenix.Topic, payload []byte) (phoenix.Channel, phoenix.Reply) {
 	s.logJoin(t.Client(), payload)
 	s.waker.add(t)
-	c := &queueChannel{service: s, topic: t}
-	if s.ext != nil {
-		return s.ext.joinQueue(c, payload)
+	return &queueChannel{service: s, topic: t}, phoenix.OK([]byte(`{}`))
+}
+
+// What a person at a terminal wants to see happen, at level info. Workers in
+// benchmarks end thousands of runs a second, so nothing is prepared for a line
+// that nobody asked for.
+
+// logJoin tells what a worker says it can hold.
+func (s *Service) logJoin(worker string, payload []byte) {
+	if !s.log.Enabled(context.Background(), slog.LevelInfo) {
+		return
 	}
-	return c, phoenix.OK([]byte(`{}`))
+	attrs := []any{"worker", worker}
+	var told struct{ Capacity, Queues json.RawMessage }
+	_ = json.Unmarshal(payload, &told) // whatever it is, the worker is let in
+	if told.Capacity != nil {
+		attrs = append(attrs, "capacity", string(told.Capacity))
+	}
+	if told.Queues != nil {
+		attrs = append(attrs, "queues", string(told.Queues))
+	}
+	s.log.Info("worker joined", attrs...)
 }
 
 func (c *queueChannel) Left() {
@@ -38,23 +57,23 @@ func (c *queueChannel) Handle(p phoenix.Push) phoenix.Reply {
 	if p.Event != "claim" {
 		return phoenix.Crash("unknown event")
 	}
-	request, reason := readClaim(p)
+	request, reason := ReadClaim(p)
 	if reason != "" {
 		return phoenix.Crash(reason)
 	}
 	return c.service.claim(request)
 }
 
-// claimRequest is what a claim asks for.
-type claimRequest struct {
-	demand     int
-	workerName string // empty if it is null
-	queues     []string
-	fields     map[string]json.RawMessage // all of the payload
+// Claim is what a claim asks for.
+type Claim struct {
+	Demand     int
+	WorkerName string // empty if it is null
+	Queues     []string
+	Fields     map[string]json.RawMessage // all of the payload
 }
 
-// readClaim reads a claim, or says why the channel crashes over it.
-func readClaim(p phoenix.Push) (request claimRequest, reason string) {
+// ReadClaim reads a claim, or says why the channel crashes over it.
+func ReadClaim(p phoenix.Push) (request Claim, reason string) {
 	if p.Binary {
 		return request, "claim takes no binary payload"
 	}
@@ -70,9 +89,9 @@ func readClaim(p phoenix.Push) (request claimRequest, reason string) {
 	if raw, ok := fields["worker_name"]; !ok || json.Unmarshal(raw, &workerName) != nil {
 		return request, "worker_name must be there, a string or null"
 	}
-	request = claimRequest{demand: demand, queues: claimQueues(fields["queues"]), fields: fields}
+	request = Claim{Demand: demand, Queues: claimQueues(fields["queues"]), Fields: fields}
 	if workerName != nil {
-		request.workerName = *workerName
+		request.WorkerName = *workerName
 	}
 	return request, ""
 }
@@ -93,7 +112,7 @@ func claimDemand(fields map[string]json.RawMessage) (demand int, reason string) 
 	return int(min(*n, math.MaxInt32)), ""
 }
 
-// claimQueues reads queues; whatever is not a list of names is as good as none.
+// claimQueues reads queues. What is not a list of names counts as absent.
 func claimQueues(raw json.RawMessage) []string {
 	var names []*string
 	if raw == nil || json.Unmarshal(raw, &names) != nil || len(names) == 0 {
@@ -111,59 +130,87 @@ func claimQueues(raw json.RawMessage) []string {
 
 // claim hands out up to demand runs. They stay claimed whatever becomes of the
 // worker.
-func (s *Service) claim(request claimRequest) phoenix.Reply {
+func (s *Service) claim(request Claim) phoenix.Reply {
 	now := time.Now()
-	s.mu.Lock()
-	taken := s.takeLocked(request, nil, now)
-	s.countClaimLocked(taken)
-	s.mu.Unlock()
+	s.Lock()
+	taken := s.TakeLocked(request, nil, now)
+	s.CountClaimLocked(len(taken))
+	s.Unlock()
 
-	if err := s.sign(taken, now); err != nil {
+	if err := s.Sign(taken, now); err != nil {
 		return phoenix.Crash(err.Error())
 	}
 
-	s.mu.Lock()
+	s.Lock()
+	defer s.Unlock()
 	for _, g := range taken {
-		g.run.token = g.token
+		g.GiveLocked()
 	}
-	s.mu.Unlock()
-	return phoenix.OK(claimResponse(taken))
+	return phoenix.OK(ClaimResponse(taken))
 }
 
-// given is a run that a claim gets.
-type given struct {
-	run   *run
-	token string
-	again bool   // it was given before
-	owner *owner // nil unless extended
+// Given is a run that a claim gets.
+type Given struct {
+	Run   *Entry
+	Token string
+	// Terms are further members of the object that the reply has for the run, such as
+	// `,"attempt":1`. Lightning has none.
+	Terms []byte
+
+	again bool // it was given before
 }
 
-// takeLocked takes the runs that a claim gets, which are claimed from here on;
-// their tokens are still to be made.
-func (s *Service) takeLocked(request claimRequest, isFor func(*run) bool, now time.Time) []given {
-	runs := s.available.take(request.demand, request.queues, isFor)
-	taken := make([]given, len(runs))
+// GiveLocked has the run's topic let in who shows the token.
+func (g *Given) GiveLocked() { g.Run.token = g.Token }
+
+// TakeLocked takes the runs that a claim gets, which are claimed from here on; their tokens
+// are still to be made. Those for which isFor is false are passed over; for nil, none is.
+func (s *Service) TakeLocked(request Claim, isFor func(*Entry) bool, now time.Time) []Given {
+	runs := s.available.take(request.Demand, request.Queues, isFor)
+	taken := make([]Given, len(runs))
 	for i, r := range runs {
-		r.state, r.claimed, r.workerName = Claimed, now, request.workerName
+		r.state, r.claimed, r.workerName = Claimed, now, request.WorkerName
 		r.expires = now.Add(r.timeout + grace).Truncate(time.Second) // as exp
+		r.claims++
 		s.active[r.id] = r
-		taken[i].run = r
+		taken[i] = Given{Run: r, again: r.claims > 1}
 	}
 	return taken
 }
 
-func (s *Service) countClaimLocked(taken []given) {
+// HasAvailableLocked reports whether there is a run to claim.
+func (s *Service) HasAvailableLocked() bool { return s.available.size > 0 }
+
+// TakeBackLocked takes a claimed or started run from its worker: its token is good for nothing any more. It can be
+// claimed again once it is offered.
+func (s *Service) TakeBackLocked(r *Entry) {
+	delete(s.active, r.id)
+	r.state, r.token, r.expires, r.workerName = Available, "", time.Time{}, ""
+	r.claimed, r.started, r.wiped = time.Time{}, time.Time{}, false
+}
+
+// OfferLocked puts a run that was taken back into its queue, where it was before.
+func (s *Service) OfferLocked(r *Entry) {
+	s.available.push(r)
+	s.waker.soon()
+}
+
+// WakeSoon tells the workers, within the debounce, that there may be a run for them.
+func (s *Service) WakeSoon() { s.waker.soon() }
+
+// CountClaimLocked counts a claim that was answered with so many runs.
+func (s *Service) CountClaimLocked(runs int) {
 	s.stats.Claims++
-	if len(taken) == 0 {
+	if runs == 0 {
 		s.stats.Empty++
 	}
 }
 
-// sign makes the tokens of runs claimed at that time.
-func (s *Service) sign(taken []given, claimed time.Time) (err error) {
+// Sign makes the tokens of runs claimed at that time. It takes a while, and no lock.
+func (s *Service) Sign(taken []Given, claimed time.Time) (err error) {
 	for i := range taken {
 		g := &taken[i]
-		g.token, err = s.signer.token(g.run.id, claimed, claimed.Add(g.run.timeout+grace), g.again)
+		g.Token, err = s.signer.token(g.Run.id, claimed, claimed.Add(g.Run.timeout+grace), g.again)
 		if err != nil {
 			return err
 		}
@@ -171,7 +218,8 @@ func (s *Service) sign(taken []given, claimed time.Time) (err error) {
 	return nil
 }
 
-func claimResponse(taken []given) []byte {
+// ClaimResponse is the reply to a claim that gets these runs.
+func ClaimResponse(taken []Given) []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"runs":[`)
 	for i, g := range taken {
@@ -179,18 +227,18 @@ func claimResponse(taken []given) []byte {
 			b.WriteByte(',')
 		}
 		b.WriteString(`{"id":`)
-		b.Write(quote(g.run.id))
+		b.Write(Quote(g.Run.id))
 		b.WriteString(`,"token":`)
-		b.Write(quote(g.token))
-		g.owner.writeTerms(&b)
+		b.Write(Quote(g.Token))
+		b.Write(g.Terms)
 		b.WriteByte('}')
 	}
 	b.WriteString(`]}`)
 	return b.Bytes()
 }
 
-// quote writes a JSON string without escaping what HTML would need.
-func quote(s string) []byte {
+// Quote writes a JSON string without escaping what HTML would need.
+func Quote(s string) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

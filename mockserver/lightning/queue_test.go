@@ -17,10 +17,10 @@ func TestQueuesAgreeWithASort(t *testing.T) {
 		{"manual", "*"}, {"*"}, {"*", "fast_lane"}, {"fast_lane"}, {"other", "manual"}, {"fast_lane", "*", "manual"},
 	}
 	q := newQueues()
-	var all []*run
+	var all []*Entry
 	for seq := range uint64(3000) {
 		if random.IntN(3) > 0 {
-			r := &run{seq: seq, queue: names[random.IntN(len(names))], priority: Priority(random.IntN(2))}
+			r := &Entry{seq: seq, queue: names[random.IntN(len(names))], priority: Priority(random.IntN(2))}
 			q.push(r)
 			all = append(all, r)
 			continue
@@ -34,8 +34,8 @@ func TestQueuesAgreeWithASort(t *testing.T) {
 }
 
 // sorted takes the first runs for a claim from all, the slow way.
-func sorted(all []*run, claim []string, demand int) (first, rest []*run) {
-	position := func(r *run) int {
+func sorted(all []*Entry, claim []string, demand int) (first, rest []*Entry) {
+	position := func(r *Entry) int {
 		i := slices.Index(claim, r.queue)
 		if !slices.Contains(claim, wildcard) {
 			return min(i, 0) // a filter: in or out
@@ -50,7 +50,7 @@ func sorted(all []*run, claim []string, demand int) (first, rest []*run) {
 			first = append(first, r)
 		}
 	}
-	slices.SortStableFunc(first, func(a, b *run) int {
+	slices.SortStableFunc(first, func(a, b *Entry) int {
 		if d := position(a) - position(b); d != 0 {
 			return d
 		}
@@ -76,7 +76,7 @@ func TestQueueStaysSmall(t *testing.T) {
 	var f fifo
 	next := uint64(0)
 	for seq := range uint64(100_000) {
-		f.push(&run{seq: seq})
+		f.push(&Entry{seq: seq})
 		if seq >= 2000 {
 			require.Equal(t, next, f.pop().seq)
 			next++

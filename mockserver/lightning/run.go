@@ -1,6 +1,7 @@
 package lightning
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -57,7 +58,8 @@ var stateOf = map[string]State{
 // Run is a run to be queued.
 type Run struct {
 	// Plan is the JSON object that fetch:plan answers with, and holds the
-	// run's id. See the worker protocol for its fields; only jobs is required.
+	// run's id; one without an id is given one. See the worker protocol for its fields; only
+	// jobs is required.
 	Plan json.RawMessage
 	// Queue is manual, fast_lane, default, or any other name. Defaults to default.
 	Queue string
@@ -70,7 +72,8 @@ type Run struct {
 	// those of [Service.AddCredential].
 	Credentials map[string]json.RawMessage
 	// Key is what the run is about, such as a customer: runs with the same key
-	// go to the same worker. It takes the extended mode. Defaults to none.
+	// go to the same worker. Lightning knows of no such thing and refuses it; see package
+	// extended. Defaults to none.
 	Key string
 }
 
@@ -104,16 +107,6 @@ type RunRecord struct {
 	// Faults are what struck the messages on the run's topic. A message that a
 	// fault kept from being applied is here and not among the Events.
 	Faults []fault.Strike `json:"faults,omitempty"`
-
-	// What follows is of the extended mode only.
-	Key string `json:"key,omitempty"`
-	// Attempt is how often the run was begun anew: 1 at first, one more after
-	// each attempt that failed.
-	Attempt int `json:"attempt,omitempty"`
-	// NotBefore is when a run that was released becomes available.
-	NotBefore time.Time `json:"not_before,omitzero"`
-	// Owners are all who had the run, in turn. Only the last can have it now.
-	Owners []Owner `json:"owners,omitempty"`
 }
 
 // Event is a push that came in on a run's topic.
@@ -129,13 +122,17 @@ type Event struct {
 	Response json.RawMessage `json:"response,omitempty"`
 	// Crash is why an event crashed the channel.
 	Crash string `json:"crash,omitempty"`
-	// Owner is which of the run's owners sent it, from 1: the present one, or one
-	// that was refused for having lost the run. Extended mode only.
+	// Owner is which of the run's owners sent it, from 1, as the [Guard] of the topic says.
+	// Lightning has none, and it is 0.
 	Owner int `json:"owner,omitempty"`
 }
 
-// run is a run in the store. Service.mu guards everything but the constants.
-type run struct {
+// Entry is a run in the store. The lock of the [Service] guards everything but the constants.
+type Entry struct {
+	// Beyond is what the [Beyond] of the service, if there is one, keeps of the run. It is
+	// guarded by Lock.
+	Beyond any
+
 	id          string                     // constant
 	plan        json.RawMessage            // constant
 	input       string                     // constant: the input dataclip's id, or empty
@@ -148,7 +145,9 @@ type run struct {
 	key         string                     // constant
 	credentials map[string]json.RawMessage // constant: the run's own
 
-	dataclip   json.RawMessage // its own input, nil if it has none or it was wiped
+	dataclip   json.RawMessage // its own input, nil if it has none
+	wiped      bool            // the input was read, and is not to be read again
+	claims     int             // how often it was claimed
 	state      State
 	result     Result
 	workerName string
@@ -163,16 +162,30 @@ type run struct {
 	events     []Event
 	faults     []fault.Strike
 	ended      chan struct{} // closed when the run ends; made by the first who waits
-	tenure     tenure
 }
 
-func (r *run) recordLocked() RunRecord {
+// ID returns the run's id.
+func (r *Entry) ID() string { return r.id }
+
+// Key returns [Run].Key.
+func (r *Entry) Key() string { return r.key }
+
+// Compare orders runs by when they were queued.
+func (r *Entry) Compare(other *Entry) int { return cmp.Compare(r.seq, other.seq) }
+
+// StateLocked returns how far the run has come.
+func (r *Entry) StateLocked() State { return r.state }
+
+// NoteLocked puts an event on the run's record.
+func (r *Entry) NoteLocked(e Event) { r.events = append(r.events, e) }
+
+// RecordLocked returns what is known of the run.
+func (r *Entry) RecordLocked() RunRecord {
 	res := r.result
 	res.ID, res.State = r.id, r.state
 	return RunRecord{
 		Result: res, Queue: r.queue, Priority: r.priority, Plan: r.plan, WorkerName: r.workerName,
 		EnqueuedAt: r.enqueued, ClaimedAt: r.claimed, StartedAt: r.started, FinishedAt: r.finished,
 		Events: append([]Event{}, r.events...), Faults: slices.Clone(r.faults),
-		Key: r.key, Attempt: r.tenure.attempt, NotBefore: r.tenure.notBefore, Owners: r.tenure.recordLocked(),
 	}
 }

@@ -2,26 +2,37 @@ package lightning
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/phxworker/phxworker/mockserver/changeset"
 	"github.com/phxworker/phxworker/mockserver/phoenix"
 )
 
-// runChannel is run:<id>, as joined by a worker.
-type runChannel struct {
+// RunChannel is run:<id>, as joined by a worker.
+type RunChannel struct {
+	// Run is what it is about.
+	Run *Entry
+	// Guard may refuse events. Lightning has none: whoever was let in stays.
+	Guard Guard
+
 	service *Service
-	run     *run
-	// The rest is nil unless extended.
-	topic *phoenix.Topic
-	owner *owner
-	with  agreed
 }
 
-var _ phoenix.Channel = (*runChannel)(nil)
+var _ phoenix.Channel = (*RunChannel)(nil)
+
+// Guard decides whether an event on a run's topic counts. It is asked with the [Service]
+// locked, so that the run cannot be taken away before the event has had its effect.
+type Guard interface {
+	// Refuse returns what the event is refused with, nil if it is not. It may say in
+	// e.Owner who sent it.
+	Refuse(e *Event) (response []byte)
+}
 
 var (
 	notFound     = []byte(`{"reason":"not_found"}`)
@@ -31,86 +42,77 @@ var (
 // joinRun lets in who has the token that the claim handed out, until it expires. A
 // token from anywhere else cannot have been signed with our key, so there is
 // nothing else to verify.
-func (s *Service) joinRun(t *phoenix.Topic, id string, payload []byte) (phoenix.Channel, phoenix.Reply) {
+func (s *Service) joinRun(id string, payload []byte) (phoenix.Channel, phoenix.Reply) {
 	var p struct {
 		Token string `json:"token"`
 	}
 	_ = json.Unmarshal(payload, &p) // then the token is missing
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	r := s.runs[id]
 	if r == nil {
 		return nil, phoenix.Refuse(notFound)
 	}
-	if s.ext != nil && s.ext.lostLocked(r, p.Token) {
-		return nil, phoenix.Refuse(leaseLost)
-	}
 	if p.Token == "" || p.Token != r.token || !time.Now().Before(r.expires) {
 		return nil, phoenix.Refuse(unauthorized)
 	}
-	c := &runChannel{service: s, run: r}
-	if s.ext != nil {
-		return s.ext.joinRunLocked(t, c, payload)
-	}
-	return c, phoenix.OK([]byte(`{}`))
+	return &RunChannel{Run: r, service: s}, phoenix.OK([]byte(`{}`))
 }
 
-func (c *runChannel) Left() {
-	if c.service.ext != nil {
-		c.service.ext.leftRun(c)
-	}
-}
+// Left implements [phoenix.Channel].
+func (c *RunChannel) Left() {}
 
-func (c *runChannel) Handle(p phoenix.Push) phoenix.Reply {
+// Handle implements [phoenix.Channel].
+func (c *RunChannel) Handle(p phoenix.Push) phoenix.Reply {
 	e := Event{At: time.Now(), Event: p.Event, Payload: recorded(p)}
-	var cs *changeset
+	var cs *changeset.Changeset
 	if !p.Binary {
-		cs = newChangeset(e.Payload)
+		cs = changeset.New(e.Payload)
 	}
 	reply := c.apply(p, cs, e)
 	if p.Event == "run:complete" && reply.Status() == "ok" {
-		c.service.logEnd(c.run)
+		c.service.logEnd(c.Run)
 	}
 	return reply
 }
 
 // apply answers a push and puts it, as e, on the run's record.
-func (c *runChannel) apply(p phoenix.Push, cs *changeset, e Event) phoenix.Reply {
-	s := c.service
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	reply := c.answerLocked(p, cs)
-	e.Status = reply.Status()
-	s.stats.Events++
-	switch e.Status {
-	case "error":
-		s.stats.Refused++
-		e.Response = reply.Response()
-	case "crash":
-		s.stats.Crashes++
-		e.Crash = reply.Reason()
-	}
-	if c.owner != nil {
-		if p.Event == runRenew && e.Status == "ok" {
-			return reply // counted with its owner
-		}
-		e.Owner = c.owner.number
-	}
-	c.run.events = append(c.run.events, e)
+func (c *RunChannel) apply(p phoenix.Push, cs *changeset.Changeset, e Event) phoenix.Reply {
+	c.service.Lock()
+	defer c.service.Unlock()
+	reply := c.answerLocked(p, cs, &e)
+	c.CountLocked(&e, reply)
+	c.Run.NoteLocked(e)
 	return reply
 }
 
-// answerLocked applies a push; cs is its payload, nil if that is no object.
-func (c *runChannel) answerLocked(p phoenix.Push, cs *changeset) phoenix.Reply {
-	if c.owner.lost(c.run) {
-		c.service.ext.stats.Stale++
-		return phoenix.Refuse(leaseLost)
+// CountLocked counts an event, and completes its record with the answer.
+func (c *RunChannel) CountLocked(e *Event, reply phoenix.Reply) {
+	stats := &c.service.stats
+	e.Status = reply.Status()
+	stats.Events++
+	switch e.Status {
+	case "error":
+		stats.Refused++
+		e.Response = reply.Response()
+	case "crash":
+		stats.Crashes++
+		e.Crash = reply.Reason()
+	}
+}
+
+// answerLocked applies a push. cs is its payload, nil if that is not an object; e is its record.
+func (c *RunChannel) answerLocked(p phoenix.Push, cs *changeset.Changeset, e *Event) phoenix.Reply {
+	if c.Guard != nil {
+		if response := c.Guard.Refuse(e); response != nil {
+			return phoenix.Refuse(response)
+		}
 	}
 	switch p.Event { // these do not look at the payload
 	case "fetch:plan":
-		return phoenix.OK(c.run.plan)
+		return phoenix.OK(c.Run.plan)
 	case "fetch:dataclip":
-		return phoenix.Bytes(c.service.inputLocked(c.run))
+		return phoenix.Bytes(c.service.inputLocked(c.Run))
 	}
 	if p.Binary && p.Event == "run:log" {
 		return logged()
@@ -123,25 +125,40 @@ func (c *runChannel) answerLocked(p phoenix.Push, cs *changeset) phoenix.Reply {
 	}
 	switch p.Event {
 	case "fetch:credential":
-		return c.service.credentialLocked(c.run, cs)
+		return c.service.credentialLocked(c.Run, cs)
 	case "run:start":
-		return c.service.startLocked(c.run, cs)
+		return c.service.startLocked(c.Run, cs)
 	case "step:start":
-		return c.service.startStepLocked(c.run, cs)
+		return c.service.startStepLocked(c.Run, cs)
 	case "step:complete":
-		return c.run.completeStep(cs)
+		return c.Run.completeStep(cs)
 	case "run:log":
-		return c.run.log(cs)
+		return c.Run.log(cs)
 	case "run:batch_logs":
-		return c.run.logBatch(cs)
+		return c.Run.logBatch(cs)
 	case "run:complete":
-		return c.service.completeLocked(c.run, cs)
-	case runRenew:
-		if c.with[extLease] {
-			return c.service.ext.renewLocked(c)
-		}
+		return c.service.completeLocked(c.Run, cs)
 	}
 	return phoenix.Crash("unknown event")
+}
+
+// logEnd tells how a run ended. What its error says is not in the log: it may
+// quote the data of the run.
+func (s *Service) logEnd(r *Entry) {
+	if !s.log.Enabled(context.Background(), slog.LevelInfo) {
+		return
+	}
+	s.Lock()
+	attrs := []any{"run_id", r.id, "reason", r.result.Reason}
+	if r.result.ErrorType != "" {
+		attrs = append(attrs, "error_type", r.result.ErrorType)
+	}
+	attrs = append(attrs, "queue", r.queue)
+	if r.workerName != "" {
+		attrs = append(attrs, "worker_name", r.workerName)
+	}
+	s.Unlock()
+	s.log.Info("run ended", attrs...)
 }
 
 // stored are the events whose payload goes into Lightning's database. PostgreSQL stores
@@ -150,20 +167,20 @@ var stored = map[string]bool{"step:start": true, "step:complete": true, "run:log
 
 // hasNUL reports whether there is a U+0000 in the payload: in a key or a string, or in the
 // JSON that an output is as a string.
-func hasNUL(c *changeset) bool {
+func hasNUL(c *changeset.Changeset) bool {
 	const nul = "\x00"
-	for key, raw := range c.fields {
+	for key, raw := range c.Fields {
 		if strings.Contains(key, nul) || bytes.Contains(raw, []byte(`\u0000`)) && anyString(decoded(raw), nul) {
 			return true
 		}
 	}
-	output, _ := decoded(c.fields["output_dataclip"]).(string)
+	output, _ := decoded(c.Fields["output_dataclip"]).(string)
 	return strings.Contains(output, `\u0000`) && anyString(decoded([]byte(output)), nul)
 }
 
 func decoded(raw []byte) any {
 	var v any
-	_ = json.Unmarshal(raw, &v) // of what is no JSON there is nothing to say here
+	_ = json.Unmarshal(raw, &v) // what is not JSON is refused elsewhere
 	return v
 }
 

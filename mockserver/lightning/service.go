@@ -4,16 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net/url"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/mockserver/phoenix"
 )
 
 // Service is the queue and the topics. It has two goroutines, for wake-ups and
-// for lost runs, and in extended mode a third; Close ends them.
+// for lost runs; Close ends them.
+//
+// Methods whose name ends in Locked are for a [Beyond], which calls them between Lock and
+// Unlock: so what it decides over a run and what it does to it is one step.
 type Service struct {
 	cfg    Config
 	signer signer
@@ -24,16 +29,16 @@ type Service struct {
 	closed <-chan struct{}
 	done   sync.WaitGroup
 
-	mu          sync.Mutex // guards what follows, and the runs
-	runs        map[string]*run
-	active      map[string]*run // claimed or started
+	sync.Mutex // guards what follows, and the runs
+
+	runs        map[string]*Entry
+	active      map[string]*Entry // claimed or started
 	available   queues
 	retired     fifo // ended runs, oldest first
 	credentials map[string]json.RawMessage
 	dataclips   map[string]json.RawMessage
 	seq         uint64
 	stats       Stats
-	ext         *extended // constant: nil if only Lightning's own protocol is known
 }
 
 var _ phoenix.App = (*Service)(nil)
@@ -49,14 +54,10 @@ func New(cfg Config) (*Service, error) {
 		cfg: cfg, signer: signer{opaque: cfg.OpaqueTokens, key: cfg.Key},
 		waker: newWaker(cfg.WakeDebounce), log: cfg.Logger,
 		stop: stop, closed: ctx.Done(),
-		runs: make(map[string]*run), active: make(map[string]*run), available: newQueues(),
+		runs: make(map[string]*Entry), active: make(map[string]*Entry), available: newQueues(),
 		credentials: make(map[string]json.RawMessage), dataclips: make(map[string]json.RawMessage),
 	}
 	s.stats.Ended = make(map[State]int64)
-	if cfg.Extensions != nil {
-		s.ext = newExtended(s, *cfg.Extensions)
-		s.done.Go(func() { s.ext.run(ctx) })
-	}
 	s.done.Go(func() { s.waker.run(ctx) })
 	s.done.Go(func() { s.clean(ctx) })
 	return s, nil
@@ -84,37 +85,40 @@ func (s *Service) Join(t *phoenix.Topic, payload []byte) (phoenix.Channel, phoen
 		return s.joinQueue(t, payload)
 	}
 	if id, ok := strings.CutPrefix(t.Name(), "run:"); ok {
-		return s.joinRun(t, id, payload)
+		return s.joinRun(id, payload)
 	}
 	return nil, phoenix.Unmatched()
 }
 
-// Enqueue makes a run available. The errors are [*InvalidError],
-// [*ConflictError] and [*FullError].
-func (s *Service) Enqueue(r Run) error {
-	_, err := s.enqueue(r)
-	if err == nil {
-		s.waker.soon()
+// Enqueue makes a run available, and returns its id: that of the plan, or a new one if the
+// plan has none. The errors are [*InvalidError], [*ConflictError] and [*FullError].
+func (s *Service) Enqueue(r Run) (id string, err error) {
+	added, err := s.enqueue(r)
+	if err != nil {
+		return "", err
 	}
-	return err
+	s.waker.soon()
+	return added.id, nil
 }
 
 // Dispatch is Enqueue and Wait for that run, of which the workers are told at once.
-// When the wait ends before the run does, the run stays.
+// When the wait ends before the run does, the run stays, and the result has its id.
 func (s *Service) Dispatch(ctx context.Context, r Run) (Result, error) {
 	added, err := s.enqueue(r)
 	if err != nil {
 		return Result{}, err
 	}
 	s.waker.now()
-	return s.wait(ctx, added)
+	result, err := s.wait(ctx, added)
+	result.ID = added.id
+	return result, err
 }
 
-func (s *Service) enqueue(r Run) (*run, error) {
+func (s *Service) enqueue(r Run) (*Entry, error) {
 	if r.Priority != Normal && r.Priority != Immediate {
 		return nil, &InvalidError{Field: "priority", Reason: "must be normal or immediate"}
 	}
-	if r.Key != "" && s.ext == nil {
+	if r.Key != "" && s.cfg.Beyond == nil {
 		return nil, &InvalidError{Field: "key", Reason: "needs the extended mode"}
 	}
 	added, err := parsePlan(r, s.cfg.RunTimeout)
@@ -128,13 +132,14 @@ func (s *Service) enqueue(r Run) (*run, error) {
 	return added, nil
 }
 
-func (s *Service) add(added *run) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Service) add(added *Entry) error {
+	s.Lock()
+	defer s.Unlock()
 	if s.runs[added.id] != nil {
 		return &ConflictError{ID: added.id}
 	}
-	if s.cfg.MaxQueued > 0 && s.available.size+s.ext.delayed() >= s.cfg.MaxQueued {
+	// Who is neither active nor has ended waits, if only for the end of a delay.
+	if waiting := len(s.runs) - len(s.active) - s.retired.len(); s.cfg.MaxQueued > 0 && waiting >= s.cfg.MaxQueued {
 		s.stats.Full++
 		return &FullError{Limit: s.cfg.MaxQueued}
 	}
@@ -143,10 +148,78 @@ func (s *Service) add(added *run) error {
 	s.runs[added.id] = added
 	s.available.push(added)
 	s.stats.Enqueued++
-	if s.ext != nil {
-		s.ext.enqueuedLocked(added)
+	if s.cfg.Beyond != nil {
+		s.cfg.Beyond.Enqueued(added)
 	}
 	return nil
+}
+
+// Cancel ends a run that waits. That of a worker goes on, for Lightning cannot tell the worker. The
+// errors are [ErrUnknownRun], [*StateError] when the run is over, and [*NotAgreedError].
+func (s *Service) Cancel(id, message string) error {
+	s.Lock()
+	defer s.Unlock()
+	r, err := s.CancelWaitingLocked(id, message)
+	if r != nil {
+		return &NotAgreedError{ID: id, Extension: "cancel"}
+	}
+	return err
+}
+
+// CancelWaitingLocked ends a run that waits. One that a worker has is returned instead. The
+// errors are those of Cancel.
+func (s *Service) CancelWaitingLocked(id, message string) (*Entry, error) {
+	r := s.runs[id]
+	switch {
+	case r == nil:
+		return nil, ErrUnknownRun
+	case r.state.Final():
+		return nil, &StateError{ID: id, State: r.state, Problem: "it is over already"}
+	case r.state != Available:
+		return r, nil
+	}
+	s.CancelLocked(r, message)
+	return nil, nil
+}
+
+// CancelLocked ends a run that no worker has.
+func (s *Service) CancelLocked(r *Entry, message string) {
+	s.available.remove(r) // it is not there while it is delayed
+	s.finishLocked(r, Cancelled, Result{Reason: "cancel", ErrorMessage: message})
+}
+
+// Notify is for the worker of a run, and no worker of Lightning's can be told anything. The
+// errors are [ErrUnknownRun], [*StateError] when no worker has the run, [*NotAgreedError] and
+// [ErrNotification].
+func (s *Service) Notify(id string, payload json.RawMessage) error {
+	s.Lock()
+	defer s.Unlock()
+	if _, err := s.NotifiedLocked(id, payload); err != nil {
+		return err
+	}
+	return &NotAgreedError{ID: id, Extension: "notify"}
+}
+
+// NotifiedLocked returns the run that is to be notified, if a worker has it. The errors are
+// those of Notify.
+func (s *Service) NotifiedLocked(id string, payload json.RawMessage) (*Entry, error) {
+	r := s.runs[id]
+	switch {
+	case !isObject(payload) || !json.Valid(payload):
+		return nil, ErrNotification
+	case r == nil:
+		return nil, ErrUnknownRun
+	case r.state.Final():
+		return nil, &StateError{ID: id, State: r.state, Problem: "it is over already"}
+	case r.state == Available:
+		return nil, NotJoined(r)
+	}
+	return r, nil
+}
+
+// NotJoined says that nobody can be told of a run.
+func NotJoined(r *Entry) error {
+	return &StateError{ID: r.id, State: r.state, Problem: "no worker has joined its topic just now"}
 }
 
 // Wake pushes work-available to every joined worker at once.
@@ -155,17 +228,17 @@ func (s *Service) Wake() { s.waker.now() }
 // Wait returns how the run ended, as soon as it has. The errors are
 // [ErrUnknownRun], [ErrClosed] and the context's.
 func (s *Service) Wait(ctx context.Context, id string) (Result, error) {
-	s.mu.Lock()
+	s.Lock()
 	r := s.runs[id]
-	s.mu.Unlock()
+	s.Unlock()
 	if r == nil {
 		return Result{}, ErrUnknownRun
 	}
 	return s.wait(ctx, r)
 }
 
-func (s *Service) wait(ctx context.Context, r *run) (Result, error) {
-	s.mu.Lock()
+func (s *Service) wait(ctx context.Context, r *Entry) (Result, error) {
+	s.Lock()
 	if r.ended == nil {
 		r.ended = make(chan struct{})
 		if r.state.Final() {
@@ -173,7 +246,7 @@ func (s *Service) wait(ctx context.Context, r *run) (Result, error) {
 		}
 	}
 	ended := r.ended
-	s.mu.Unlock()
+	s.Unlock()
 
 	select {
 	case <-ended:
@@ -181,54 +254,157 @@ func (s *Service) wait(ctx context.Context, r *run) (Result, error) {
 		return Result{}, context.Cause(ctx)
 	case <-s.closed:
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	if !r.state.Final() {
 		return Result{}, ErrClosed
 	}
-	return r.recordLocked().Result, nil
+	return r.RecordLocked().Result, nil
 }
 
 // Inspect returns what is known of a run.
 func (s *Service) Inspect(id string) (RunRecord, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	r := s.runs[id]
 	if r == nil {
 		return RunRecord{}, false
 	}
-	return r.recordLocked(), true
+	return r.RecordLocked(), true
 }
+
+// EntryLocked returns a run, nil if it is not known.
+func (s *Service) EntryLocked(id string) *Entry { return s.runs[id] }
 
 // AddCredential sets the body that fetch:credential answers with; it may be null.
 func (s *Service) AddCredential(id string, body json.RawMessage) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	s.credentials[id] = body
 }
 
 // AddDataclip sets the body of a dataclip, the input of every run whose plan
 // names it and that was not given one of its own.
 func (s *Service) AddDataclip(id string, body json.RawMessage) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	s.dataclips[id] = body
 }
 
 // finishLocked ends a run in a final state and forgets the oldest one if there
 // are too many.
-func (s *Service) finishLocked(r *run, state State, res Result) {
+func (s *Service) finishLocked(r *Entry, state State, res Result) {
 	r.state, r.result, r.finished = state, res, time.Now()
 	if r.ended != nil {
 		close(r.ended)
 	}
 	delete(s.active, r.id)
-	if s.ext != nil {
-		s.ext.finishedLocked(r)
+	if r.wiped {
+		r.dataclip = nil
+	}
+	if s.cfg.Beyond != nil {
+		s.cfg.Beyond.Finished(r)
 	}
 	s.stats.Ended[state]++
 	s.retired.push(r)
 	for s.retired.len() > max(s.cfg.KeepRuns, 0) {
 		delete(s.runs, s.retired.pop().id)
 	}
+}
+
+// Stats counts what happened since the start, except where it says now.
+type Stats struct {
+	Workers   int             `json:"workers"`   // now: joins of worker:queue
+	Available int             `json:"available"` // now
+	Claimed   int             `json:"claimed"`   // now: claimed, not started
+	Started   int             `json:"started"`   // now
+	Queues    map[string]int  `json:"queues"`    // now: available runs by queue
+	Enqueued  int64           `json:"enqueued"`
+	Claims    int64           `json:"claims"` // claims answered
+	Empty     int64           `json:"empty_claims"`
+	Wakes     int64           `json:"wakes"`  // work-available pushed, once for all workers
+	Events    int64           `json:"events"` // pushes on run topics
+	Refused   int64           `json:"refused_events"`
+	Crashes   int64           `json:"crashes"`        // of run topics
+	Ended     map[State]int64 `json:"ended"`          // by final state
+	Full      int64           `json:"full,omitempty"` // runs refused since the queue was full
+}
+
+// Stats returns the counts.
+func (s *Service) Stats() Stats {
+	workers, wakes := s.waker.stats()
+	s.Lock()
+	defer s.Unlock()
+	out := s.stats
+	out.Workers, out.Wakes, out.Available = workers, wakes, s.available.size
+	for _, r := range s.active {
+		if r.state == Started {
+			out.Started++
+		} else {
+			out.Claimed++
+		}
+	}
+	out.Queues = make(map[string]int)
+	for name, l := range s.available.byName {
+		if n := l[Normal].len() + l[Immediate].len(); n > 0 {
+			out.Queues[name] = n
+		}
+	}
+	out.Ended = maps.Clone(s.stats.Ended)
+	return out
+}
+
+// clean marks lost, every so often, the runs that have been claimed or started
+// for longer than their time limit and the grace. They are not queued again.
+func (s *Service) clean(ctx context.Context) {
+	ticker := time.NewTicker(s.cfg.JanitorInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			for _, id := range s.loseOverdue(now) {
+				s.log.Warn("run lost", "run_id", id)
+			}
+		}
+	}
+}
+
+func (s *Service) loseOverdue(now time.Time) (ids []string) {
+	s.Lock()
+	defer s.Unlock()
+	for id, r := range s.active {
+		since, errorType := r.claimed, "LostAfterClaim"
+		if r.state == Started {
+			since, errorType = r.started, "LostAfterStart"
+		}
+		if now.Sub(since) > r.timeout+grace && (s.cfg.Beyond == nil || !s.cfg.Beyond.Keeps(r)) {
+			s.finishLocked(r, Lost, Result{Reason: "lost", ErrorType: errorType})
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Struck puts a fault on the record of its run, if that is known.
+func (s *Service) Struck(strike fault.Strike) {
+	s.Lock()
+	defer s.Unlock()
+	if r := s.runs[strike.Run]; r != nil {
+		r.faults = append(r.faults, strike)
+	}
+}
+
+// ExpireToken makes a run's token expire now, for joins to come: what is joined
+// stays so. It reports whether the run has a token.
+func (s *Service) ExpireToken(id string) bool {
+	s.Lock()
+	defer s.Unlock()
+	r := s.runs[id]
+	if r == nil || r.token == "" {
+		return false
+	}
+	r.expires = time.Now()
+	return true
 }

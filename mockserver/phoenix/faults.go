@@ -2,6 +2,7 @@ package phoenix
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/phxworker/phxworker/channel/frame"
@@ -51,8 +52,8 @@ func (s *socket) fault(f *frame.Frame) *fault.Rule {
 	return faults.Strike(fault.Message{Socket: s.id, Worker: s.name, Topic: f.Topic, Event: event, Size: s.buf.Len()})
 }
 
-// suffer handles a message as the rule has it.
-func (s *socket) suffer(f *frame.Frame, rule *fault.Rule) {
+// serveStruck answers a message as the rule has it.
+func (s *socket) serveStruck(f *frame.Frame, rule *fault.Rule) {
 	s.log.Debug("fault", "rule", rule.ID, "action", rule.Action, "topic", f.Topic, "event", f.Event)
 	t, served := twistOf(rule, f.Event == frame.Join)
 	deferred := false
@@ -74,7 +75,7 @@ func (s *socket) suffer(f *frame.Frame, rule *fault.Rule) {
 	}
 }
 
-// end does what a rule has in store for the connection. Any goroutine may call it.
+// end does to the connection what the rule says. Any goroutine may call it.
 func (s *socket) end(rule *fault.Rule) {
 	switch rule.Action {
 	case fault.Drop:
@@ -85,7 +86,7 @@ func (s *socket) end(rule *fault.Rule) {
 		s.endpoint.Restart(rule.Code, rule.Delay)
 	case fault.Stall:
 		s.stall(rule.Delay)
-	default: // the twist was all
+	default: // the others are done by the twist alone
 	}
 }
 
@@ -133,12 +134,12 @@ func (s *socket) askPush(t *Topic, f *frame.Frame) Reply {
 	return t.channel.Handle(Push{Event: f.Event, Payload: f.Payload, Binary: f.Binary, topic: t, ref: f.Ref})
 }
 
-// stall lets the socket handle nothing for so long. It has read one message more
-// by then at most. Any goroutine may call it.
+// stall has the socket handle nothing for the time given. It reads one more message at most
+// meanwhile. Any goroutine may call it.
 func (s *socket) stall(d time.Duration) { s.stalled.Store(time.Now().Add(d).UnixNano()) }
 
-// rest waits until a stall is over or the connection is to end.
-func (s *socket) rest() {
+// awaitStall waits until a stall is over or the connection is to end.
+func (s *socket) awaitStall() {
 	until := s.stalled.Load()
 	if until == 0 {
 		return
@@ -152,9 +153,9 @@ func (s *socket) rest() {
 	}
 }
 
-// spare asks whether a fault strikes an upgrade. It reports whether to go on with
-// it; if not, it was answered.
-func (e *Endpoint) spare(w http.ResponseWriter, r *http.Request, name string) bool {
+// passUpgrade asks whether a fault strikes an upgrade, and reports whether to go on with it.
+// If not, the request was answered.
+func (e *Endpoint) passUpgrade(w http.ResponseWriter, r *http.Request, name string) bool {
 	if e.cfg.Faults == nil {
 		return true
 	}
@@ -189,4 +190,175 @@ func hangUp(w http.ResponseWriter) {
 		return
 	}
 	_ = conn.Close()
+}
+
+// delivery is how a reply is sent. The zero value is at once.
+type delivery struct {
+	manner manner
+	delay  time.Duration
+}
+
+type manner int
+
+const (
+	atOnce manner = iota
+	never
+	late   // after the delay, and what follows on the topic behind it
+	twice  // at once, and after the delay
+	behind // behind the next reply on the topic, or after the delay
+)
+
+// held is a message that is not to be sent yet. The socket's writer lets it out.
+type held struct {
+	topic string
+	kind  int // as websocket.TextMessage
+	data  []byte
+	due   time.Time
+	// manner is late, twice or behind. Nothing on the topic overtakes what is
+	// late; the others are overtaken.
+	manner manner
+}
+
+func (o *outbox) deliverLocked(f *frame.Frame, d delivery) {
+	switch d.manner {
+	case never:
+	case late:
+		o.holdLocked(f, d.manner, o.freeLocked(f.Topic).Add(d.delay))
+	case twice:
+		o.appendLocked(f)
+		o.holdLocked(f, d.manner, time.Now().Add(d.delay))
+	case behind:
+		waiting := func(h held) bool { return h.topic == f.Topic && h.manner == behind }
+		if slices.ContainsFunc(o.held, waiting) {
+			o.appendLocked(f) // this is the reply that the other waits for
+			return
+		}
+		o.holdLocked(f, d.manner, time.Now().Add(d.delay))
+	default:
+		o.appendLocked(f)
+	}
+}
+
+// freeLocked returns when the topic has nothing late any more.
+func (o *outbox) freeLocked(topic string) time.Time {
+	free := time.Now()
+	for i := range o.held {
+		if h := &o.held[i]; h.topic == topic && h.manner == late && h.due.After(free) {
+			free = h.due
+		}
+	}
+	return free
+}
+
+func (o *outbox) holdLocked(f *frame.Frame, m manner, due time.Time) {
+	if o.closed {
+		return
+	}
+	data, err := frame.Append(nil, f)
+	size := len(data)
+	for i := range o.held {
+		size += len(o.held[i].data)
+	}
+	switch {
+	case err != nil:
+		o.failLocked(err)
+	case size > maxPending:
+		o.failLocked(errNotReading)
+	default:
+		o.held = append(o.held, held{topic: f.Topic, kind: kindOf(f), data: data, due: due, manner: m})
+		o.wake()
+	}
+}
+
+// appendAmongLocked sends a frame behind what is late on its topic, if anything
+// is, and behind the frame what waits for one.
+func (o *outbox) appendAmongLocked(f *frame.Frame) {
+	isLate := func(h held) bool { return h.topic == f.Topic && h.manner == late }
+	if slices.ContainsFunc(o.held, isLate) {
+		o.holdLocked(f, late, o.freeLocked(f.Topic))
+	} else {
+		o.encodeLocked(f)
+	}
+	if f.Ref == "" {
+		return // a broadcast is no reply
+	}
+	for i := range o.held {
+		if h := o.held[i]; h.topic == f.Topic && h.manner == behind {
+			h.manner, h.due = late, o.freeLocked(f.Topic)
+			o.held = append(slices.Delete(o.held, i, i+1), h)
+			o.wake()
+			return // it was that one reply's place
+		}
+	}
+}
+
+// hasten sends what is to be overtaken on the topic, and second copies, as soon
+// as nothing late stands before them: a channel that crashes has sent its replies
+// before, and none comes from it afterwards.
+func (o *outbox) hasten(topic string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	due := o.freeLocked(topic)
+	overtaken := func(h held) bool { return h.topic == topic && h.manner != late }
+	var last []held
+	for _, h := range o.held {
+		if overtaken(h) {
+			h.manner, h.due = late, due
+			last = append(last, h)
+		}
+	}
+	o.held = append(slices.DeleteFunc(o.held, overtaken), last...)
+	o.wake()
+}
+
+// releaseLocked moves what is due to what is pending, and returns when something
+// is due next.
+func (o *outbox) releaseLocked(now time.Time) (next time.Time) {
+	kept := o.held[:0]
+	for _, h := range o.held {
+		if !h.due.After(now) {
+			o.pending.data = append(o.pending.data, h.data...)
+			o.putLocked(h.kind)
+			continue
+		}
+		kept = append(kept, h)
+		if next.IsZero() || h.due.Before(next) {
+			next = h.due
+		}
+	}
+	clear(o.held[len(kept):])
+	o.held = kept
+	return next
+}
+
+// Later is the answer to a push that is still to come.
+type Later struct {
+	topic *Topic
+	ref   frame.Ref
+	// What a fault makes of it, as it would of an answer given at once.
+	delivery delivery
+	rule     *fault.Rule
+}
+
+// Defer lets the push be answered later: by the Later, while [Channel.Handle]
+// returns the Reply. Only Handle may call it, once.
+//
+// A fault that strikes the push after it was applied does so when it is answered;
+// only a crash ends the topic while the push still waits.
+func (p Push) Defer() (*Later, Reply) {
+	twist := &p.topic.socket.twist
+	twist.deferred = true
+	return &Later{topic: p.topic, ref: p.ref, delivery: twist.delivery, rule: twist.rule}, Reply{verdict: deferred}
+}
+
+// Answer sends the reply, which is an [OK], [Bytes] or [Refuse], and reports
+// whether it could: the topic may have ended, or its connection. Call it once at most; if you
+// never do, the client waits for ever. It never blocks and may be called by any goroutine.
+func (l *Later) Answer(r Reply) bool {
+	s := l.topic.socket
+	sent := s.out.answer(l.topic, answer(l.topic.joinRef, l.ref, l.topic.name, r), l.delivery)
+	if sent && l.rule != nil {
+		s.end(l.rule)
+	}
+	return sent
 }

@@ -1,6 +1,8 @@
 package phoenix
 
 import (
+	"bytes"
+	"net"
 	"sync"
 	"time"
 
@@ -142,3 +144,147 @@ func (b batch) reset() batch {
 	}
 	return batch{data: b.data[:0], messages: b.messages[:0]}
 }
+
+const (
+	// compressFrom is the size from which a message is compressed, if the
+	// client offered it. RFC 7692 leaves the choice for each message to the
+	// sender; below this, compressing costs more than it saves.
+	compressFrom = 1 << 10
+	// flushFrom bounds how much a burst of messages collects.
+	flushFrom = 64 << 10
+)
+
+// write writes what the outbox gets until the last message, and closes the
+// socket when its client has been silent for too long.
+func (s *socket) write() {
+	idle := time.NewTimer(s.endpoint.cfg.IdleTimeout)
+	defer idle.Stop()
+	late := time.NewTimer(time.Hour) // for replies that a fault delays
+	defer late.Stop()
+	var b batch
+	for {
+		select {
+		case <-s.out.ready:
+		case <-late.C:
+		case <-idle.C:
+			left := s.endpoint.cfg.IdleTimeout - time.Since(time.Unix(0, s.heard.Load()))
+			if left <= 0 {
+				s.log.Debug("socket idle")
+				s.shut(websocket.CloseNormalClosure)
+			} else {
+				idle.Reset(left)
+			}
+			continue
+		}
+		var next time.Time
+		var last bool
+		var err error
+		b, next, last, err = s.out.take(b.reset())
+		if !next.IsZero() {
+			late.Reset(time.Until(next))
+		}
+		if e := s.writeBatch(b); err == nil {
+			err = e
+		}
+		if err != nil {
+			s.log.Debug("connection lost", "error", err)
+			s.shut(noCode)
+			_ = s.wire.Close() // ends the reader
+			return
+		}
+		if last {
+			return
+		}
+	}
+}
+
+func (s *socket) writeBatch(b batch) error {
+	start := 0
+	for _, m := range b.messages {
+		data := b.data[start:m.end]
+		start = m.end
+		if m.kind == websocket.TextMessage || m.kind == websocket.BinaryMessage {
+			s.endpoint.cfg.Transcript.add(s.id, ToClient, m.kind == websocket.BinaryMessage, data)
+			s.conn.EnableWriteCompression(len(data) >= compressFrom)
+			if err := s.conn.WriteMessage(m.kind, data); err != nil {
+				return err
+			}
+		} else if err := s.conn.WriteControl(m.kind, data, time.Now().Add(writeTimeout)); err != nil {
+			return err
+		}
+		if s.wire.buffered() >= flushFrom {
+			if err := s.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return s.flush()
+}
+
+func (s *socket) flush() error {
+	if s.closing.Load() {
+		return s.wire.flush(closeTimeout)
+	}
+	return s.wire.flush(writeTimeout)
+}
+
+// wire is the connection under the websocket library. It collects what is
+// written until flush, so that a burst of replies costs one system call.
+type wire struct {
+	net.Conn
+
+	mu      sync.Mutex // guards pending
+	pending []byte
+
+	spare []byte // used by flush only
+}
+
+// tooBig is the close frame by which the websocket library answers a message
+// over the limit. Cowboy sends none, and a client can tell 1009 from 1006.
+var tooBig = append([]byte{0x88, 2}, websocket.FormatCloseMessage(websocket.CloseMessageTooBig, "")...)
+
+// Write never blocks and never fails: errors show at the flush.
+func (w *wire) Write(p []byte) (int, error) {
+	if bytes.Equal(p, tooBig) {
+		return len(p), nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pending = append(w.pending, p...)
+	return len(p), nil
+}
+
+// SetWriteDeadline does nothing: each flush sets its own.
+func (w *wire) SetWriteDeadline(time.Time) error { return nil }
+
+// buffered returns how many bytes wait for the flush.
+func (w *wire) buffered() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.pending)
+}
+
+// flush writes what was collected. It must not be called by two goroutines
+// at once.
+func (w *wire) flush(timeout time.Duration) error {
+	w.mu.Lock()
+	data := w.pending
+	w.pending = w.spare[:0]
+	w.mu.Unlock()
+	w.spare = nil
+	if cap(data) <= keepBuffer {
+		w.spare = data
+	}
+	if len(data) == 0 {
+		return nil
+	}
+	if err := w.Conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
+		return err
+	}
+	_, err := w.Conn.Write(data)
+	return err
+}
+
+// keepBuffer is the largest buffer kept for the next message: what one large
+// message needed is given back.
+const keepBuffer = 256 << 10

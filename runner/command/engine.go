@@ -13,8 +13,9 @@ import (
 type Engine struct{ pool *Pool }
 
 var (
-	_ runner.Preparer = (*Engine)(nil)
-	_ runner.Checker  = (*Engine)(nil)
+	_ runner.Engine     = (*Engine)(nil)
+	_ runner.Checker    = (*Engine)(nil)
+	_ runner.Notifiable = (*execution)(nil)
 )
 
 // New returns an engine with a pool of its own; see [NewPool]. It must be
@@ -27,18 +28,42 @@ func New(cfg Config) (*Engine, error) {
 	return &Engine{pool: pool}, nil
 }
 
-// Prepare returns the versions that the program names. They are known once one
+// Prepare finds out which versions the program names. They are known once one
 // of its processes is ready, so the first run waits for that.
-func (e *Engine) Prepare(ctx context.Context, run *runner.Run) (runner.Versions, error) {
+func (e *Engine) Prepare(ctx context.Context, run *runner.Run) (runner.Execution, error) {
 	run.AnnounceLimits()
-	return e.pool.Versions(ctx)
+	versions, err := e.pool.Versions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	x := &execution{notices: make(chan json.RawMessage, mostNotices)}
+	x.Execution = runner.Prepared(versions, func(ctx context.Context) (runner.Result, error) {
+		run.AnnounceVersions()
+		return e.pool.Execute(ctx, run, Request{
+			Run: newRunBody(run), Owner: run.Plan.Owner(), MemoryMB: int(math.Ceil(run.Limits.MemoryMB)), Notices: x.notices,
+		})
+	})
+	return x, nil
 }
 
-// Execute gives the run to a process; see [Pool.Execute].
-func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, error) {
-	run.AnnounceVersions()
-	req := Request{Run: newRunBody(run), Owner: run.Plan.Owner(), MemoryMB: int(math.Ceil(run.Limits.MemoryMB))}
-	return e.pool.Execute(ctx, run, req)
+// execution is a run for one of the processes, which gets its notices as well; see
+// docs/engine-protocol.md.
+type execution struct {
+	runner.Execution
+
+	notices chan json.RawMessage
+}
+
+// mostNotices is how many notices wait for a process that does not read them.
+// Those that come then are dropped.
+const mostNotices = 16
+
+// Notify implements [runner.Notifiable].
+func (x *execution) Notify(_ context.Context, notice json.RawMessage) {
+	select {
+	case x.notices <- notice:
+	default:
+	}
 }
 
 // Check implements [runner.Checker]; see [Pool.Check].

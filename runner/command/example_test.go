@@ -48,7 +48,7 @@ func ExampleNew() {
 	}
 	defer func() { _ = socket.Close() }()
 
-	err = server.Enqueue(mockserver.Run{Plan: json.RawMessage(`{"id": "run-1", "jobs": [{"id": "a"}]}`), Queue: "manual"})
+	_, err = server.Enqueue(mockserver.Run{Plan: json.RawMessage(`{"id": "run-1", "jobs": [{"id": "a"}]}`), Queue: "manual"})
 	if err != nil {
 		fmt.Println(err)
 		return

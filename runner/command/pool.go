@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,12 +27,11 @@ type Pool struct {
 
 	mu       sync.Mutex
 	living   map[*process]bool // those started and not buried
-	notices  map[*runner.Run]*notices
-	idle     []*process // ready and without a run, those that became so first in front
-	waiting  []*waiter  // runs without a process, oldest first
-	attempts []*attempt // processes that are being started, oldest first
-	runs     int        // under way
-	modules  []string   // of the latest request
+	idle     []*process        // ready and without a run, those that became so first in front
+	waiting  []*waiter         // runs without a process, oldest first
+	attempts []*attempt        // processes that are being started, oldest first
+	runs     int               // under way
+	modules  []string          // of the latest request
 	versions runner.Versions
 	doubt    error // why the latest start failed, nil if it did not
 	keep     bool  // spares are kept: there was a run of late
@@ -49,7 +49,7 @@ func NewPool(cfg Config) (*Pool, error) {
 		return nil, err
 	}
 	p := &Pool{
-		cfg: cfg, program: program, args: args, keeper: newKeeper(), living: make(map[*process]bool), notices: make(map[*runner.Run]*notices),
+		cfg: cfg, program: program, args: args, keeper: newKeeper(), living: make(map[*process]bool),
 		pause: backoff.NewExponentialBackOff(
 			backoff.WithInitialInterval(500*time.Millisecond),
 			backoff.WithMaxInterval(time.Minute),
@@ -78,6 +78,8 @@ type Request struct {
 	// and its descendants may grow during the run. Beyond, they are killed and
 	// the run is a Kill of type OOMError. 0 is no limit. Only Linux watches it.
 	MemoryMB int
+	// Notices are passed on to the process during the run. May be nil.
+	Notices <-chan json.RawMessage
 }
 
 // Execute gives the run to a process and returns when the process has said that
@@ -110,9 +112,7 @@ func (p *Pool) Execute(ctx context.Context, run *runner.Run, req Request) (runne
 			proc.loaded = append(proc.loaded, module)
 		}
 	}
-	notices, stop := p.listen(run)
-	defer stop()
-	talk := &talk{cfg: &p.cfg, proc: proc, run: run, notices: notices, steps: make(map[string]*runner.Step), open: make(map[string]bool)}
+	talk := &talk{cfg: &p.cfg, proc: proc, run: run, notices: req.Notices, steps: make(map[string]*runner.Step), open: make(map[string]bool)}
 	result, err := talk.hold(ctx, line, req.MemoryMB)
 	p.release(proc, talk.clean)
 	return result, err

@@ -19,8 +19,10 @@ type withModules struct {
 	modules []string
 }
 
-func (e *withModules) Execute(ctx context.Context, run *runner.Run) (runner.Result, error) {
-	return e.pool.Execute(ctx, run, Request{Run: newRunBody(run), Modules: e.modules})
+func (e *withModules) Prepare(_ context.Context, run *runner.Run) (runner.Execution, error) {
+	return runner.Prepared(nil, func(ctx context.Context) (runner.Result, error) {
+		return e.pool.Execute(ctx, run, Request{Run: newRunBody(run), Modules: e.modules})
+	}), nil
 }
 
 func TestNothingIsStartedBeforeTheFirstRun(t *testing.T) {

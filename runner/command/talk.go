@@ -2,7 +2,9 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/phxworker/phxworker/runner"
@@ -19,7 +21,7 @@ type talk struct {
 	open    map[string]bool         // those not completed
 	printed int                     // what the process printed, in bytes
 	written chan error              // gets one value when the run message is written, or cannot be
-	notices *notices
+	notices <-chan json.RawMessage
 	// clean tells, afterwards, that the process ended the run as it should, and
 	// can take another.
 	clean bool
@@ -35,8 +37,8 @@ func (t *talk) hold(ctx context.Context, line []byte, memoryMB int) (runner.Resu
 	// The process may have much to say before it has read the whole message.
 	t.written = make(chan error, 1)
 	go func() { t.written <- t.proc.write(line) }()
-	t.notices.passOn(t)
-	defer t.endWriting()
+	stop := t.passOn()
+	defer t.endWriting(stop)
 
 	for {
 		select {
@@ -55,12 +57,40 @@ func (t *talk) hold(ctx context.Context, line []byte, memoryMB int) (runner.Resu
 	}
 }
 
+// passOn writes notices to the process, behind the run, until stop is called, which waits
+// for that and reports whether all of them were written in whole.
+func (t *talk) passOn() (stop func() bool) {
+	over, torn := make(chan struct{}), false
+	var passing sync.WaitGroup
+	passing.Go(func() {
+		err := <-t.written
+		t.written <- err
+		for err == nil && !torn {
+			select {
+			case notice := <-t.notices:
+				line, err := encode(struct {
+					Type   string          `json:"type"`
+					Notice json.RawMessage `json:"notice"`
+				}{"notify", notice})
+				torn = err == nil && t.proc.write(line) != nil // what is no JSON is left out
+			case <-over:
+				return
+			}
+		}
+	})
+	return func() bool {
+		close(over)
+		passing.Wait()
+		return !torn
+	}
+}
+
 // endWriting waits until nobody writes to the process any more. A process that
 // has ended its run without having read all of it is of no use for another.
-func (t *talk) endWriting() {
+func (t *talk) endWriting(stop func() bool) {
 	// A write that is done, and has only not said so yet, does not notice.
 	_ = t.proc.stdin.SetWriteDeadline(past)
-	whole := t.notices.end()
+	whole := stop()
 	err := <-t.written
 	t.clean = t.clean && whole && err == nil && t.proc.stdin.SetWriteDeadline(time.Time{}) == nil
 }

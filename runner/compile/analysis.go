@@ -33,7 +33,8 @@ type argument struct {
 // place is where in the body a walk stands.
 type place struct {
 	scope *scope
-	// argument is the nearest enclosing argument; nil outside of calls and inside a statement or a class.
+	// argument is the nearest enclosing argument, those of the state's own methods left out; nil outside of calls and
+	// inside a statement or a class.
 	argument *argument
 	// nested tells that a function, a block or a class is around, so that this is not the top scope.
 	nested bool
@@ -63,7 +64,9 @@ type walker struct {
 	body     string
 	cursor   cursor
 	forAwait map[int]bool
-	err      *Error // the first
+	// lazyChain is the chain of members and calls visited last that begins with `$`.
+	lazyChain ast.Expression
+	err       *Error // the first
 }
 
 // analyse walks over the body.

@@ -28,7 +28,7 @@ type Adaptor struct {
 type Module struct {
 	// Code is the text of the ES module.
 	Code string
-	// Operations are the calls in the default export, in order. Empty when the body brought its own default export.
+	// Operations are the calls in the default export, in order, without the elements of an array that the body exports itself.
 	Operations []Operation
 	// Imports are the modules the code refers to: those the body names first, in order, then those added here.
 	Imports []Import

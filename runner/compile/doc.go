@@ -8,12 +8,14 @@
 //
 //  1. Lazy state. A member chain rooted at `$` reads the state when the operation runs: `$.data.id` becomes
 //     `state.data.id`, and the argument of the nearest enclosing call becomes `state => …`, unless it is already an
-//     arrow whose only parameter is `state`. A `$` that the body declares is the body's own, and a constant object
-//     at the top level (`const x = { … }`) is left as it is.
+//     arrow whose only parameter is `state`. A method of the state takes values, and the call of it is what waits:
+//     `fn($.m($.x))` becomes `fn(state => state.m(state.x))`. A `$` that the body declares is the body's own, and a
+//     constant object at the top level (`const x = { … }`) is left as it is.
 //  2. Promise chains. At the top scope `op(…).then(f).catch(g)` becomes `_defer(op(…), p => p.then(f).catch(g))`, with
 //     defer from '@openfn/runtime'. A catch directly on the operation is its third argument.
-//  3. Export. A body without a default export gets one, the array of its operations. A body with one is taken as
-//     compiled: its top-level calls stay where they are.
+//  3. Export. A body without a default export gets one, the array of its operations. Where an array is exported at the
+//     end of a body, the operations go in front of its elements. Any other body with a default export is taken as compiled:
+//     its top-level calls stay where they are.
 //  4. Operations. Each top-level statement that is a call waits until every other statement has run, and is then
 //     evaluated into the array, in the order of the source.
 //  5. Imports. A name that is used and declared nowhere is imported from the first adaptor that exports it, and an

@@ -15,17 +15,19 @@ func (w *walker) expression(e ast.Expression, p place) {
 	case *ast.Identifier:
 		w.use(e.Name.String(), offset(e.Idx), p)
 	case *ast.DotExpression:
-		w.member(e.Left, p)
+		w.member(e, e.Left, p)
 	case *ast.PrivateDotExpression:
-		w.member(e.Left, p)
+		w.member(e, e.Left, p)
 	case *ast.BracketExpression:
-		w.member(e.Left, p)
-		w.expression(e.Member, p)
+		w.member(e, e.Left, p)
+		w.aside(e.Member, p)
 	case *ast.CallExpression:
 		w.call(e, p)
 	case *ast.NewExpression:
-		w.expression(e.Callee, p)
-		w.expressions(e.ArgumentList, p)
+		w.link(e, e.Callee, p)
+		for _, a := range e.ArgumentList {
+			w.aside(a, p)
+		}
 	case *ast.FunctionLiteral:
 		if e.Name != nil {
 			p.scope = &scope{outer: p.scope}
@@ -66,9 +68,9 @@ func (w *walker) operator(e ast.Expression, p place) {
 		w.expression(e.Consequent, p)
 		w.expression(e.Alternate, p)
 	case *ast.OptionalChain:
-		w.expression(e.Expression, p)
+		w.link(e, e.Expression, p)
 	case *ast.Optional:
-		w.expression(e.Expression, p)
+		w.link(e, e.Expression, p)
 	case *ast.RegExpLiteral:
 		w.regexps = append(w.regexps, offset(e.Idx))
 		w.checkRegexp(e)
@@ -92,8 +94,8 @@ func (w *walker) operator(e ast.Expression, p place) {
 	}
 }
 
-// member visits what a property is taken of.
-func (w *walker) member(object ast.Expression, p place) {
+// member visits what the property e is taken of.
+func (w *walker) member(e, object ast.Expression, p place) {
 	of := object
 	if o, ok := of.(*ast.Optional); ok {
 		of = o.Expression
@@ -104,9 +106,25 @@ func (w *walker) member(object ast.Expression, p place) {
 			reference: reference{name: "$", offset: offset(id.Idx), scope: p.scope},
 			argument:  p.argument,
 		})
+		w.lazyChain = e
 		return
 	}
-	w.expression(object, p)
+	w.link(e, object, p)
+}
+
+// link visits what the chain e goes on from.
+func (w *walker) link(e, from ast.Expression, p place) {
+	w.expression(from, p)
+	if w.lazyChain == from {
+		w.lazyChain = e
+	}
+}
+
+// aside visits a part of a chain that the chain does not go on from.
+func (w *walker) aside(e ast.Expression, p place) {
+	chain := w.lazyChain
+	w.expression(e, p)
+	w.lazyChain = chain
 }
 
 func (w *walker) call(e *ast.CallExpression, p place) {
@@ -121,11 +139,14 @@ func (w *walker) call(e *ast.CallExpression, p place) {
 	if !p.nested {
 		w.chain(e, p)
 	}
-	w.expression(e.Callee, p)
+	w.link(e, e.Callee, p)
 	for i, a := range e.ArgumentList {
 		q := p
-		q.argument = &argument{call: e, index: i, outer: p.argument}
-		w.expression(a, q)
+		// A method of the state is called when the state is there: it takes values, and the call as a whole waits.
+		if w.lazyChain != e {
+			q.argument = &argument{call: e, index: i, outer: p.argument}
+		}
+		w.aside(a, q)
 	}
 }
 

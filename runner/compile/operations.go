@@ -11,9 +11,10 @@ import (
 // Steps 3 and 4: the export and the operations in it.
 
 // operations makes every top-level call a function that the export calls. It returns the calls as elements of the
-// exported array, and what they are for the person who wrote them.
+// exported array, with commas, and what they are for the person who wrote them.
 func (b *builder) operations() (elements []fragment, operations []Operation) {
-	if b.exported {
+	own := b.ownArray()
+	if b.exported && own == nil {
 		return nil, nil
 	}
 	var calls []*ast.CallExpression
@@ -23,11 +24,44 @@ func (b *builder) operations() (elements []fragment, operations []Operation) {
 		}
 	}
 	b.edits.list = slices.Grow(b.edits.list, 2*len(calls))
-	elements, operations = make([]fragment, len(calls)), make([]Operation, len(calls))
+	elements, operations = make([]fragment, 0, 2*len(calls)), make([]Operation, len(calls))
 	for i, call := range calls {
-		elements[i], operations[i] = b.operation(call, i+1)
+		if i > 0 {
+			elements = append(elements, comma)
+		}
+		element, operation := b.operation(call, i+1)
+		elements, operations[i] = append(elements, element), operation
+	}
+	if own != nil {
+		b.putInto(own, elements)
 	}
 	return elements, operations
+}
+
+var comma = fragment{text: ", ", anchor: nowhere}
+
+// ownArray returns the array that the body itself exports by default, nil if the body does not end with that. Its
+// elements come after the operations that stand before it.
+func (b *builder) ownArray() *ast.ArrayLiteral {
+	if len(b.program.Body) == 0 {
+		return nil
+	}
+	last, ok := b.program.Body[len(b.program.Body)-1].(*ast.ExportDeclaration)
+	if !ok || !last.IsDefault {
+		return nil
+	}
+	array, _ := last.AssignExpression.(*ast.ArrayLiteral)
+	return array
+}
+
+// putInto inserts elements at the front of an array.
+func (b *builder) putInto(array *ast.ArrayLiteral, elements []fragment) {
+	if len(elements) > 0 && len(array.Value) > 0 {
+		elements = append(elements, comma)
+	}
+	for _, element := range elements {
+		b.edits.insert(offset(array.LeftBracket)+1, element.text, element.anchor)
+	}
 }
 
 // operationOf returns the call that a statement consists of, nil if it is another kind of statement.
@@ -102,13 +136,6 @@ func (b *builder) tail(elements []fragment) []fragment {
 	if b.exported {
 		return nil
 	}
-	tail := make([]fragment, 1, 2*len(elements)+2)
-	tail[0] = fragment{text: "\n;export default [", anchor: nowhere}
-	for i, element := range elements {
-		if i > 0 {
-			tail = append(tail, fragment{text: ", ", anchor: nowhere})
-		}
-		tail = append(tail, element)
-	}
+	tail := append([]fragment{{text: "\n;export default [", anchor: nowhere}}, elements...)
 	return append(tail, fragment{text: "];\n", anchor: nowhere})
 }

@@ -36,15 +36,20 @@ func (c Counting) String() string {
 // that the compiler added maps to the code it was added for. False is for what belongs to no part of the body, such
 // as the imports, and for a place outside the module.
 func (m *Module) Original(line, column int, by Counting) (Position, bool) {
-	at, ok := offsetAt(m.Code, Position{Line: line, Column: column}, by)
-	if !ok {
-		return Position{}, false
-	}
-	offset, ok := sourceOf(m.pieces, at)
+	offset, ok := m.OriginalOffset(line, column, by)
 	if !ok {
 		return Position{}, false
 	}
 	return positionAt(m.body, offset), true
+}
+
+// OriginalOffset is Original as an offset in bytes.
+func (m *Module) OriginalOffset(line, column int, by Counting) (int, bool) {
+	at, ok := offsetAt(m.Code, Position{Line: line, Column: column}, by)
+	if !ok {
+		return 0, false
+	}
+	return sourceOf(m.pieces, at)
 }
 
 // positionAt is the position of a byte offset.

@@ -50,6 +50,36 @@ func TestCompiledJobRuns(t *testing.T) {
 			want:  `{"list":[1,2],"logged":[1,1],"executed":1}`,
 		},
 		{
+			name:  "lazy state in the arguments of a method of the state",
+			body:  "const m = (...a) => a.join('+');\nfn(state => ({ ...state, m, f: m, list: [1, 2], a: { b: m } }));\nlog($.m($.n));\nlog($.m($.n, $.k), $.k, twice($.m($.n)));\nconst twice = f => s => f(s) + f(s);",
+			state: `{"n":1,"k":2}`,
+			want:  `{"n":1,"k":2,"list":[1,2],"a":{},"logged":["1","1+2",2,"11"],"executed":3}`,
+		},
+		{
+			name:  "lazy state in the arguments of a method further down",
+			body:  "const m = (...a) => a.join('+');\nfn(state => ({ ...state, a: { b: m } }));\nlog($.a.b($.n), !$.a.b($.n), [$['a']?.b($.n)], $.a.b($.a.b($.n), 3).length);",
+			state: `{"n":1}`,
+			want:  `{"n":1,"a":{},"logged":["1",false,["1"],3],"executed":2}`,
+		},
+		{
+			name:  "lazy state in the functions that a method of the state takes",
+			body:  "log($.list.map(x => x + $.n).filter((x, i) => i >= $.n));",
+			state: `{"list":[1,2],"n":1}`,
+			want:  `{"list":[1,2],"n":1,"logged":[[3]],"executed":1}`,
+		},
+		{
+			name:  "lazy state in an argument within a method of the state",
+			body:  "const call = f => f({ n: 5 });\nlog($.list.concat(call($.n)));",
+			state: `{"list":[1,2],"n":1}`,
+			want:  `{"list":[1,2],"n":1,"logged":[[1,2,5]],"executed":1}`,
+		},
+		{
+			name:  "a method of the state in a function that takes the state",
+			body:  "log(state => $.list.concat($.n));",
+			state: `{"list":[1,2],"n":1}`,
+			want:  `{"list":[1,2],"n":1,"logged":[[1,2,1]],"executed":1}`,
+		},
+		{
 			name: "a declared $ is the job's own",
 			body: "const $ = { v: 'mine' };\nlog($.v);\nfn(s => { const $ = { v: 'inner' }; return { ...s, v: $.v }; });",
 			want: `{"logged":["mine"],"v":"inner","executed":2}`,
@@ -111,6 +141,26 @@ func TestCompiledJobRuns(t *testing.T) {
 			name: "its own default export",
 			body: "export default [state => log(1)(state)];",
 			want: `{"logged":[1],"executed":1}`,
+		},
+		{
+			name: "operations before its own default export",
+			body: "log(1);\nlog(2).then(s => s)\nexport default [log(3), log(4)];",
+			want: `{"logged":[1,2,3,4],"executed":4}`,
+		},
+		{
+			name: "operations before an empty default export",
+			body: "log(one);\nconst one = 1;\nexport default [ /* [ */ ]",
+			want: `{"logged":[1],"executed":1}`,
+		},
+		{
+			name: "operations that await before its own default export",
+			body: "log(await 1);\nexport default ([...[log(2)]]);",
+			want: `{"logged":[1,2],"executed":2}`,
+		},
+		{
+			name: "operations before a default export that is no array, or not the last statement",
+			body: "log(1); const list = [log(2)];\nexport default list; log(3)",
+			want: `{"logged":[2],"executed":1}`,
 		},
 		{
 			name: "text that looks like code",

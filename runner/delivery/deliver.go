@@ -140,7 +140,7 @@ func (o *Outbox) fateOf(e event, err error) fate {
 		return undelivered
 	case isBatch(e) && (t.crashed || t.unanswered > 0 || t.unread > 0 || t.unknown == fewLosses):
 		return undelivered // its lines may do better alone
-	case t.unknown%manyLosses != 0:
+	case t.unknown%manyLosses != 0 || time.Since(t.since) < passesWithin:
 		return pending
 	// It may be the content of an event that the server does not bear, if it can be done without: of a line there
 	// is a note. An output goes as a text, which breaks no connection, and is not given up for a crash; nor is a
@@ -154,9 +154,9 @@ func (o *Outbox) fateOf(e event, err error) fate {
 const (
 	// mostUnread answers to one event that are too large to be read are no chance.
 	mostUnread = 3
-	// manyLosses of a join over one event are no chance: the event is what the server cannot bear, and if it
-	// takes the connection with it, all that shares that suffers too. For a batch, of which no line need be the
-	// cause, it takes fewLosses.
+	// manyLosses of a join over one event, for longer than passesWithin, are no chance: the event is what the
+	// server cannot bear, and if it takes the connection with it, all that shares that suffers too. For a batch, of
+	// which no line need be the cause, it takes fewLosses.
 	manyLosses, fewLosses = 12, 3
 	// lastsLong is how long a server may crash over everything. A line that it crashes over for longer may be the
 	// cause.

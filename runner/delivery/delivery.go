@@ -44,7 +44,6 @@ import (
 
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/claim"
-	"github.com/phxworker/phxworker/internal/histogram"
 )
 
 // Config says how the events of runs are delivered. The zero values are the defaults.
@@ -83,16 +82,16 @@ type BatchLogs struct {
 // Stats is what was delivered since the [Delivery] was made.
 type Stats struct {
 	// Resent counts events that were sent once more, after a lost join.
-	Resent uint64
-	// LogsShortened counts the lines that a note stands for now: they were over the limit, or not what the server
-	// takes.
-	LogsShortened uint64
-	// Undelivered counts, by their names, the events that the server does not have, or is not known to have:
-	// refused in every form, given up with their run, sent at most once and lost, or never taken because the run
-	// ended while its outbox was full.
-	Undelivered map[string]uint64
+	Resent uint64 `json:"events_resent"`
+	// LogsShortened counts the lines that a note stands for now: they were over
+	// the limit, or not what the server takes.
+	LogsShortened uint64 `json:"log_lines_shortened"`
+	// Undelivered counts, by their names, the events that the server does not have, or is
+	// not known to have: refused in every form, given up with their run, sent at most once
+	// and lost, or never taken because the run ended while its outbox was full.
+	Undelivered map[string]uint64 `json:"events_undelivered"`
 	// Acknowledged is how long events took from their push to the server's answer.
-	Acknowledged histogram.Snapshot
+	Acknowledged claim.Histogram `json:"acknowledgement_seconds"`
 }
 
 // Delivery is what the runs of a worker share. Its methods may be called concurrently.
@@ -101,7 +100,7 @@ type Delivery struct {
 	log *slog.Logger
 
 	resent, shortened atomic.Uint64
-	acknowledged      histogram.Histogram
+	acknowledged      claim.Durations
 	// batched is set once the server has taken a run:batch_logs, unbatched when it was found not to know it.
 	batched, unbatched atomic.Bool
 	// warnUntold is for what is worth a line once: a server makes all of its tokens alike.
@@ -144,7 +143,7 @@ func (d *Delivery) Stats() Stats {
 	defer d.mu.Unlock()
 	return Stats{
 		Resent: d.resent.Load(), LogsShortened: d.shortened.Load(),
-		Undelivered: maps.Clone(d.undelivered), Acknowledged: d.acknowledged.Snapshot(),
+		Undelivered: maps.Clone(d.undelivered), Acknowledged: d.acknowledged.Histogram(),
 	}
 }
 

@@ -56,13 +56,17 @@ func lifetime(token string) time.Duration {
 	return claims.ExpiresAt.Sub(begin.Time)
 }
 
-// A read is given up once it is no passing fault any more: when the server crashed over it so often and so long, did
-// not answer it so often, or the connection was lost over it manyLosses times.
+// A read is given up once it is no passing fault any more: when the server has not answered it mostUnanswered times, or
+// when it has crashed over it mostCrashes times, or the connection was lost over it manyLosses times, and that has
+// lasted. A number alone says nothing, for the pauses between tries are random.
 const (
-	mostCrashes    = 5
-	crashesFor     = 30 * time.Second
 	mostUnanswered = 3
+	mostCrashes    = 5
 )
+
+// passesWithin is how long a fault may last that has nothing to do with what is sent: a restart, or a proxy that takes
+// connections before there is a server.
+const passesWithin = 30 * time.Second
 
 // Read pushes a read on the run's topic until it is answered; a refusal is an answer. It reports whether an earlier
 // one may have been answered as well. An answer that is large may take its time. The error is one for [WhyUnread], or
@@ -102,7 +106,7 @@ func (o *Outbox) Read(ctx context.Context, topic *channel.Topic, event string, p
 		}
 		again = true
 		took := time.Since(began)
-		if crashed >= mostCrashes && took >= crashesFor || unanswered >= mostUnanswered || lost >= manyLosses {
+		if unanswered >= mostUnanswered || took >= passesWithin && (crashed >= mostCrashes || lost >= manyLosses) {
 			return channel.Reply{}, again, givenUp(took, crashed, unanswered, lost)
 		}
 	}

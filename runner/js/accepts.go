@@ -1,13 +1,13 @@
 package js
 
 import (
+	"context"
+	"errors"
 	"regexp"
 	"strings"
 
 	"github.com/phxworker/phxworker/runner"
 )
-
-var _ runner.Accepter = (*Engine)(nil)
 
 // beyond are the parts of the adaptor, and of OpenFn's own engine, that this one
 // does not have. A body may use the words for something else; that it is
@@ -21,22 +21,24 @@ var local = regexp.MustCompile(`\b(toLocale\w+|localeCompare|Intl|toTimeString)\
 // module is the name of a module that a job may import.
 var module = regexp.MustCompile("[\"'`](" + allowedModules + "[^\"'`]*)")
 
-// Accepts implements [runner.Accepter]: a plan whose jobs need no adaptor but
+// CanRun implements [runner.PartialEngine]: a plan whose jobs need no adaptor but
 // the basic operations of today's language-common. What fails at once, and in the
 // same words as elsewhere, is accepted too.
-func (e *Engine) Accepts(plan *runner.Plan) bool {
+func (e *Engine) CanRun(_ context.Context, plan *runner.Plan) error {
 	for i := range plan.Jobs {
 		if job := &plan.Jobs[i]; job.Body != "" && !accepts(job) {
-			return false
+			return errBeyond
 		}
 	}
 	for i := range plan.Edges {
 		if local.MatchString(plan.Edges[i].Condition) {
-			return false
+			return errBeyond
 		}
 	}
-	return true
+	return nil
 }
+
+var errBeyond = errors.New("the plan needs more than the js engine has")
 
 func accepts(job *runner.Job) bool {
 	name, version, err := checkAdaptor(job.Adaptor)

@@ -8,7 +8,7 @@ import (
 	"github.com/phxworker/phxworker/runner"
 )
 
-func TestAccepts(t *testing.T) {
+func TestCanRun(t *testing.T) {
 	common := "@openfn/language-common@3.3.4"
 	tests := []struct {
 		name, adaptor, body string
@@ -42,7 +42,7 @@ func TestAccepts(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			plan := &runner.Plan{Jobs: []runner.Job{{ID: "a", Body: "fn(s => s)"}, {ID: "b", Adaptor: tt.adaptor, Body: tt.body}}}
 			plan.Edges = []runner.Edge{{SourceJobID: "a", TargetJobID: "b", Condition: tt.condition}}
-			require.Equal(t, tt.want, New(Config{}).Accepts(plan))
+			require.Equal(t, tt.want, New(Config{}).CanRun(t.Context(), plan) == nil)
 		})
 	}
 }

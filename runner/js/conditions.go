@@ -95,7 +95,9 @@ func (x *execution) evaluate(ctx context.Context, e *edge) (bool, error) {
 	case answer == "true", answer == "false":
 		return answer == "true", nil
 	}
-	return false, edgeError(readThrown(answer).text())
+	t := readThrown(answer)
+	t.reword()
+	return false, edgeError(t.text())
 }
 
 // conditionCall calls the VM of the conditions, and stops it when ctx ends.

@@ -34,13 +34,14 @@ type Engine struct {
 	// maxVisits bounds the nodes that a run visits, those without code among them.
 	maxVisits int
 
+	compile   func() (*prelude, error)
 	compiling sync.Mutex
 	compiled  *prelude // nil until it is first needed; guarded by compiling
 }
 
 var (
-	_ runner.Preparer = (*Engine)(nil)
-	_ runner.Checker  = (*Engine)(nil)
+	_ runner.PartialEngine = (*Engine)(nil)
+	_ runner.Checker       = (*Engine)(nil)
 )
 
 // New returns an Engine.
@@ -54,7 +55,7 @@ func New(cfg Config) *Engine {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{cfg: cfg, maxVisits: runner.MaxVisits}
+	return &Engine{cfg: cfg, maxVisits: runner.MaxVisits, compile: compilePrelude}
 }
 
 // prelude compiles the prelude when it is first needed: it takes some milliseconds that
@@ -63,7 +64,7 @@ func (e *Engine) prelude() (*prelude, error) {
 	e.compiling.Lock()
 	defer e.compiling.Unlock()
 	if e.compiled == nil {
-		compiled, err := compilePrelude()
+		compiled, err := e.compile()
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +89,7 @@ func (e *Engine) Check(context.Context) error {
 
 // Prepare fails when a job of the plan needs an adaptor that the engine does not
 // have.
-func (e *Engine) Prepare(_ context.Context, run *runner.Run) (runner.Versions, error) {
+func (e *Engine) Prepare(_ context.Context, run *runner.Run) (runner.Execution, error) {
 	versions := runner.Versions{"engine": "js", "runtime": "quickjs " + quickjs.Version()}
 	seen := make(map[string]bool)
 	for i := range run.Plan.Jobs {
@@ -106,20 +107,13 @@ func (e *Engine) Prepare(_ context.Context, run *runner.Run) (runner.Versions, e
 			versions[name] = append(known, version)
 		}
 	}
-	run.AnnounceLimits()
-	return versions, nil
-}
-
-// Execute executes the plan of a run; see [runner.Engine].
-func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, error) {
-	run.AnnounceVersions()
 	prelude, err := e.prelude()
 	if err != nil {
-		e.cfg.Logger.Error("the js engine cannot start", "error", err)
-		return runner.Result{}, runner.Unable(&runner.Failure{Reason: runner.Exception, Type: "EngineError", Message: err.Error()})
+		return nil, runner.Unable(&runner.Failure{Reason: runner.Exception, Type: "EngineError", Message: "the js engine cannot start: " + err.Error()})
 	}
+	run.AnnounceLimits()
 	x := &execution{engine: e, prelude: prelude, run: run}
-	return x.execute(ctx)
+	return runner.Prepared(versions, x.execute), nil
 }
 
 // threadID names what executes a step.

@@ -35,7 +35,7 @@ func ExampleNew() {
 	}
 	defer func() { _ = socket.Close() }()
 
-	err = server.Enqueue(mockserver.Run{
+	_, err = server.Enqueue(mockserver.Run{
 		Plan:     json.RawMessage(`{"id": "run-1", "jobs": [{"id": "a", "adaptor": "@openfn/language-common@3.3.4", "body": "fn(s => ({ total: s.data.a + s.data.b }))"}]}`),
 		Dataclip: json.RawMessage(`{"data": {"a": 40, "b": 2}}`),
 		Queue:    "manual",

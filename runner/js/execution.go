@@ -25,6 +25,7 @@ type execution struct {
 	copies     map[string]int  // how many leafs a job came to
 	visits     int             // that were ever queued
 	held       int             // the states in the queue and in the leafs, in bytes
+	late       *lateError      // of a step that has ended
 }
 
 // visit is a node whose turn will come, and what it goes on from.
@@ -43,6 +44,7 @@ type leaf struct {
 }
 
 func (x *execution) execute(ctx context.Context) (runner.Result, error) {
+	x.run.AnnounceVersions()
 	defer func() {
 		if x.conditions != nil {
 			x.conditions.close()
@@ -199,7 +201,7 @@ func (x *execution) finalState() json.RawMessage {
 	return out.Bytes()
 }
 
-// withoutEmpty leaves out the empty objects at the top of a state, as OpenFn's
+// withoutEmpty leaves out the empty objects and lists at the top of a state, as OpenFn's
 // engine does where a step that returned nothing stands beside one that did.
 func withoutEmpty(state json.RawMessage) json.RawMessage {
 	var fields map[string]json.RawMessage
@@ -207,7 +209,7 @@ func withoutEmpty(state json.RawMessage) json.RawMessage {
 		return state
 	}
 	for name, value := range fields {
-		if string(value) == "{}" {
+		if string(value) == "{}" || string(value) == "[]" {
 			delete(fields, name)
 		}
 	}

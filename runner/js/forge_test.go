@@ -35,7 +35,7 @@ func TestNoJobReachesTheHost(t *testing.T) {
 // is read only, and a count of the steps.
 func TestNothingOfARunIsThereForTheNext(t *testing.T) {
 	w := runtest.New(t, New(Config{}))
-	const leave = `globalThis.left = s.configuration; for (const o of [Object, Array, Function, Promise, String]) o.prototype.left = 1; console.log = () => {}; JSON.stringify = () => '{"left":1}';`
+	const leave = `globalThis.left = s.configuration; for (const o of [Object, Array, Function, Promise, String]) o.prototype.left = 1; console = { log() {} }; JSON.stringify = () => '{"left":1}';`
 	for _, project := range []string{"a", "a", "b"} {
 		record := w.Job(`fn(s => { const found = [typeof left, {}.left, [].left, ''.left, JSON.stringify({})]; `+leave+` return { data: found.join() }; })`, `"project_id":"`+project+`"`)
 		require.Equal(t, "success", record.Reason, record.ErrorMessage)

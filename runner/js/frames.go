@@ -3,6 +3,7 @@ package js
 import (
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/phxworker/phxworker/runner/compile"
 )
@@ -13,44 +14,78 @@ import (
 type frames []frame
 
 type frame struct {
+	// name is the function's; empty for one without a name, and for a module.
+	name         string
 	file         string
 	line, column int
 }
 
-var frameText = regexp.MustCompile(`(?m)^\s*at .*\(([^()]*?)(?::(\d+))?(?::(\d+))?\)$`)
+var frameText = regexp.MustCompile(`(?m)^\s*at (.*?) ?\(([^()]*?)(?::(\d+))?(?::(\d+))?\)$`)
+
+// stackLimit is how many frames V8 notes.
+const stackLimit = 10
 
 func readFrames(stack string) frames {
 	var all frames
-	for _, m := range frameText.FindAllStringSubmatch(stack, -1) {
-		if m[1] == "native" {
+	for _, m := range frameText.FindAllStringSubmatch(stack, stackLimit) {
+		if m[2] == "native" {
 			continue
 		}
-		f := frame{file: m[1]}
-		f.line, _ = strconv.Atoi(m[2])
-		f.column, _ = strconv.Atoi(m[3])
+		f := frame{name: m[1], file: m[2]}
+		if f.name == "<anonymous>" {
+			f.name = ""
+		}
+		f.line, _ = strconv.Atoi(m[3])
+		f.column, _ = strconv.Atoi(m[4])
+		if n := len(all); n > 0 && f.name == "fire" && !f.ofJob() && all[n-1].name == "" {
+			all[n-1].name = "Timeout._onTimeout" // as V8 calls what a timer calls
+		}
 		all = append(all, f)
 	}
 	return all
 }
 
-// inAdaptor reports whether the innermost code is an adaptor's, and not a job's.
-func (s *step) inAdaptor(all frames) bool {
-	for _, f := range all {
-		switch {
-		case f.file == jobModule || f.file == globalsModule:
-			return false
-		case s.prelude.isAdaptor(f.line):
-			return true
+// framesOf returns the frames of an error as V8 notes them. QuickJS notes the constructors of an error's own class, and of a
+// class that is called without new, as well.
+func framesOf(t *thrown) frames {
+	all := readFrames(t.Stack)
+	for i, f := range all {
+		if f.name == "" || !f.ofJob() {
+			break
 		}
-		// What stands in for Node's functions acts for its caller.
+		if f.name == t.Class || t.Text == noNew {
+			return all[i+1:]
+		}
 	}
-	return false
+	return all
+}
+
+// ofJob reports whether the code is what a user wrote.
+func (f frame) ofJob() bool { return f.file == jobModule || f.file == globalsModule }
+
+// adaptorsOwn reports whether an operation's error is the adaptor's by the rule of OpenFn's runtime: the innermost code is
+// an adaptor's, or a function of the job's that has a name. Anonymous tells that a function of the job's without one is
+// among the frames; only then does the runtime look for the place in the job.
+func (s *step) adaptorsOwn(all frames) (own, anonymous bool) {
+	decided := false
+	for _, f := range all {
+		// What stands in for Node's functions acts for its caller.
+		if ofJob := f.ofJob(); ofJob || s.prelude.isAdaptor(f.line) {
+			if !decided {
+				own, decided = !ofJob || f.name != "", true
+			}
+			anonymous = anonymous || ofJob && f.name == ""
+		}
+	}
+	return own, anonymous
 }
 
 // place is a line and column of the job as its user wrote it.
 type place struct {
 	Line   *int `json:"line"`
 	Column *int `json:"column"`
+	// Source is the whole line.
+	Source string `json:"src,omitempty"`
 }
 
 // placeOf returns where the job was, nil if it was not in the job.
@@ -63,7 +98,16 @@ func (s *step) placeOf(all frames) *place {
 		if !ok {
 			return nil
 		}
-		return &place{&at.Line, &at.Column}
+		return &place{Line: &at.Line, Column: &at.Column, Source: lineOfText(s.node.job.Body, at.Line)}
 	}
 	return nil
+}
+
+// lineOfText returns a line of a text, counted from 1.
+func lineOfText(text string, line int) string {
+	lines := strings.SplitN(text, "\n", line+1)
+	if line > len(lines) {
+		return ""
+	}
+	return lines[line-1]
 }

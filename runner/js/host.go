@@ -39,15 +39,35 @@ func (s *step) serve(operation string, args []any) (any, error) {
 }
 
 // uncaught ends the run for an error that no code of the job can catch any
-// more.
+// more. One that shows when the operations have ended ends the step that follows: at the end of a run
+// OpenFn's engine does not come to see it.
 func (s *step) uncaught(t *thrown, logged json.RawMessage) {
 	if s.crash != nil || s.settled && s.final.state != nil {
 		return
 	}
+	s.name(t, framesOf(t))
+	if s.settled {
+		s.late = &lateError{t, logged}
+		return
+	}
+	s.crashed(t, logged)
+	s.box.vm.Interrupt()
+}
+
+// lateError is one that nobody handled while there were operations.
+type lateError struct {
+	thrown *thrown
+	logged json.RawMessage
+}
+
+func (s *step) crashed(t *thrown, logged json.RawMessage) {
 	s.report.Log(runner.TextLine("error", "ADA", "Uncaught exception in worker thread (workflow "+s.run.ID+" )"))
 	s.report.Log(runner.Line{Level: "error", Source: "ADA", Message: []json.RawMessage{logged}})
-	s.crash = &runner.Failure{Reason: runner.Crash, Type: "ExecutionError", Message: t.text()}
-	s.box.vm.Interrupt()
+	message := t.text()
+	if t.Kind != "undefined" && t.Kind != "object" {
+		message = t.Text
+	}
+	s.crash = &runner.Failure{Reason: runner.Crash, Type: "ExecutionError", Message: message}
 }
 
 // The arguments of the prelude's calls. One that is missing or undefined is

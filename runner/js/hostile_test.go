@@ -73,7 +73,7 @@ func TestHostileJobs(t *testing.T) {
 		{name: "memory in a promise", body: `fn(async s => { await Promise.reject().catch(() => { const a = []; for (;;) a.push({}); }).catch(() => {}); return s; })`, reason: "kill", kind: "OOMError"},
 		{name: "large state", body: `fn(() => ({ data: Array.from({ length: 12 }, () => 'q'.repeat(1 << 20)) }))`, reason: "kill", kind: "StateTooLargeError"},
 
-		{name: "recursion", body: `const f = () => f(); fn(f)`, reason: "fail", kind: "RuntimeError"},
+		{name: "recursion", body: `const f = () => f(); fn(f)`, reason: "fail", kind: "AdaptorError"},
 		{name: "recursion that catches", body: `const f = () => { try { f(); } catch { f(); } }; fn(f)`, reason: "kill", kind: "TimeoutError"},
 		{name: "deep state", body: `fn(() => { let s = {}; for (let i = 0; i < 2e4; i++) s = { s }; return s; })`, reason: "crash", kind: "ExecutionError"},
 		{name: "deep JSON", body: `fn(() => JSON.parse('['.repeat(1e6)))`, reason: "crash", kind: "RuntimeCrash"},

@@ -17,7 +17,7 @@ var lib embed.FS
 // core are the files of the prelude that every VM runs, in order; they share
 // one function scope.
 var core = []string{
-	"core", "values", "console", "bounds", "timers", "locale", "step", "condition", "jsonpath", "common", "dispatch",
+	"core", "values", "json", "console", "bounds", "timers", "locale", "step", "condition", "jsonpath", "common", "dispatch",
 }
 
 // groups are the parts of the prelude that a VM loads when a job asks for them.

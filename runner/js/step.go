@@ -26,6 +26,10 @@ type step struct {
 // execute runs the job. An error ends the run from outside the step: a time or
 // memory limit, or an error that nobody caught.
 func (s *step) execute(ctx context.Context) (outcome, error) {
+	if s.late != nil {
+		s.crashed(s.late.thrown, s.late.logged)
+		return outcome{}, s.crash
+	}
 	limit := uint64(s.run.Limits.MemoryMB * (1 << 20))
 	box, err := newSandbox(s.prelude, limit, s.serve)
 	if err != nil {

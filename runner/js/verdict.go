@@ -2,6 +2,7 @@ package js
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/phxworker/phxworker/runner"
 )
@@ -29,7 +30,6 @@ func readThrown(facts string) *thrown {
 	if err := json.Unmarshal([]byte(facts), t); err != nil {
 		t.Kind, t.Text = "undefined", "an error that cannot be described"
 	}
-	t.reword()
 	return t
 }
 
@@ -63,12 +63,14 @@ func (s *step) judge(end ending) verdict {
 	if end.thrown == nil {
 		return verdict{reason: runner.Success}
 	}
-	frames := readFrames(end.thrown.Stack)
+	frames := framesOf(end.thrown)
+	s.name(end.thrown, frames)
 	v := s.classify(end, frames)
 	v.at = s.placeOf(frames)
 	return v
 }
 
+// classify follows the order in which OpenFn's runtime asks what an error is.
 func (s *step) classify(end ending, frames frames) verdict {
 	t := end.thrown
 	text := t.text()
@@ -76,26 +78,25 @@ func (s *step) classify(end ending, frames frames) verdict {
 		text = "[globals] " + text
 	}
 	named := t.Class + ": " + text
+	adaptors, anonymous := s.adaptorsOwn(frames)
 	switch {
-	case t.Origin == "eval":
-		return killed("SecurityError", "Illegal eval statement detected")
 	case t.Origin == "exports":
 		return crashed("InvalidExportsError", "InvalidExportsError: "+text)
 	case t.Origin == "operation":
 		return crashed("InvalidOperationError", "InvalidOperationError: "+text)
 	case t.Kind == "null" || t.Kind == "undefined":
 		// What OpenFn's engine comes to when it looks at such an error.
-		return s.runtimeError("TypeError", "TypeError: Cannot read properties of "+t.Kind+" (reading 'stack')", nil)
-	case t.Name == "AdaptorError" && t.Severity == "kill":
-		return killed("AdaptorError", text)
-	case t.Severity == "crash":
+		return s.runtimeError("TypeError", "TypeError: Cannot read properties of "+t.Kind+" (reading 'stack')", &place{})
+	case end.phase == "operation" && adaptors:
+		return s.adaptorError(t, end, frames, anonymous)
+	case t.Name == "AdaptorError" || t.Name == "ImportError":
+		return asItIs(t)
+	case strings.Contains(t.Class, "TypeError") || strings.Contains(t.Class, "RangeError"):
+		return s.runtimeError(t.Class, named, s.whereabouts(t, frames))
+	case t.Severity == "crash" || strings.Contains(t.Class, "ReferenceError") || strings.Contains(t.Class, "SyntaxError"):
 		return crashed(t.Class, named)
-	case t.Error && end.phase == "operation" && (t.Origin == "sandbox" || s.inAdaptor(frames)):
-		return s.adaptorError(t, end, frames)
-	case t.Class == "TypeError" || t.Class == "RangeError":
-		return s.runtimeError(t.Class, named, s.placeOf(frames))
-	case t.Class == "ReferenceError" || t.Class == "SyntaxError":
-		return crashed(t.Class, named)
+	case t.Origin == "eval" || t.Class == "EvalError":
+		return killed("SecurityError", "Illegal eval statement detected")
 	}
 	return failed("JobError", text, struct {
 		Source   string `json:"source"`
@@ -103,6 +104,15 @@ func (s *step) classify(end ending, frames frames) verdict {
 		Severity string `json:"severity"`
 		Message  string `json:"message"`
 	}{"runtime", "JobError", "fail", text})
+}
+
+// asItIs is an error that calls itself what the runtime's own are called; it says how severe it is.
+func asItIs(t *thrown) verdict {
+	v := killed(t.Name, t.text())
+	if t.Severity != "kill" {
+		v.reason, v.failure.Reason = runner.Crash, runner.Crash
+	}
+	return v
 }
 
 func killed(kind, message string) verdict {
@@ -127,24 +137,35 @@ func failed(kind, message string, entry any) verdict {
 	return verdict{reason: runner.Fail, stepType: kind, message: message, entry: text}
 }
 
+// runtimeError is an error of the language, at a place; nil if none can be told.
 func (s *step) runtimeError(subtype, message string, at *place) verdict {
-	if at == nil {
-		at = &place{}
+	step := ""
+	if at != nil {
+		step = s.node.id
 	}
 	return failed("RuntimeError", message, struct {
 		Source   string `json:"source"`
 		Name     string `json:"name"`
-		Pos      *place `json:"pos"`
-		Step     string `json:"step"`
+		Pos      *place `json:"pos,omitempty"`
+		Step     string `json:"step,omitempty"`
 		Severity string `json:"severity"`
 		Subtype  string `json:"subtype"`
 		Message  string `json:"message"`
-	}{"runtime", "RuntimeError", at, s.node.id, "fail", subtype, message})
+	}{"runtime", "RuntimeError", at, step, "fail", subtype, message})
 }
 
-// adaptorError is an error of an operation itself, not of the code that a job
-// gave to it.
-func (s *step) adaptorError(t *thrown, end ending, frames frames) verdict {
+// whereabouts is where in the job frames are, without line and column if they are nowhere in it; nil if the error has a
+// stack of its own making.
+func (s *step) whereabouts(t *thrown, frames frames) *place {
+	at := s.placeOf(frames)
+	if at == nil && (len(frames) > 0 || t.Stack == "") {
+		return &place{}
+	}
+	return at
+}
+
+// adaptorError is an error of an operation itself, or of a function with a name.
+func (s *step) adaptorError(t *thrown, end ending, frames frames, anonymous bool) verdict {
 	entry := struct {
 		Source        string          `json:"source"`
 		Name          string          `json:"name"`
@@ -158,7 +179,7 @@ func (s *step) adaptorError(t *thrown, end ending, frames frames) verdict {
 	}{Source: "runtime", Name: "AdaptorError", Details: t.Details, Severity: "fail", Message: t.Text}
 	operations := s.node.module.Operations
 	switch {
-	case t.Origin == "sandbox":
+	case anonymous:
 		entry.Pos, entry.Step = s.placeOf(frames), s.node.id
 	case end.position >= 0 && end.position < len(operations):
 		entry.Line, entry.OperationName = operations[end.position].Position.Line, operations[end.position].Name

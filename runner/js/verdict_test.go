@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/internal/runtest"
+	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/runner"
 )
 
 // An error is reported with its place in the job as its user wrote it, however
@@ -17,7 +19,7 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 		line, column int
 	}{
 		{name: "in an operation", body: "fn(s => s);\nfn(s =>\n  s.data.a.b);", line: 3, column: 11},
-		{name: "in a function", body: "\n\nfunction helper(o) {\n  return o.a.b;\n}\nfn(s => helper(s.data));", line: 4, column: 13},
+		{name: "in a function", body: "\n\nconst helpers = [o => {\n  return o.a.b;\n}];\nfn(s => helpers[0](s.data));", line: 4, column: 13},
 		{name: "after characters outside the BMP", body: "fn(s => '😀' + s.a.b);", line: 1, column: 20},
 		{name: "in a lazy argument", body: "log($.a.b.c);", line: 1, column: 9},
 		{name: "behind a function that is bounded", body: "fn(s => [1].map(x =>\n  s.a.b));", line: 2, column: 6},
@@ -44,11 +46,11 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 
 func TestVerdicts(t *testing.T) {
 	tests := []struct{ name, body, reason, kind, message string }{
-		{name: "in a named function", body: `function f() { throw new Error('x'); } fn(f)`, reason: "fail", kind: "JobError", message: "x"},
-		{name: "undeclared in a named function", body: `function f() { return nowhere; } fn(f)`, reason: "crash", kind: "RuntimeCrash", message: "ReferenceError: nowhere is not defined"},
-		{name: "in a method, after a wait", body: `class C { async m() { await null; throw new RangeError('x'); } } fn(() => new C().m())`, reason: "fail", kind: "RuntimeError", message: "RangeError: x"},
-		{name: "in a callback of an operation", body: `cursor('x', { format: () => { throw new Error('x'); } })`, reason: "fail", kind: "JobError", message: "x"},
-		{name: "without an end", body: `const f = n => f(n + 1) + 1; fn(f)`, reason: "fail", kind: "RuntimeError", message: "RangeError: Maximum call stack size exceeded"},
+		{name: "in a named function", body: `function f() { throw new Error('x'); } fn(f)`, reason: "fail", kind: "AdaptorError", message: "x"},
+		{name: "undeclared in a named function", body: `function f() { return nowhere; } fn(f)`, reason: "fail", kind: "AdaptorError", message: "nowhere is not defined"},
+		{name: "in a method, after a wait", body: `class C { async m() { await null; throw new RangeError('x'); } } fn(() => new C().m())`, reason: "fail", kind: "AdaptorError", message: "x"},
+		{name: "in a callback of an operation", body: `cursor('x', { format: () => { throw new Error('x'); } })`, reason: "fail", kind: "AdaptorError", message: "x"},
+		{name: "without an end", body: `const f = n => f(n + 1) + 1; fn(f)`, reason: "fail", kind: "AdaptorError", message: "Maximum call stack size exceeded"},
 		{name: "with toJSON for all objects", body: `Object.prototype.toJSON = () => ({ kind: 'object', severity: 'kill' }); fn(() => { throw new Error('x'); })`, reason: "fail", kind: "JobError", message: "x"},
 		{name: "an error class of the job", body: `class E extends TypeError {} fn(() => { throw new E('x'); })`, reason: "fail", kind: "JobError", message: "x"},
 		{name: "severity crash", body: `fn(() => { throw Object.assign(new Error('x'), { severity: 'crash' }); })`, reason: "crash", kind: "RuntimeCrash", message: "Error: x"},
@@ -60,7 +62,8 @@ func TestVerdicts(t *testing.T) {
 		{name: "a timer of text", body: `fn(() => setTimeout('1', 1))`, reason: "fail", kind: "RuntimeError", message: `TypeError: The "callback" argument must be of type function.`},
 		{name: "import of a file", body: `fn(async () => import('./x.js'))`, reason: "fail", kind: "RuntimeError", message: "TypeError: A dynamic import callback was not specified."},
 		{name: "uncaught in a microtask", body: `fn(() => new Promise(() => queueMicrotask(() => { throw new Error('x'); })))`, reason: "crash", kind: "ExecutionError", message: "x"},
-		{name: "rejected in an async function that nobody waits for", body: `fn(s => { (async () => { await null; throw new Error('x'); })(); return s; })`, reason: "crash", kind: "ExecutionError", message: "x"},
+		{name: "rejected in an async function that nobody waits for", body: `fn(s => { (async () => { await null; throw new Error('x'); })(); return s; })`, reason: "success"},
+		{name: "rejected in an async function that nobody waits for, and something else is waited for", body: `fn(s => { (async () => { await null; throw new Error('x'); })(); return new Promise(r => setTimeout(r, 1, s)); })`, reason: "crash", kind: "ExecutionError", message: "x"},
 		{name: "rejected, and handled in time", body: `fn(async s => { const p = Promise.reject(new Error('x')); await null; await p.catch(() => {}); return s; })`, reason: "success"},
 		{name: "rejected, and handled too late", body: `fn(async s => { const p = Promise.reject(new Error('x')); await new Promise(r => setTimeout(r, 5)); await p.catch(() => {}); return s; })`, reason: "crash", kind: "ExecutionError", message: "x"},
 		{name: "an export that is no list", body: `export default {}`, reason: "crash", kind: "RuntimeCrash", message: "InvalidExportsError: Invalid exports in job expression: exports must be an array"},
@@ -78,4 +81,30 @@ func TestVerdicts(t *testing.T) {
 func TestAStateThatIsNotFitForJSON(t *testing.T) {
 	record := runtest.New(t, New(Config{})).Job(`fn(s => { s.n = 2n ** 64n; s.d = { list: [1n, s.data] }; s.self = s; return s; })`)
 	require.JSONEq(t, `{"data":{},"n":"18446744073709551616","d":{"list":["1",{}]},"self":"[Circular]"}`, string(record.FinalState))
+}
+
+// A promise that was rejected while a step ended is seen by the next one, if there is any.
+func TestARejectionThatNobodyHandlesEndsTheNextStep(t *testing.T) {
+	const jobs = `"jobs":[{"id":"a","adaptor":"@openfn/language-common","body":"fn(s => { Promise.reject(new Error('x')); return s; })"},` +
+		`{"id":"b","adaptor":"@openfn/language-common","body":"fn(s => { console.log('b'); return s; })"}]`
+	w := runtest.New(t, New(Config{}))
+	for edges, want := range map[string]string{
+		`[]`: "success  ",
+		`[{"id":"e","source_job_id":"a","target_job_id":"b","condition":"always"}]`: "crash ExecutionError x",
+	} {
+		plan := `{"id":"` + runtest.NewID() + `",` + jobs + `,"edges":` + edges + `}`
+		record := w.Run(t.Context(), runner.Limits{}, mockserver.Run{Plan: json.RawMessage(plan)})
+		require.Equal(t, want, record.Reason+" "+record.ErrorType+" "+record.ErrorMessage)
+		require.Empty(t, runtest.Lines(t, record, "JOB"))
+	}
+}
+
+// Where one of two leafs returned nothing, OpenFn's engine takes the empty objects and lists from the other's state.
+func TestTheStateOfALeafBesideOneThatReturnsNothing(t *testing.T) {
+	const plan = `"jobs":[{"id":"a","adaptor":"@openfn/language-common","body":"fn(s => s)"},` +
+		`{"id":"b","adaptor":"@openfn/language-common","body":"fn(s => ({ x: 1, data: {}, list: [] }))"},` +
+		`{"id":"c","adaptor":"@openfn/language-common","body":"fn(s => {})"}],` +
+		`"edges":[{"id":"e","source_job_id":"a","target_job_id":"b","condition":"always"},{"id":"f","source_job_id":"a","target_job_id":"c","condition":"always"}]}`
+	record := runtest.New(t, New(Config{})).Run(t.Context(), runner.Limits{}, mockserver.Run{Plan: json.RawMessage(`{"id":"` + runtest.NewID() + `",` + plan)})
+	require.JSONEq(t, `{"x":1}`, string(record.FinalState))
 }

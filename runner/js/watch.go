@@ -1,9 +1,11 @@
 package js
 
 import (
-	"errors"
+	"cmp"
+	"fmt"
 	"math"
 	"reflect"
+	"runtime/debug"
 	"sync/atomic"
 	"unsafe"
 
@@ -18,8 +20,8 @@ import (
 // when memory runs out, and an async function's promise never passes through
 // code of ours. It also makes an interrupt quicker.
 //
-// It reaches the engine below the wrapper through two of the wrapper's fields;
-// newWatch fails when they are not what this version has.
+// It reaches the engine below the wrapper through fields of the wrapper that are not exported;
+// newWatch fails where they are not those of wrapperVersion.
 type watch struct {
 	tls     *libc.TLS
 	context uintptr
@@ -55,20 +57,63 @@ type (
 	reallocate = func(tls *libc.TLS, state, address uintptr, size libquickjs.Tsize_t) uintptr
 )
 
+const (
+	wrapper = "modernc.org/quickjs"
+	// wrapperVersion is that of go.mod. A program that imports the engine may be linked with a
+	// later one, if something else in it asks for that.
+	wrapperVersion = "v0.27.0"
+)
+
+// wrapperError says that the wrapper is not the one that is known here.
+func wrapperError() error {
+	linked := "another"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, module := range info.Deps {
+			if module.Path == wrapper {
+				linked = cmp.Or(module.Replace, module).Version
+			}
+		}
+	}
+	return fmt.Errorf("it needs %[1]s %[2]s, and this program is linked with %[3]s: put into the program's go.mod the line: replace %[1]s => %[1]s %[2]s", wrapper, wrapperVersion, cmp.Or(linked, "a folder in its place"))
+}
+
+// inside returns what a VM of the wrapper has below it.
+func inside(vm any) (context, runtime uintptr, tls *libc.TLS, err error) {
+	outer := reflect.ValueOf(vm)
+	inner := field(outer, "runtime")
+	context, runtime = address(field(outer, "cContext")), address(field(inner, "cRuntime"))
+	if f := field(inner, "tls"); f.IsValid() && f.Type() == reflect.TypeFor[*libc.TLS]() {
+		tls = (*libc.TLS)(f.UnsafePointer())
+	}
+	if context == 0 || runtime == 0 || tls == nil {
+		return 0, 0, nil, wrapperError()
+	}
+	return context, runtime, tls, nil
+}
+
+func address(v reflect.Value) uintptr {
+	if v.Kind() != reflect.Uintptr {
+		return 0
+	}
+	return uintptr(v.Uint())
+}
+
+// field returns a field of what a pointer to a struct points to, the zero Value where there is none.
+func field(pointer reflect.Value, name string) reflect.Value {
+	if pointer.Kind() != reflect.Pointer || pointer.IsNil() || pointer.Elem().Kind() != reflect.Struct {
+		return reflect.Value{}
+	}
+	return pointer.Elem().FieldByName(name)
+}
+
 func newWatch(vm *quickjs.VM) (*watch, error) {
-	inner := reflect.ValueOf(vm).Elem()
-	context, runtime := inner.FieldByName("cContext"), inner.FieldByName("runtime")
-	if context.Kind() != reflect.Uintptr || runtime.Kind() != reflect.Pointer || runtime.IsNil() {
-		return nil, errors.New("this version of modernc.org/quickjs cannot be watched: its VM has changed")
+	context, at, tls, err := inside(vm)
+	if err != nil {
+		return nil, err
 	}
-	address, tls := runtime.Elem().FieldByName("cRuntime"), runtime.Elem().FieldByName("tls")
-	if address.Kind() != reflect.Uintptr || !tls.IsValid() || tls.Type() != reflect.TypeFor[*libc.TLS]() {
-		return nil, errors.New("this version of modernc.org/quickjs cannot be watched: its runtime has changed")
-	}
-	at := uintptr(address.Uint())
 	w := &watch{
-		tls:     (*libc.TLS)(tls.UnsafePointer()),
-		context: uintptr(context.Uint()),
+		tls:     tls,
+		context: context,
 		runtime: *(**libquickjs.TJSRuntime)(unsafe.Pointer(&at)), //nolint:gosec // memory that is not Go's
 
 		rejected: make(map[libquickjs.TJSValue]rejection),

@@ -1,10 +1,15 @@
 package js
 
 import (
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"modernc.org/libc"
 	"modernc.org/quickjs"
+
+	"github.com/phxworker/phxworker/internal/runtest"
+	"github.com/phxworker/phxworker/runner"
 )
 
 // A new version of the VM's wrapper may change what the watch relies on.
@@ -42,4 +47,55 @@ func TestTheWatch(t *testing.T) {
 			require.Equal(t, tt.rejected > 0, w.takeRejection("reason"))
 		})
 	}
+}
+
+// Guards against an engine that takes runs which it then loses, in a program that is linked with
+// a version of the wrapper that is not known here.
+func TestAWrapperThatIsNotKnown(t *testing.T) {
+	var tls libc.TLS
+	type runtime struct {
+		cRuntime uintptr
+		tls      *libc.TLS
+	}
+	unknown := map[string]any{
+		"no pointer": quickjs.VM{},
+		"no context": &struct{ runtime *runtime }{&runtime{1, &tls}},
+		"a context of another type": &struct {
+			cContext int
+			runtime  *runtime
+		}{1, &runtime{1, &tls}},
+		"no runtime yet": &struct {
+			cContext uintptr
+			runtime  *runtime
+		}{1, nil},
+		"a runtime of another type": &struct{ cContext, runtime uintptr }{1, 1},
+		"no threads": &struct {
+			cContext uintptr
+			runtime  *struct{ cRuntime uintptr }
+		}{1, &struct{ cRuntime uintptr }{1}},
+	}
+	for name, vm := range unknown {
+		t.Run(name, func(t *testing.T) {
+			_, _, _, err := inside(vm)
+			require.ErrorContains(t, err, "replace modernc.org/quickjs => modernc.org/quickjs "+wrapperVersion)
+		})
+	}
+
+	e := New(Config{})
+	e.compile = func() (*prelude, error) {
+		_, _, _, err := inside(unknown["no context"])
+		return nil, err
+	}
+	require.ErrorContains(t, e.Check(t.Context()), "the js engine cannot start: it needs modernc.org/quickjs v")
+	w := runtest.New(t, e)
+	record, outcome := w.Outcome(t.Context(), runner.Limits{}, runtest.OneJob(""))
+	require.True(t, outcome.Unable, "the worker holds such a run, or returns it")
+	require.True(t, record.StartedAt.IsZero(), "nothing was reported of it before")
+}
+
+// The version that people are told to use is the one that is tested.
+func TestTheVersionOfTheWrapper(t *testing.T) {
+	mod, err := os.ReadFile("../../go.mod")
+	require.NoError(t, err)
+	require.Contains(t, string(mod), "\t"+wrapper+" "+wrapperVersion+"\n")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/internal/runtest"
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // BenchmarkWake measures an idle worker, over TCP: from the enqueueing of a run
@@ -60,7 +61,7 @@ type house struct {
 	next   int
 }
 
-func openHouse(b *testing.B, cfg Config, slots int) *house {
+func openHouse(b *testing.B, cfg Config, size int) *house {
 	b.Helper()
 	runtest.Need(b, "node", "npm")
 	cfg.RepoDir = repo
@@ -68,7 +69,7 @@ func openHouse(b *testing.B, cfg Config, slots int) *house {
 	require.NoError(b, err)
 	server, err := mockserver.Start(mockserver.Config{OpaqueTokens: true, WakeDebounce: -1})
 	require.NoError(b, err)
-	worker, err := phxworker.New(phxworker.Config{URL: server.URL(), Secret: server.Secret(), Groups: fmt.Sprintf("manual>*:%d", slots), Engine: engine})
+	worker, err := phxworker.New(phxworker.Config{URL: server.URL(), Secret: server.Secret(), Groups: slots.MustParse(fmt.Sprintf("manual>*:%d", size)), Engine: engine})
 	require.NoError(b, err)
 	ctx, stop := context.WithCancel(b.Context())
 	done := make(chan error, 1)
@@ -86,7 +87,8 @@ func (h *house) enqueue() string {
 	h.next++
 	id := fmt.Sprint("r", h.next)
 	plan := `{"id":"` + id + `","project_id":"p","jobs":[{"id":"a","adaptor":"@openfn/language-common@3.3.4","body":"fn(s => ({ ...s, data: { x: 1 } }))"}]}`
-	require.NoError(h.b, h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)}))
+	_, err := h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)})
+	require.NoError(h.b, err)
 	return id
 }
 

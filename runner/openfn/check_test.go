@@ -236,20 +236,11 @@ func TestARuntimeThatIsDamagedIsInstalledAgain(t *testing.T) {
 	}
 }
 
-// engineFunc is an engine with another way to prepare or to execute.
-type engineFunc struct {
-	*Engine
+// engineFunc is an engine that only prepares.
+type engineFunc func(ctx context.Context, run *runner.Run) (runner.Execution, error)
 
-	prepare func(ctx context.Context, run *runner.Run) (runner.Versions, error)
-	execute runner.Func
-}
-
-func (e engineFunc) Prepare(ctx context.Context, run *runner.Run) (runner.Versions, error) {
-	return e.prepare(ctx, run)
-}
-
-func (e engineFunc) Execute(ctx context.Context, run *runner.Run) (runner.Result, error) {
-	return e.execute.Execute(ctx, run)
+func (f engineFunc) Prepare(ctx context.Context, run *runner.Run) (runner.Execution, error) {
+	return f(ctx, run)
 }
 
 // Guards against what is kept for ever of a run that is prepared and never executed, as
@@ -258,14 +249,14 @@ func TestNothingIsKeptOfARunThatIsNotExecuted(t *testing.T) {
 	fakes(t)
 	b, e := fakeBench(t, Config{})
 	var kept weak.Pointer[runner.Run]
-	b.Engine = engineFunc{
-		Engine: e,
-		prepare: func(ctx context.Context, run *runner.Run) (runner.Versions, error) {
-			kept = weak.Make(run)
-			return e.Prepare(ctx, run)
-		},
-		execute: func(context.Context, *runner.Run) (any, error) { return nil, nil },
-	}
+	b.Engine = engineFunc(func(ctx context.Context, run *runner.Run) (runner.Execution, error) {
+		kept = weak.Make(run)
+		x, err := e.Prepare(ctx, run)
+		if err != nil {
+			return nil, err
+		}
+		return runner.Prepared(x.Versions(), func(context.Context) (runner.Result, error) { return runner.Result{}, nil }), nil
+	})
 	require.Equal(t, "success", b.Run(t.Context(), runner.Limits{}, planWith(common)).Reason)
 	require.Eventually(t, func() bool {
 		runtime.GC()
@@ -283,7 +274,7 @@ func TestWhatIsKilledForATimeOutIsNoFailureOfItsOwn(t *testing.T) {
 	ill(t, ills, "hang", "")
 	timeUp := errors.New("the time is up")
 	var failed error
-	b.Engine = engineFunc{Engine: e, prepare: func(ctx context.Context, run *runner.Run) (runner.Versions, error) {
+	b.Engine = engineFunc(func(ctx context.Context, run *runner.Run) (runner.Execution, error) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		go func() {
 			for !exists(filepath.Join(ills, "hanging")) {
@@ -293,7 +284,7 @@ func TestWhatIsKilledForATimeOutIsNoFailureOfItsOwn(t *testing.T) {
 		}()
 		_, failed = e.Prepare(ctx, run)
 		return nil, failed
-	}}
+	})
 	b.Run(t.Context(), runner.Limits{}, planWith(common))
 	require.Same(t, timeUp, failed)
 }

@@ -16,14 +16,14 @@ import (
 
 // tokenReader remembers the token of the last run.
 type tokenReader struct {
-	runner.Preparer
+	runner.Engine
 
 	token string
 }
 
-func (r *tokenReader) Prepare(ctx context.Context, run *runner.Run) (runner.Versions, error) {
+func (r *tokenReader) Prepare(ctx context.Context, run *runner.Run) (runner.Execution, error) {
 	r.token = run.Token()
-	return r.Preparer.Prepare(ctx, run)
+	return r.Engine.Prepare(ctx, run)
 }
 
 // A job that speaks of collections gets their adaptor, and the run's token to be
@@ -49,7 +49,7 @@ func TestCollections(t *testing.T) {
 	}))
 	t.Cleanup(api.Close)
 	b := newBench(t, Config{CollectionsURL: api.URL + "/collections", CollectionsVersion: "0.8.0"})
-	seen := &tokenReader{Preparer: b.Engine.(*Engine)}
+	seen := &tokenReader{Engine: b.Engine}
 	b.Engine = seen
 	run := runtest.OneJob("collections.set('people', 'ada', { age: 36 });\ncollections.get('people', 'ada');")
 	record := b.Run(t.Context(), runner.Limits{}, run)

@@ -118,8 +118,8 @@ type loaded struct {
 }
 
 var (
-	_ runner.Preparer = (*Engine)(nil)
-	_ runner.Checker  = (*Engine)(nil)
+	_ runner.Engine  = (*Engine)(nil)
+	_ runner.Checker = (*Engine)(nil)
 )
 
 // New returns an Engine. It touches no disk and starts no process before the
@@ -166,7 +166,7 @@ func (e *Engine) Processes() int {
 }
 
 // Prepare installs what the run needs and is not there yet.
-func (e *Engine) Prepare(ctx context.Context, run *runner.Run) (runner.Versions, error) {
+func (e *Engine) Prepare(ctx context.Context, run *runner.Run) (runner.Execution, error) {
 	progress := func(line string) { run.Log(runner.TextLine("info", "RTE", line)) }
 	l, err := e.load(ctx, run.Plan, progress)
 	if ctx.Err() != nil { // then an error is one of what was killed for that
@@ -176,20 +176,15 @@ func (e *Engine) Prepare(ctx context.Context, run *runner.Run) (runner.Versions,
 		return nil, err
 	}
 	l.host.warm(ctx, l.packages)
-	run.Prepared = l
 	run.AnnounceLimits()
 	versions := runner.Versions{"engine": "openfn", "node": l.host.node.Version, "runtime": l.host.runtime.Version, "compiler": "phxworker"}
 	l.packages.addTo(versions)
-	return versions, nil
+	return runner.Prepared(versions, func(ctx context.Context) (runner.Result, error) { return e.execute(ctx, run, l) }), nil
 }
 
-// Execute executes the plan of a run; see [runner.Engine].
-func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, error) {
+// execute executes the plan of a run.
+func (e *Engine) execute(ctx context.Context, run *runner.Run, l loaded) (runner.Result, error) {
 	run.AnnounceVersions()
-	l, ok := run.Prepared.(loaded)
-	if !ok {
-		return runner.Result{}, errUnprepared
-	}
 	say := func(level, text string) { run.Log(runner.TextLine(level, "R/T", text)) }
 	say("info", "Compiling all workflow steps...")
 	begin := time.Now()
@@ -247,8 +242,6 @@ func (e *Engine) load(ctx context.Context, plan *runner.Plan, progress func(stri
 	both.Wait()
 	return l, e.failure(cmp.Or(hostErr, packagesErr))
 }
-
-var errUnprepared = errors.New("openfn: the run was executed without being prepared")
 
 // open makes the host when the first run comes.
 func (e *Engine) open(ctx context.Context, progress func(string)) (*host, error) {

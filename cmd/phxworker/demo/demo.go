@@ -16,14 +16,13 @@ import (
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/examples"
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // Config is what to show, and where.
 type Config struct {
 	// Out takes the progress and the closing table.
 	Out io.Writer
-	// Terminal tells that a line of Out can be drawn over.
-	Terminal bool
 	// Keep leaves everything up at the end, until the context ends.
 	Keep bool
 	// Engine executes the runs.
@@ -64,7 +63,7 @@ func Run(ctx context.Context, cfg Config) error {
 	defer server.Close()
 	worker, err := phxworker.New(phxworker.Config{
 		URL: server.URL(), Secret: server.Secret(), PublicKey: server.PublicKey(),
-		Engine: cfg.Engine, Groups: groups, Name: "demo", Grace: grace, Logger: cfg.Logger,
+		Engine: cfg.Engine, Groups: slots.MustParse(groups), Name: "demo", Grace: grace, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return err
@@ -86,7 +85,7 @@ func Run(ctx context.Context, cfg Config) error {
 		<-stopped
 	}()
 
-	err = show(working, cfg, server, worker)
+	err = show(working, cfg, server)
 	if cfg.Keep && working.Err() == nil {
 		printAddresses(cfg.Out, server)
 		<-working.Done()
@@ -102,8 +101,8 @@ func Run(ctx context.Context, cfg Config) error {
 }
 
 // show puts the examples to the worker, follows them, and prints the table.
-func show(ctx context.Context, cfg Config, server *mockserver.Server, worker *phxworker.Worker) error {
-	scene := &scene{server: server, worker: worker, examples: cfg.Examples}
+func show(ctx context.Context, cfg Config, server *mockserver.Server) error {
+	scene := &scene{server: server, examples: cfg.Examples}
 	if err := scene.awaitWorker(ctx); err != nil {
 		return err
 	}
@@ -113,7 +112,7 @@ func show(ctx context.Context, cfg Config, server *mockserver.Server, worker *ph
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, deadline, errDeadline)
 	defer cancel()
-	final, err := scene.follow(bounded, newScreen(cfg.Out, cfg.Terminal))
+	final, err := scene.follow(bounded, &lines{out: cfg.Out, shown: make(map[string]stage)})
 	printReport(cfg.Out, final, claimedBy(server.Transcript()), time.Since(begin))
 	if err != nil {
 		return err

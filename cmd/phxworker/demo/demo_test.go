@@ -62,7 +62,7 @@ func TestRunShowsWhatBecameOfEachRun(t *testing.T) {
 		"start  late, queue manual", "end    late: kill, TimeoutError: took too long",
 	}, strings.Split(parts[0], "\n"))
 	var rows []string
-	for _, row := range strings.Split(parts[1], "\n")[2:] {
+	for _, row := range strings.Split(parts[1], "\n")[1:] {
 		rows = append(rows, strings.Join(strings.Fields(row), " "))
 	}
 	rows[1] = strings.Replace(rows[1], "manual>*", "fast_lane", 1) // the wildcard may be faster

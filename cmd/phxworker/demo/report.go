@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
@@ -49,26 +50,37 @@ const width = 80
 
 // printReport writes the closing table, and under it what went wrong in the runs.
 func printReport(out io.Writer, final snapshot, group map[string]string, took time.Duration) {
-	var rows, failures [][]string
+	runs := [][]string{{"RUN", "QUEUE", "GROUP", "REASON", "WAITED", "TOOK"}}
+	failures := [][]string{{"RUN", "WHAT WENT WRONG"}}
 	for _, r := range final.runs {
 		name := r.example.Name
 		if !r.ended() {
-			rows = append(rows, []string{name, r.record.Queue, group[name], string(r.record.State), "", ""})
+			runs = append(runs, []string{name, r.record.Queue, group[name], string(r.record.State)})
 			continue
 		}
-		rows = append(rows, []string{name, r.record.Queue, group[name], r.record.Reason, short(r.waited()), short(r.took())})
+		runs = append(runs, []string{name, r.record.Queue, group[name], r.record.Reason, short(r.waited()), short(r.took())})
 		if failure := r.failure(); failure != "" {
 			failures = append(failures, []string{name, cut(failure, width-len("  ")-longestName(final))})
 		}
 	}
-	columns := []column{{title: "run"}, {title: "queue"}, {title: "group"}, {title: "reason"}, {"waited", true}, {"took", true}}
-	fmt.Fprint(out, "\n", table(columns, rows), "\n")
-	if failures != nil {
-		fmt.Fprint(out, table([]column{{title: "run"}, {title: "what went wrong"}}, failures), "\n")
+	fmt.Fprintln(out)
+	printTable(out, runs)
+	if len(failures) > 1 {
+		printTable(out, failures)
 	}
 	if check(final) == nil {
 		fmt.Fprintf(out, "%d runs in %s. All ended as their examples say they should.\n", len(final.runs), short(took))
 	}
+}
+
+// printTable lays rows out in columns, the first row their titles, with an empty line behind them.
+func printTable(out io.Writer, rows [][]string) {
+	table := tabwriter.NewWriter(out, 0, 0, len("  "), ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(table, strings.Join(row, "\t"))
+	}
+	fmt.Fprintln(table)
+	_ = table.Flush() // nobody is there to tell when a person cannot be told
 }
 
 func longestName(final snapshot) int {
@@ -90,4 +102,26 @@ Still up, until ctrl-C. Queue a run, and look at what became of it:
 For another worker:
   phxworker start --lightning %[3]s --secret %[4]s
 `, server.HTTPURL(), plan, server.URL(), server.Secret())
+}
+
+// short writes a time with the precision that a person cares for.
+func short(d time.Duration) string {
+	switch {
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	}
+	return fmt.Sprintf("%.2f s", d.Seconds())
+}
+
+// oneLine joins the lines of a text.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// cut shortens a text to so many characters.
+func cut(text string, width int) string {
+	if utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	return string([]rune(text)[:width-1]) + "…"
 }

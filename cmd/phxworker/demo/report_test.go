@@ -8,11 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/lightning"
 	"github.com/phxworker/phxworker/mockserver/phoenix"
-	"github.com/phxworker/phxworker/slots"
 )
 
 // at returns a moment so many milliseconds after the runs were queued.
@@ -21,7 +19,8 @@ func at(ms int) time.Time {
 }
 
 func record(queue string, state mockserver.State, claimed, finished int) mockserver.RunRecord {
-	r := mockserver.RunRecord{Result: mockserver.Result{State: state}, Queue: queue, EnqueuedAt: at(0)}
+	var r mockserver.RunRecord
+	r.State, r.Queue, r.EnqueuedAt = state, queue, at(0)
 	if claimed > 0 {
 		r.ClaimedAt = at(claimed)
 	}
@@ -36,10 +35,6 @@ func scenery() snapshot {
 	failed.Reason, failed.ErrorType = "fail", "JobError"
 	failed.ErrorMessage = "the\nstock " + strings.Repeat("is low, ", 12)
 	return snapshot{
-		groups: []phxworker.GroupStats{
-			{Name: "fast_lane", Counts: slots.Counts{Size: 1, Running: 1}},
-			{Name: "manual>*", Counts: slots.Counts{Size: 4, Running: 2, Claimed: 1, Open: 1}},
-		},
 		runs: []run{
 			{plan("quick", "fast_lane", "success", ""), record("fast_lane", lightning.Success, 4, 27)},
 			{plan("bad", "", "fail", "JobError"), failed},
@@ -54,45 +49,26 @@ func TestPrintReport(t *testing.T) {
 	var out bytes.Buffer
 	printReport(&out, scenery(), map[string]string{"quick": "fast_lane", "bad": "manual>*", "under-way": "manual>*"}, time.Second)
 	require.Equal(t, `
-run        queue      group      reason     waited    took
-─────────  ─────────  ─────────  ─────────  ──────  ──────
-quick      fast_lane  fast_lane  success    4.0 ms   23 ms
-bad        default    manual>*   fail       7.0 ms  1.34 s
+RUN        QUEUE      GROUP      REASON   WAITED  TOOK
+quick      fast_lane  fast_lane  success  4.0 ms  23 ms
+bad        default    manual>*   fail     7.0 ms  1.34 s
 under-way  manual     manual>*   started
 patient    manual                available
 
-run  what went wrong
-───  ─────────────────────────────────────────────────────────────────────
+RUN  WHAT WENT WRONG
 bad  JobError: the stock is low, is low, is low, is low, is low, is low, …
 
 `, out.String())
 }
 
-func TestProgress(t *testing.T) {
-	require.Equal(t, "fast_lane ●   manual>* ●●◐○   done 2/4", progress(scenery()))
-}
-
-func TestLiveLineIsDrawnOverWhenItChanges(t *testing.T) {
+func TestLinesTellEachStartAndEndOnceInTheOrderOfTime(t *testing.T) {
 	var out bytes.Buffer
-	screen := newScreen(&out, true)
-	now := snapshot{runs: scenery().runs}
-	screen.show(now)
-	screen.show(now)
-	now.runs = now.runs[:2]
-	screen.show(now)
-	screen.close()
-	require.Equal(t, "\rdone 2/4\x1b[K\rdone 2/2\x1b[K\r\x1b[K", out.String())
-}
-
-func TestPlainLinesTellEachStartAndEndOnceInTheOrderOfTime(t *testing.T) {
-	var out bytes.Buffer
-	screen := newScreen(&out, false)
+	shown := &lines{out: &out, shown: make(map[string]stage)}
 	now := scenery()
-	screen.show(now)
-	screen.show(now)
+	shown.show(now)
+	shown.show(now)
 	now.runs[2].record = record("manual", lightning.Success, 30, 40)
-	screen.show(now)
-	screen.close()
+	shown.show(now)
 	require.Equal(t, []string{
 		"start  quick, queue fast_lane",
 		"start  bad, queue default",

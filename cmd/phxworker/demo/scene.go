@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/examples"
 	"github.com/phxworker/phxworker/mockserver"
 )
@@ -13,14 +12,12 @@ import (
 // scene is the examples at the server.
 type scene struct {
 	server   *mockserver.Server
-	worker   *phxworker.Worker
 	examples []examples.Example
 }
 
 // snapshot is the scene at one moment.
 type snapshot struct {
-	groups []phxworker.GroupStats
-	runs   []run // in the order of the examples
+	runs []run // in the order of the examples
 }
 
 // run is one example and what the server knows of it.
@@ -82,7 +79,7 @@ func (s *scene) awaitWorker(ctx context.Context) error {
 
 func (s *scene) enqueue() error {
 	for _, e := range s.examples {
-		err := s.server.Enqueue(mockserver.Run{Plan: e.Plan, Queue: e.Queue, Dataclip: e.Dataclip, Credentials: e.Credentials})
+		_, err := s.server.Enqueue(mockserver.Run{Plan: e.Plan, Queue: e.Queue, Dataclip: e.Dataclip, Credentials: e.Credentials})
 		if err != nil {
 			return fmt.Errorf("example %s.json cannot be queued: %w", e.Name, err)
 		}
@@ -92,13 +89,12 @@ func (s *scene) enqueue() error {
 
 // follow shows the scene until all runs have ended. It returns the last
 // snapshot in any case, with an error if the context ended first.
-func (s *scene) follow(ctx context.Context, screen screen) (snapshot, error) {
-	defer screen.close()
+func (s *scene) follow(ctx context.Context, shown *lines) (snapshot, error) {
 	ticker := time.NewTicker(poll)
 	defer ticker.Stop()
 	for {
 		now := s.look()
-		screen.show(now)
+		shown.show(now)
 		if now.ended() == len(now.runs) {
 			return now, nil
 		}
@@ -111,7 +107,7 @@ func (s *scene) follow(ctx context.Context, screen screen) (snapshot, error) {
 }
 
 func (s *scene) look() snapshot {
-	now := snapshot{groups: s.worker.Stats().Groups}
+	var now snapshot
 	for _, e := range s.examples {
 		record, _ := s.server.Inspect(e.Name) // it keeps far more runs than these
 		now.runs = append(now.runs, run{example: e, record: record})

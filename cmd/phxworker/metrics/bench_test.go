@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -13,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker"
-	"github.com/phxworker/phxworker/internal/histogram"
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/delivery"
 )
@@ -26,7 +25,9 @@ func BenchmarkScrape(b *testing.B) {
 	common.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	stats := busy()
 	own := prometheus.NewRegistry()
-	own.MustRegister(newCollector(Config{Stats: func() phxworker.Stats { return stats }}))
+	own.MustRegister(NewCollector(fixed(stats), Config{}))
+	everything := prometheus.NewRegistry()
+	everything.MustRegister(NewCollector(fixed(stats), Config{}), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, bench := range []struct {
 		name     string
 		registry *prometheus.Registry
@@ -34,10 +35,10 @@ func BenchmarkScrape(b *testing.B) {
 		{"empty", prometheus.NewRegistry()},
 		{"runtime and process", common},
 		{"worker alone", own},
-		{"all", New(Config{Stats: func() phxworker.Stats { return stats }})},
+		{"all", everything},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
-			handler := Handler(bench.registry, slog.New(slog.DiscardHandler))
+			handler := handlerOf(bench.registry, nil)
 			b.ReportAllocs()
 			for b.Loop() {
 				recorder := httptest.NewRecorder()
@@ -50,15 +51,15 @@ func BenchmarkScrape(b *testing.B) {
 
 // busy is what a worker with two groups and 90 runs returns.
 func busy() phxworker.Stats {
-	var h histogram.Histogram
+	var h claim.Durations
 	for n := range 1000 {
 		h.Observe(time.Duration(n) * time.Millisecond)
 	}
-	taken := h.Snapshot()
+	taken := h.Histogram()
 	stats := phxworker.Stats{
-		Ended: map[phxworker.Reason]int{runner.Success: 1000}, RunSeconds: taken, ClaimToStart: taken, WakeToStart: taken,
+		Ended: map[phxworker.Reason]int{runner.Success: 1000}, Times: phxworker.TimeStats{Run: taken, ClaimToStart: taken, WakeToStart: taken},
 		Delivery: runner.Stats{Stats: delivery.Stats{Acknowledged: taken}},
-		Groups:   []phxworker.GroupStats{{Name: "fast_lane", ClaimSeconds: taken}, {Name: "manual>*", ClaimSeconds: taken}},
+		Groups:   []phxworker.GroupStats{{Name: "fast_lane", Stats: claim.Stats{Answered: taken}}, {Name: "manual>*", Stats: claim.Stats{Answered: taken}}},
 	}
 	for n := range 90 {
 		stats.Runs = append(stats.Runs, phxworker.RunStats{Claimed: time.Now(), Progress: runner.Progress{RunID: fmt.Sprint("run-", n), Unacknowledged: n}})

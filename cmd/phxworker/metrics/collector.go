@@ -8,24 +8,30 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/phxworker/phxworker"
-	"github.com/phxworker/phxworker/cmd/phxworker/build"
-	"github.com/phxworker/phxworker/internal/histogram"
+	"github.com/phxworker/phxworker/claim"
 )
 
 // collector turns a snapshot of the worker's numbers into metrics, at each scrape.
 type collector struct {
-	cfg   Config
-	descs []*prometheus.Desc // of families
-	empty map[float64]uint64 // the buckets of a histogram that has counted nothing
+	worker Source
+	cfg    Config
+	descs  []*prometheus.Desc // of families
+	empty  map[float64]uint64 // the buckets of a histogram that has counted nothing
 }
 
 var _ prometheus.Collector = (*collector)(nil)
 
-func newCollector(cfg Config) *collector {
+// NewCollector returns a collector of a worker's metrics, for a registry of the program's
+// own. Of several workers of one process, each needs a registry, or labels
+// ([prometheus.WrapRegistererWith]), of its own.
+func NewCollector(worker Source, cfg Config) prometheus.Collector {
 	if cfg.Processes == nil {
 		cfg.Processes = func() int { return 0 }
 	}
-	c := &collector{cfg: cfg, empty: noneCounted()}
+	if cfg.Version == "" {
+		cfg.Version = phxworker.Version()
+	}
+	c := &collector{worker: worker, cfg: cfg, empty: noneCounted()}
 	for i := range families {
 		f := &families[i]
 		c.descs = append(c.descs, prometheus.NewDesc(f.name, f.help, f.labels, nil))
@@ -35,9 +41,9 @@ func newCollector(cfg Config) *collector {
 
 // noneCounted returns the buckets that all histograms of the worker have.
 func noneCounted() map[float64]uint64 {
-	var h histogram.Histogram
+	var h claim.Durations
 	h.Observe(0) // without a duration, a snapshot has no buckets
-	buckets := h.Snapshot().Buckets
+	buckets := h.Histogram().Buckets
 	for bound := range buckets {
 		buckets[bound] = 0
 	}
@@ -53,8 +59,8 @@ func (c *collector) Describe(descs chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c *collector) Collect(metrics chan<- prometheus.Metric) {
-	stats := c.cfg.Stats()
-	now := &snapshot{Stats: stats, at: time.Now(), groups: merge(stats.Groups), processes: c.cfg.Processes(), build: c.cfg.Build}
+	stats := c.worker.Stats()
+	now := &snapshot{Stats: stats, at: time.Now(), groups: merge(stats.Groups), processes: c.cfg.Processes(), version: c.cfg.Version, commit: c.cfg.Commit}
 	for i := range families {
 		f := &families[i]
 		f.read(now, &series{desc: c.descs[i], kind: f.kind, empty: c.empty, metrics: metrics})
@@ -65,10 +71,10 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 type snapshot struct {
 	phxworker.Stats
 
-	at        time.Time
-	groups    []phxworker.GroupStats // no two of the same name
-	processes int
-	build     build.Info
+	at              time.Time
+	groups          []phxworker.GroupStats // no two of the same name
+	processes       int
+	version, commit string
 }
 
 // merge adds up groups of the same name, which a worker may have.
@@ -88,16 +94,91 @@ func merge(groups []phxworker.GroupStats) []phxworker.GroupStats {
 		m.Claims.Brought += g.Claims.Brought
 		m.Claims.Empty += g.Claims.Empty
 		m.Claims.Failed += g.Claims.Failed
-		m.Claims.HeldBack += g.Claims.HeldBack
-		m.Claims.Refused += g.Claims.Refused
-		m.Claims.Wakes += g.Claims.Wakes
-		m.Claims.Coalesced += g.Claims.Coalesced
 		m.Claims.Exhausted += g.Claims.Exhausted
-		m.Claims.Prefetched += g.Claims.Prefetched
-		m.Claims.Returned += g.Claims.Returned
-		// ClaimSeconds is kept by name: each of them has that of all.
+		m.HeldBack += g.HeldBack
+		m.Refused += g.Refused
+		m.Wakes += g.Wakes
+		m.Coalesced += g.Coalesced
+		m.Prefetched += g.Prefetched
+		m.PrefetchReturned += g.PrefetchReturned
+		m.Answered = m.Answered.Add(g.Answered)
 	}
 	return merged
+}
+
+// family is one metric, with all its series.
+type family struct {
+	name   string
+	help   string
+	labels []string
+	kind   prometheus.ValueType // of numbers
+	// read adds the series. None may be added twice.
+	read func(now *snapshot, out *series)
+}
+
+// single is a metric that has one series.
+func single(kind prometheus.ValueType, name, help string, value func(*snapshot) float64) family {
+	return family{name: name, help: help, kind: kind, read: func(now *snapshot, out *series) { out.number(value(now)) }}
+}
+
+func gauge(name, help string, value func(*snapshot) float64) family {
+	return single(prometheus.GaugeValue, name, help, value)
+}
+
+func counter(name, help string, value func(*snapshot) float64) family {
+	return single(prometheus.CounterValue, name, help, value)
+}
+
+// durations is a histogram that has one series.
+func durations(name, help string, value func(*snapshot) phxworker.Histogram) family {
+	return family{name: name, help: help, read: func(now *snapshot, out *series) { out.durations(value(now)) }}
+}
+
+// byGroup is a metric that has series for each slot group. Its first label is the
+// group's name; labels are the others. read adds the series of one group.
+func byGroup(kind prometheus.ValueType, name, help string, labels []string, read func(g *phxworker.GroupStats, out *series)) family {
+	return family{
+		name: name, help: help, kind: kind, labels: append([]string{"group"}, labels...),
+		read: func(now *snapshot, out *series) {
+			for i := range now.groups {
+				read(&now.groups[i], out)
+			}
+		},
+	}
+}
+
+// groupCounter is a counter that has one series for each slot group.
+func groupCounter(name, help string, value func(*phxworker.GroupStats) uint64) family {
+	return byGroup(prometheus.CounterValue, name, help, nil, func(g *phxworker.GroupStats, out *series) {
+		out.number(float64(value(g)), g.Name)
+	})
+}
+
+// byKey is a counter that has a series for each key: those known, and any other
+// that was counted.
+func byKey[K ~string, N int | uint64](name, help, label string, known []K, counts func(*snapshot) map[K]N) family {
+	return family{
+		name: name, help: help, labels: []string{label}, kind: prometheus.CounterValue,
+		read: func(now *snapshot, out *series) {
+			counted := counts(now)
+			for _, key := range known {
+				out.number(float64(counted[key]), string(key))
+			}
+			for key, n := range counted {
+				if !slices.Contains(known, key) {
+					out.number(float64(n), string(key))
+				}
+			}
+		},
+	}
+}
+
+// bit is a yes or no as a number.
+func bit(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // series takes the series of one metric.

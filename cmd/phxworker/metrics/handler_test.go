@@ -21,15 +21,16 @@ import (
 
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/channel"
-	"github.com/phxworker/phxworker/cmd/phxworker/build"
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // Scrapes read what the worker writes at the same time; so not in fake time, in
 // which a run takes none.
 func TestScrapesWhileRunsComeAndGo(t *testing.T) {
-	h := open(t, mockserver.Config{WakeDebounce: -1, OpaqueTokens: true}, phxworker.Config{Groups: "fast_lane:2 manual>*:20"})
+	h := open(t, mockserver.Config{WakeDebounce: -1, OpaqueTokens: true}, phxworker.Config{Groups: slots.MustParse("fast_lane:2 manual>*:20")})
 	h.run()
 	var each uint64 = 100
 	if testing.Short() {
@@ -57,7 +58,7 @@ func TestScrapesWhileRunsComeAndGo(t *testing.T) {
 			h.enqueue("manual", fmt.Sprint(word, "-", n))
 		}
 	}
-	require.Eventually(t, func() bool { return h.worker.Stats().RunSeconds.Count == 4*each }, 5*time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return h.worker.Stats().Times.Run.Count == 4*each }, 5*time.Minute, time.Millisecond)
 	close(over)
 	scrapers.Wait()
 	for n := range maxScrapes {
@@ -80,6 +81,19 @@ func TestScrapesWhileRunsComeAndGo(t *testing.T) {
 // counts are series that never go down.
 var counts = regexp.MustCompile(`^phxworker_\w+_(total|count|bucket)\b`)
 
+// fixed has the same numbers always.
+type fixed phxworker.Stats
+
+func (f fixed) Stats() phxworker.Stats { return phxworker.Stats(f) }
+
+// hanging has no numbers until it is closed.
+type hanging chan struct{}
+
+func (h hanging) Stats() phxworker.Stats {
+	<-h
+	return phxworker.Stats{}
+}
+
 // Whatever a snapshot says, Prometheus gets something that it can read.
 func TestNoSnapshotMakesAScrapeFail(t *testing.T) {
 	odd := phxworker.Histogram{Count: 1, Sum: math.NaN(), Buckets: map[float64]uint64{1: 5, 0.5: 7}}
@@ -91,15 +105,15 @@ func TestNoSnapshotMakesAScrapeFail(t *testing.T) {
 		{name: "groups alike", stats: phxworker.Stats{Groups: []phxworker.GroupStats{{Name: "a"}, {Name: "a"}, {Name: "b"}, {Name: "a"}}}},
 		{name: "a group without a name", stats: phxworker.Stats{Groups: make([]phxworker.GroupStats, 2)}},
 		{name: "names that are no text", stats: phxworker.Stats{
-			Groups: []phxworker.GroupStats{{Name: "\xff"}, {Name: "quoted\"\n\\"}},
-			Ended:  map[phxworker.Reason]int{"\xff\xfe": 1},
-			Socket: phxworker.SocketStats{Stats: channel.Stats{Lost: map[channel.Cause]uint64{"\x80": 2}}},
+			Groups:     []phxworker.GroupStats{{Name: "\xff"}, {Name: "quoted\"\n\\"}},
+			Ended:      map[phxworker.Reason]int{"\xff\xfe": 1},
+			Connection: phxworker.ConnectionStats{Lost: map[channel.Cause]uint64{"\x80": 2}},
 		}},
 		{name: "reasons and causes nobody knows", stats: phxworker.Stats{
-			Ended:  map[phxworker.Reason]int{"": 1, "bored": 2, runner.Success: 3},
-			Socket: phxworker.SocketStats{Stats: channel.Stats{Lost: map[channel.Cause]uint64{"": 1, "moths": 2}}},
+			Ended:      map[phxworker.Reason]int{"": 1, "bored": 2, runner.Success: 3},
+			Connection: phxworker.ConnectionStats{Lost: map[channel.Cause]uint64{"": 1, "moths": 2}},
 		}},
-		{name: "histograms that do not add up", stats: phxworker.Stats{RunSeconds: odd, ClaimToStart: odd, Groups: []phxworker.GroupStats{{Name: "a", ClaimSeconds: odd}}}},
+		{name: "histograms that do not add up", stats: phxworker.Stats{Times: phxworker.TimeStats{Run: odd, ClaimToStart: odd}, Groups: []phxworker.GroupStats{{Name: "a", Stats: claim.Stats{Answered: odd}}}}},
 		{name: "less than nothing", stats: phxworker.Stats{
 			Undelivered: -1, Ended: map[phxworker.Reason]int{runner.Fail: -1}, Delivery: runner.Stats{StuckNow: -1},
 			Runs: []phxworker.RunStats{{Claimed: time.Now().Add(time.Hour), Progress: runner.Progress{Unacknowledged: -3}}, {}},
@@ -107,10 +121,12 @@ func TestNoSnapshotMakesAScrapeFail(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			registry := New(Config{Stats: func() phxworker.Stats { return tt.stats }, Build: build.Info{Version: "\xff"}})
+			source, cfg := fixed(tt.stats), Config{Version: "\xff"}
+			registry := prometheus.NewRegistry()
+			registry.MustRegister(NewCollector(source, cfg))
 			_, err := registry.Gather()
 			require.NoError(t, err)
-			response := get(Handler(registry, slog.New(slog.DiscardHandler)))
+			response := get(Handler(source, cfg))
 			require.Equal(t, http.StatusOK, response.Code)
 			require.Contains(t, read(t, response.Body.String()).samples, `phxworker_runs_total{reason="kill"}`)
 		})
@@ -125,11 +141,8 @@ func get(handler http.Handler) *httptest.ResponseRecorder {
 
 func TestScrapesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hangs := make(chan struct{})
-		handler := Handler(New(Config{Stats: func() phxworker.Stats {
-			<-hangs
-			return phxworker.Stats{}
-		}}), slog.New(slog.DiscardHandler))
+		hangs := make(hanging)
+		handler := Handler(hangs, Config{})
 		codes := make(chan int, maxScrapes)
 		begin := time.Now()
 		for range maxScrapes {
@@ -160,10 +173,10 @@ func (broken) Collect(metrics chan<- prometheus.Metric) {
 }
 
 func TestWhatCannotBeCollectedIsLeftOutAndLogged(t *testing.T) {
-	registry := New(Config{Stats: func() phxworker.Stats { return phxworker.Stats{} }})
-	registry.MustRegister(broken{})
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(NewCollector(fixed{}, Config{}), broken{})
 	var log strings.Builder
-	response := get(Handler(registry, slog.New(slog.NewTextHandler(&log, nil))))
+	response := get(handlerOf(registry, slog.New(slog.NewTextHandler(&log, nil))))
 	require.Equal(t, http.StatusOK, response.Code)
 	require.Contains(t, response.Body.String(), "phxworker_connected 0")
 	require.Contains(t, log.String(), "no such file")
@@ -175,8 +188,7 @@ func TestRegistriesShareNothing(t *testing.T) {
 	before, err := prometheus.DefaultGatherer.Gather()
 	require.NoError(t, err)
 	for _, version := range []string{"one", "two"} {
-		registry := New(Config{Stats: func() phxworker.Stats { return phxworker.Stats{} }, Build: build.Info{Version: version}})
-		body, err := io.ReadAll(get(Handler(registry, slog.New(slog.DiscardHandler))).Body)
+		body, err := io.ReadAll(get(Handler(fixed{}, Config{Version: version})).Body)
 		require.NoError(t, err)
 		require.Contains(t, string(body), `version="`+version+`"`)
 	}

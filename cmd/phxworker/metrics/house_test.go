@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -22,7 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/phxworker/phxworker"
-	"github.com/phxworker/phxworker/cmd/phxworker/build"
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/internal/wstest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
@@ -54,21 +53,19 @@ func open(t *testing.T, server mockserver.Config, cfg phxworker.Config) *house {
 	t.Helper()
 	h := &house{t: t, held: make(map[string]chan struct{})}
 	var err error
-	h.server, err = mockserver.New(server)
+	h.server, err = mockserver.New(mocktest.Config(server))
 	require.NoError(t, err)
 	h.lightning = wstest.Serve(t, h.server)
 	t.Cleanup(func() { require.NoError(t, h.server.Close()) })
 
-	cfg.URL, cfg.NetDial, cfg.Secret = "ws://lightning.test/worker", h.lightning.DialContext, h.server.Secret()
+	cfg.URL, cfg.Transport.NetDial, cfg.Secret = "ws://lightning.test/worker", h.lightning.DialContext, h.server.Secret()
 	cfg.Engine = phxworker.Func(h.execute)
 	h.worker, err = phxworker.New(cfg)
 	require.NoError(t, err)
 
-	registry := New(Config{
-		Stats: h.worker.Stats, Processes: func() int { return int(h.processes.Load()) },
-		Build: build.Info{Version: "v1.2.3", Commit: "abcdef0", Go: "go1.26.0"},
-	})
-	listener := wstest.Serve(t, Handler(registry, slog.New(slog.DiscardHandler)))
+	listener := wstest.Serve(t, Handler(h.worker, Config{
+		Processes: func() int { return int(h.processes.Load()) }, Version: "v1.2.3", Commit: "abcdef0",
+	}))
 	h.prometheus = &http.Client{Transport: &http.Transport{DialContext: listener.DialContext, DisableKeepAlives: true}}
 	return h
 }
@@ -140,7 +137,8 @@ func (h *house) enqueue(queue string, ids ...string) {
 	h.t.Helper()
 	for _, id := range ids {
 		plan := fmt.Sprintf(`{"id":%q,"jobs":[{"id":"j","body":"fn(s => s)"}]}`, id)
-		require.NoError(h.t, h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan), Queue: queue}))
+		_, err := h.server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan), Queue: queue})
+		require.NoError(h.t, err)
 	}
 }
 

@@ -1,4 +1,5 @@
-// Package metrics exports the numbers of a worker to Prometheus.
+// Package metrics exports the numbers of a worker to Prometheus. A program that embeds a
+// worker mounts [Handler], or registers [NewCollector].
 //
 // The worker counts by itself; nothing here observes it. Each scrape takes one
 // snapshot of [phxworker.Stats] and writes it down, so a worker that nobody scrapes
@@ -25,31 +26,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/phxworker/phxworker"
-	"github.com/phxworker/phxworker/cmd/phxworker/build"
 )
 
-// Config says whose numbers are exported.
-type Config struct {
-	// Stats returns them, as [phxworker.Worker.Stats] does. It is called once a
-	// scrape, concurrently, and must not wait. Required.
-	Stats func() phxworker.Stats
-	// Processes returns how many engine processes there are; it must not wait
-	// either. Defaults to none, as for an engine without processes.
-	Processes func() int
-	// Build is what the binary was made from.
-	Build build.Info
+// Source has the numbers: a [*phxworker.Worker]. Stats is called once a scrape,
+// concurrently.
+type Source interface {
+	Stats() phxworker.Stats
 }
 
-// New returns a registry with the worker's metrics, and those of the Go runtime
-// and of the process. It is no one else's: the default one is left alone.
-func New(cfg Config) *prometheus.Registry {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(
-		newCollector(cfg),
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	)
-	return registry
+// Config says what else is exported. The zero value is ready to be used.
+type Config struct {
+	// Processes returns how many processes the engine has; it must not wait.
+	// Defaults to none, as for an engine without processes.
+	Processes func() int
+	// Version and Commit are what the program was made from. They default to the version of
+	// this module, and none.
+	Version, Commit string
+	// Logger takes what cannot be exported. Defaults to none.
+	Logger *slog.Logger
 }
 
 const (
@@ -60,13 +54,27 @@ const (
 	scrapeTimeout = 10 * time.Second
 )
 
-// Handler answers scrapes with what the registry has, in Prometheus' text format;
-// too many at once, and one that takes too long, with 503. What cannot be exported
-// is left out and logged.
-//
-// OpenMetrics is not offered: it has no place for both the gauge
-// phxworker_engines_stuck and the counter phxworker_engines_stuck_total.
-func Handler(registry *prometheus.Registry, log *slog.Logger) http.Handler {
+// Handler answers scrapes with the worker's metrics, and those of the Go runtime and of the
+// process, in Prometheus' text format: what a program serves as /metrics that has no
+// registry of its own. The default registry is left alone. Too many scrapes at once, and one
+// that takes too long, are answered with 503. What cannot be exported is left out and logged.
+func Handler(worker Source, cfg Config) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(
+		NewCollector(worker, cfg),
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return handlerOf(registry, cfg.Logger)
+}
+
+// handlerOf answers scrapes with what the registry has. OpenMetrics is not offered: it has
+// no place for both the gauge phxworker_engines_stuck and the counter
+// phxworker_engines_stuck_total.
+func handlerOf(registry *prometheus.Registry, log *slog.Logger) http.Handler {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.ContinueOnError,

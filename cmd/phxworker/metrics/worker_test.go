@@ -14,6 +14,7 @@ import (
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/slots"
 )
 
 const manual = `{group="manual>*"}`
@@ -47,7 +48,7 @@ func TestRunsByReason(t *testing.T) {
 
 func TestSlotsWhileRunsGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, quiet, phxworker.Config{Groups: "fast_lane:1 manual>*:3"})
+		h := open(t, quiet, phxworker.Config{Groups: slots.MustParse("fast_lane:1 manual>*:3")})
 		h.begin()
 		h.enqueue("manual", "hold-1", "hold-2")
 		h.server.Wake()
@@ -85,12 +86,12 @@ func TestSlotsWhileRunsGoOn(t *testing.T) {
 func TestClaimsByOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shut atomic.Bool
-		h := open(t, quiet, phxworker.Config{Groups: "manual>*:1", MinBackoff: time.Hour, MaxBackoff: time.Hour, Gate: func(context.Context, string) error {
+		h := open(t, quiet, phxworker.Config{Groups: slots.MustParse("manual>*:1"), Claim: phxworker.Claim{MinBackoff: time.Hour, MaxBackoff: time.Hour}, Hooks: phxworker.Hooks{Gate: func(context.Context, string) error {
 			if shut.Load() {
 				return errors.New("no room on the disk")
 			}
 			return nil
-		}})
+		}}})
 		h.begin() // and claims in vain
 		claim := func() {
 			h.server.Wake()
@@ -125,7 +126,7 @@ func TestClaimsByOutcome(t *testing.T) {
 
 func TestWakesOfAFullGroupBecomeOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, quiet, phxworker.Config{Groups: "manual>*:1"})
+		h := open(t, quiet, phxworker.Config{Groups: slots.MustParse("manual>*:1")})
 		h.enqueue("manual", "hold-1")
 		h.begin()
 		for range 5 {
@@ -212,7 +213,7 @@ func TestRunsWithATokenOfSomebodyElse(t *testing.T) {
 // scrape, and against counting a claim for each of the groups.
 func TestGroupsOfTheSameNameAreOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := open(t, quiet, phxworker.Config{Groups: "manual>*:1 fast_lane:1 manual>*:3"})
+		h := open(t, quiet, phxworker.Config{Groups: slots.MustParse("manual>*:1 fast_lane:1 manual>*:3")})
 		h.enqueue("manual", "hold-1", "hold-2", "hold-3", "hold-4")
 		h.begin()
 		h.expect(map[string]float64{

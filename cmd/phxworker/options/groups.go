@@ -33,8 +33,8 @@ func (v *Values) beaten(key string) (by value, ok bool) {
 	return v.byKey[chosen], slices.Contains(groupKeys, key) && key != chosen && rival.text == ""
 }
 
-// groups returns the slot groups as [slots.Parse] reads them.
-func (r *reader) groups() string {
+// groups returns the slot groups.
+func (r *reader) groups() []slots.Group {
 	for _, key := range groupKeys {
 		r.take(key)
 	}
@@ -44,10 +44,11 @@ func (r *reader) groups() string {
 		r.failf("%s and %s exclude each other: keep one of them", chosen.from, rival.from)
 	}
 	if key == "capacity" {
-		return slots.Format(slots.Plain(r.count(chosen)))
+		return slots.Plain(r.count(chosen))
 	}
-	if _, _, err := slots.Parse(chosen.text); err != nil {
+	groups, err := slots.Parse(chosen.text)
+	if err != nil {
 		r.failf("%s: %v", chosen.from, err)
 	}
-	return chosen.text
+	return groups
 }

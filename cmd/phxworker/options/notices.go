@@ -51,7 +51,7 @@ func (r *reader) notices(s *Settings) []Notice {
 	}
 	if !offers("release") {
 		why["prefetch"] = notGiven
-		if !s.Worker.RefuseUnsuitable {
+		if !s.Worker.Hooks.RefuseUnsuitable {
 			why["accept-adaptors"] = notGiven
 		}
 	}

@@ -88,7 +88,7 @@ func TestReadTrustsTheFileBesideTheSystem(t *testing.T) {
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	require.NoError(t, os.WriteFile(file, certificate, 0o600))
 
-	config := read(t, environment{"WORKER_SECRET": "s"}, "--ca-file", file).Worker.TLS
+	config := read(t, environment{"WORKER_SECRET": "s"}, "--ca-file", file).Worker.Transport.TLS
 	require.NotNil(t, config)
 	_, err := server.Certificate().Verify(verifyOptions(config))
 	require.NoError(t, err)

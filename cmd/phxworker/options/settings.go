@@ -77,6 +77,13 @@ func (v *Values) Spool() (string, error) {
 	return r.folder("spool"), r.err
 }
 
+// Execution returns what the options say of executing runs, wherever these come from. It asks for
+// nothing else: to execute one takes no server and no secret. The error is an [*Error].
+func (v *Values) Execution() (Engine, phxworker.Limits, Log, error) {
+	r := newReader(v)
+	return r.engine(), r.limits(), r.log(), r.err
+}
+
 // HTTPToken returns the token that the options give for the controls of a worker,
 // empty if they give none. It asks for nothing else, and reads no config file. The
 // error is an [*Error].
@@ -97,59 +104,69 @@ func HTTPToken(flags Parsed, getenv func(string) string) (string, error) {
 func (r *reader) settings() Settings {
 	s := Settings{
 		Worker: phxworker.Config{
-			URL:            r.endpoint("lightning"),
-			Secret:         r.secret("secret", "secret-file"),
-			Groups:         r.groups(),
-			PublicKey:      r.publicKey("lightning-public-key"),
-			DemandAll:      r.toggle("claim-all"),
-			Manual:         !r.toggle("loop"),
-			ClaimTimeout:   r.seconds("claim-timeout"),
-			MessageTimeout: r.messageTimeout(),
-			ReadLimit:      r.readLimit("read-limit"),
-			MaxErrors:      r.whole("max-errors", 1),
-			Prefetch:       r.oneOf("prefetch", "0", "1") == "1",
-			MaxRuns:        r.whole("max-runs", 1),
-			IdleTimeout:    r.seconds("idle-timeout"),
-			MaxAttempts:    r.whole("max-attempts", 1),
-			Extensions:     r.extensions("extensions"),
-
-			RefuseUnsuitable: r.oneOf("unsuitable", "run", "fail") == "fail",
-			Grace:            r.seconds("grace"),
-			LogsAtMostOnce:   r.oneOf("logs", "at-least-once", "at-most-once") == "at-most-once",
-			Spool:            r.folder("spool"),
-			TLS:              r.authorities("ca-file"),
-			Name:             r.text("name"),
-			Limits: phxworker.Limits{
-				RunTimeout:   r.seconds("max-run-duration-seconds"),
-				MemoryMB:     r.megabytes("run-memory"),
-				PayloadMB:    r.megabytes("payload-memory"),
-				LogPayloadMB: r.megabytes("log-payload-memory"),
+			URL:         r.endpoint("lightning"),
+			Secret:      r.secret("secret", "secret-file"),
+			Groups:      r.groups(),
+			Name:        r.text("name"),
+			PublicKey:   r.publicKey("lightning-public-key"),
+			MaxAttempts: r.whole("max-attempts", 1),
+			Extensions:  r.extensions("extensions"),
+			Grace:       r.seconds("grace"),
+			MaxErrors:   r.whole("max-errors", 1),
+			MaxRuns:     r.whole("max-runs", 1),
+			IdleTimeout: r.seconds("idle-timeout"),
+			Claim: phxworker.Claim{
+				Timeout:   r.seconds("claim-timeout"),
+				DemandAll: r.toggle("claim-all"),
+				Manual:    !r.toggle("loop"),
+				Prefetch:  r.oneOf("prefetch", "0", "1") == "1",
 			},
+			Delivery: phxworker.Delivery{
+				MessageTimeout: r.messageTimeout(),
+				LogsAtMostOnce: r.oneOf("logs", "at-least-once", "at-most-once") == "at-most-once",
+				Spool:          r.folder("spool"),
+			},
+			Hooks:     phxworker.Hooks{RefuseUnsuitable: r.oneOf("unsuitable", "run", "fail") == "fail"},
+			Transport: phxworker.Transport{TLS: r.authorities("ca-file"), ReadLimit: r.readLimit("read-limit")},
+			Limits:    r.limits(),
 		},
 		AcceptAdaptors: r.adaptors("accept-adaptors"),
 
 		Engine: r.engine(),
 		HTTP:   HTTP{Host: r.host("host"), Port: r.port("port"), Token: r.secret("http-token", "http-token-file")},
-		Log:    Log{Level: r.level("log"), Format: r.oneOf("log-format", "auto", "text", "json")},
+		Log:    r.log(),
 		Sentry: Sentry{DSN: r.dsn("sentry-dsn"), Environment: r.text("sentry-env")},
 	}
 	r.take(configKey) // Collect has read it
 	batches := phxworker.BatchLogs{Interval: r.milliseconds("batch-interval"), Limit: r.whole("batch-limit", 1)}
 	if r.toggle("batch-logs") {
-		s.Worker.BatchLogs = batches
+		s.Worker.Delivery.BatchLogs = batches
 	}
-	s.Worker.MinBackoff, s.Worker.MaxBackoff = r.backoff("backoff")
+	s.Worker.Claim.MinBackoff, s.Worker.Claim.MaxBackoff = r.backoff("backoff")
 	if s.Worker.Secret == "" {
 		if s.Worker.URL != mockURL {
 			r.failf("no secret: set WORKER_SECRET to the secret that the server knows its workers by, or --secret-file to a file with it")
 		}
 		s.Worker.Secret = mockSecret
 	}
-	if s.Worker.Manual && s.HTTP.Port == portOff {
+	if s.Worker.Claim.Manual && s.HTTP.Port == portOff {
 		r.failf("%s and %s exclude each other: nothing would be claimed, for POST /claim is not served", r.byKey["loop"].from, r.byKey["port"].from)
 	}
 	s.Notices = r.notices(&s)
 	return s
+}
+
+func (r *reader) limits() phxworker.Limits {
+	return phxworker.Limits{
+		RunTimeout:   r.seconds("max-run-duration-seconds"),
+		MemoryMB:     r.megabytes("run-memory"),
+		PayloadMB:    r.megabytes("payload-memory"),
+		LogPayloadMB: r.megabytes("log-payload-memory"),
+	}
+}
+
+func (r *reader) log() Log {
+	return Log{Level: r.level("log"), Format: r.oneOf("log-format", "auto", "text", "json")}
 }
 
 // maxReadLimit, in megabytes, is beyond the memory of a worker, which holds a message several times.

@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/slots"
 )
 
 type environment map[string]string
@@ -50,9 +51,8 @@ func read(t *testing.T, env environment, args ...string) Settings {
 func defaults() Settings {
 	return Settings{
 		Worker: phxworker.Config{
-			URL: "ws://localhost:4000/worker", Secret: "s", Groups: "manual>*:5",
-			MinBackoff: time.Second, MaxBackoff: 10 * time.Second,
-			ClaimTimeout: time.Hour, MessageTimeout: 30 * time.Second, MaxAttempts: 3, ReadLimit: 64 << 20,
+			URL: "ws://localhost:4000/worker", Secret: "s", Groups: slots.MustParse("manual>*:5"),
+			Claim: phxworker.Claim{MinBackoff: time.Second, MaxBackoff: 10 * time.Second, Timeout: time.Hour}, Delivery: phxworker.Delivery{MessageTimeout: 30 * time.Second}, MaxAttempts: 3, Transport: phxworker.Transport{ReadLimit: 64 << 20},
 			Limits: phxworker.Limits{RunTimeout: 300 * time.Second, MemoryMB: 500, PayloadMB: 10, LogPayloadMB: 1},
 		},
 		Engine: Engine{
@@ -85,13 +85,9 @@ func TestReadEveryOption(t *testing.T) {
 	want := Settings{
 		Worker: phxworker.Config{
 			URL: "wss://lightning.example.org/worker", Secret: "s", PublicKey: public, Name: "pod-1",
-			Groups: "fast_lane:1 manual>*:4", DemandAll: true, Manual: true,
-			MinBackoff: 500 * time.Millisecond, MaxBackoff: 20 * time.Second,
-			ClaimTimeout: 90 * time.Second, MessageTimeout: 12 * time.Second, ReadLimit: 3 << 19,
-			Prefetch: true, MaxRuns: 9, IdleTimeout: 3 * time.Minute, MaxAttempts: 5, Extensions: []string{"attempt", "release"}, RefuseUnsuitable: true,
-			Grace: time.Minute, MaxErrors: 8, LogsAtMostOnce: true, Spool: spool,
-			Limits:    phxworker.Limits{RunTimeout: 1500 * time.Millisecond, MemoryMB: 64, PayloadMB: 0.5, LogPayloadMB: 2},
-			BatchLogs: phxworker.BatchLogs{Interval: 25 * time.Millisecond, Limit: 7},
+			Groups: slots.MustParse("fast_lane:1 manual>*:4"), Claim: phxworker.Claim{DemandAll: true, Manual: true, MinBackoff: 500 * time.Millisecond, MaxBackoff: 20 * time.Second, Timeout: 90 * time.Second, Prefetch: true}, Delivery: phxworker.Delivery{MessageTimeout: 12 * time.Second, LogsAtMostOnce: true, Spool: spool, BatchLogs: phxworker.BatchLogs{Interval: 25 * time.Millisecond, Limit: 7}}, Transport: phxworker.Transport{ReadLimit: 3 << 19}, MaxRuns: 9, IdleTimeout: 3 * time.Minute, MaxAttempts: 5, Extensions: []string{"attempt", "release"}, Hooks: phxworker.Hooks{RefuseUnsuitable: true},
+			Grace: time.Minute, MaxErrors: 8,
+			Limits: phxworker.Limits{RunTimeout: 1500 * time.Millisecond, MemoryMB: 64, PayloadMB: 0.5, LogPayloadMB: 2},
 		},
 		AcceptAdaptors: []string{"@openfn/language-common", "@openfn/language-http"},
 		Engine: Engine{
@@ -176,14 +172,14 @@ func TestReadPrecedence(t *testing.T) {
 		{"flag over variable", environment{"WORKER_SECRET": "env"}, []string{"-s", "s"}, nil},
 		{"empty variable is none", environment{"WORKER_SECRET": "s", "WORKER_BACKOFF": "", "WORKER_CAPACITY": ""}, nil, nil},
 		{"empty flag is none", environment{"WORKER_SECRET": "s"}, []string{"--secret", ""}, nil},
-		{"capacity", nil, []string{"-s", "s", "--capacity", "7"}, func(c *phxworker.Config) { c.Groups = "manual>*:7" }},
-		{"queues", nil, []string{"-s", "s", "--queues", "manual,*:4"}, func(c *phxworker.Config) { c.Groups = "manual,*:4" }},
-		{"flag workloops over variable capacity", environment{"WORKER_CAPACITY": "5"}, []string{"-s", "s", "--workloops", "a:1"}, func(c *phxworker.Config) { c.Groups = "a:1" }},
-		{"flag capacity over variable workloops", environment{"WORKER_WORKLOOPS": "a:1"}, []string{"-s", "s", "--capacity", "2"}, func(c *phxworker.Config) { c.Groups = "manual>*:2" }},
-		{"deprecated alias", environment{"WORKER_SOCKET_TIMEOUT_SECONDS": "4"}, []string{"-s", "s"}, func(c *phxworker.Config) { c.MessageTimeout = 4 * time.Second }},
-		{"message time-out over deprecated alias", environment{"WORKER_MESSAGE_TIMEOUT_SECONDS": "9"}, []string{"-s", "s", "--socket-timeout", "4"}, func(c *phxworker.Config) { c.MessageTimeout = 9 * time.Second }},
+		{"capacity", nil, []string{"-s", "s", "--capacity", "7"}, func(c *phxworker.Config) { c.Groups = slots.MustParse("manual>*:7") }},
+		{"queues", nil, []string{"-s", "s", "--queues", "manual,*:4"}, func(c *phxworker.Config) { c.Groups = slots.MustParse("manual,*:4") }},
+		{"flag workloops over variable capacity", environment{"WORKER_CAPACITY": "5"}, []string{"-s", "s", "--workloops", "a:1"}, func(c *phxworker.Config) { c.Groups = slots.MustParse("a:1") }},
+		{"flag capacity over variable workloops", environment{"WORKER_WORKLOOPS": "a:1"}, []string{"-s", "s", "--capacity", "2"}, func(c *phxworker.Config) { c.Groups = slots.MustParse("manual>*:2") }},
+		{"deprecated alias", environment{"WORKER_SOCKET_TIMEOUT_SECONDS": "4"}, []string{"-s", "s"}, func(c *phxworker.Config) { c.Delivery.MessageTimeout = 4 * time.Second }},
+		{"message time-out over deprecated alias", environment{"WORKER_MESSAGE_TIMEOUT_SECONDS": "9"}, []string{"-s", "s", "--socket-timeout", "4"}, func(c *phxworker.Config) { c.Delivery.MessageTimeout = 9 * time.Second }},
 		{"toggle off by variable", environment{"WORKER_SECRET": "s", "WORKER_CLAIM_ALL": "false"}, nil, nil},
-		{"toggle by another word", environment{"WORKER_SECRET": "s", "WORKER_CLAIM_ALL": "Yes"}, nil, func(c *phxworker.Config) { c.DemandAll = true }},
+		{"toggle by another word", environment{"WORKER_SECRET": "s", "WORKER_CLAIM_ALL": "Yes"}, nil, func(c *phxworker.Config) { c.Claim.DemandAll = true }},
 		{"toggle off by flag", environment{"WORKER_SECRET": "s", "WORKER_CLAIM_ALL": "true"}, []string{"--no-claim-all"}, nil},
 	}
 	for _, tt := range tests {

@@ -37,7 +37,7 @@ func TestWhoMayControl(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := start(t, phxworker.Config{}, Config{Token: tt.token})
+				h := start(t, phxworker.Config{}, Config{Token: tt.token, NoToken: "as the program says"})
 				h.token = ""
 				for _, control := range controls {
 					a := h.ask(control[0], control[1], `{"slots":1}`, tt.change)
@@ -50,7 +50,7 @@ func TestWhoMayControl(t *testing.T) {
 						require.Equal(t, "Bearer", a.header.Get("Www-Authenticate"))
 					default:
 						require.Equal(t, tt.want, a.status, control)
-						require.Contains(t, a.body, "--http-token-file")
+						require.Contains(t, a.body, "as the program says")
 					}
 				}
 				settle(0)
@@ -134,7 +134,7 @@ func TestWhatAWebPageGets(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := start(t, phxworker.Config{Manual: true}, Config{Token: "t", Host: "worker-1.example.org"})
+				h := start(t, phxworker.Config{Claim: phxworker.Claim{Manual: true}}, Config{Token: "t", Host: "worker-1.example.org"})
 				h.token = ""
 				for _, path := range []string{"/status", "/"} {
 					a := h.ask("GET", path, "", tt.change)
@@ -202,7 +202,7 @@ func TestRoutesAndMethods(t *testing.T) {
 			require.Equal(t, tt.allow, a.header.Get("Allow"), "%s %s", tt.method, tt.path)
 			require.Equal(t, "nosniff", a.header.Get("X-Content-Type-Options"))
 		}
-		h.serve(New(Config{Worker: h.worker, Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		h.serve(New(h.worker, Config{Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte("phxworker_connected 1\n"))
 		})}))
 		require.Equal(t, "phxworker_connected 1\n", h.ask("GET", "/metrics", "").body)

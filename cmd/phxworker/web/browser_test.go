@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"image/color"
 	"image/png"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,22 +18,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/slots"
 )
 
 // patient is for what should take moments, and a browser some seconds.
 const patient = 60 * time.Second
 
-// holding is an engine that holds runs named busy… in their first job, and ends all
+// holding holds runs named busy… in their first job, and ends all
 // others at once, those with an error in their name with one.
-type holding struct{}
-
-func (holding) Execute(ctx context.Context, run *runner.Run) (runner.Result, error) {
+func holding(ctx context.Context, run *runner.Run) (any, error) {
 	step := run.StartStep(run.Plan.Jobs[0].ID, nil)
 	if strings.HasPrefix(run.ID, "busy") {
 		<-ctx.Done()
-		return runner.Result{}, context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	result := runner.StepResult{Reason: runner.Success, State: json.RawMessage(`{}`), Leaf: true}
 	for _, bad := range []runner.Reason{runner.Fail, runner.Crash, runner.Kill} {
@@ -41,27 +42,25 @@ func (holding) Execute(ctx context.Context, run *runner.Run) (runner.Result, err
 		}
 	}
 	step.Complete(result)
-	return runner.Result{State: json.RawMessage(`{}`)}, nil
+	return json.RawMessage(`{}`), nil
 }
 
 // liveWorker returns the address of the status page of a worker that has executed
 // some runs and has others under way.
 func liveWorker(t *testing.T) string {
 	t.Helper()
-	upstream, err := mockserver.Start(mockserver.Config{WakeDebounce: -1, OpaqueTokens: true})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = upstream.Close() })
+	upstream := mockserver.NewTest(t, mocktest.Config(mockserver.Config{WakeDebounce: -1, OpaqueTokens: true}))
 	worker, err := phxworker.New(phxworker.Config{
-		URL: upstream.URL(), Secret: upstream.Secret(), Engine: holding{}, Groups: "fast_lane:1 manual>*:6", Name: "browser-test",
+		URL: upstream.URL(), Secret: upstream.Secret(), Engine: runner.Func(holding), Groups: slots.MustParse("fast_lane:1 manual>*:6"), Name: "browser-test",
 	})
 	require.NoError(t, err)
 	events := worker.Subscribe(1000)
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
 	ended := make(chan error, 1)
 	go func() { ended <- worker.Run(ctx) }()
-	listener, err := Listen(ctx, "127.0.0.1", "0")
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	server := New(Config{Worker: worker, Upstream: upstream.URL(), Version: "v1.2.3", Commit: "abcdef0"})
+	server := New(worker, Config{Version: "v1.2.3", Commit: "abcdef0"})
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx, listener) }()
 	t.Cleanup(func() {
@@ -83,7 +82,8 @@ func liveWorker(t *testing.T) string {
 	enqueue := func(id string) {
 		t.Helper()
 		plan := fmt.Sprintf(`{"id":%q,"jobs":[{"id":"load-patients","body":"fn(s => s)"}]}`, id)
-		require.NoError(t, upstream.Enqueue(mockserver.Run{Plan: json.RawMessage(plan), Queue: "manual"}))
+		_, err := upstream.Enqueue(mockserver.Run{Plan: json.RawMessage(plan), Queue: "manual"})
+		require.NoError(t, err)
 	}
 	for _, id := range []string{"3b8e6f0a-success-1", "9d2c41f7-fail-2", "55a0c8e2-crash-3", "7e9b03d4-success-4", "c1f6a2b8-kill-5"} {
 		enqueue(id)

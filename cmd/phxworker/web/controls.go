@@ -54,15 +54,14 @@ func (s *Server) eachGroup(w http.ResponseWriter, r *http.Request, do func(group
 		writeFailure(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, map[string][]Group{"groups": s.groups(name)})
+	writeJSON(w, http.StatusOK, map[string][]phxworker.GroupStats{"groups": s.groups(name)})
 }
 
 // groups returns the groups of that name, all if it is empty.
-func (s *Server) groups(name string) []Group {
-	var groups []Group
+func (s *Server) groups(name string) (groups []phxworker.GroupStats) {
 	for _, g := range s.worker.Stats().Groups {
 		if name == "" || name == g.Name {
-			groups = append(groups, s.group(g))
+			groups = append(groups, g)
 		}
 	}
 	return groups
@@ -108,7 +107,7 @@ func (s *Server) resize(w http.ResponseWriter, r *http.Request) {
 		writeFailure(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, map[string][]Group{"groups": s.groups(name)})
+	writeJSON(w, http.StatusOK, map[string][]phxworker.GroupStats{"groups": s.groups(name)})
 }
 
 func (s *Server) drain(w http.ResponseWriter, _ *http.Request) {

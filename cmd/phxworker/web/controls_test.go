@@ -12,11 +12,12 @@ import (
 
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/slots"
 )
 
 func TestPauseStopsTheClaimsAndResumeBringsThemBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := start(t, phxworker.Config{Groups: "fast_lane:1 manual>*:2"}, withControls)
+		h := start(t, phxworker.Config{Groups: slots.MustParse("fast_lane:1 manual>*:2")}, withControls)
 		a := h.ask("POST", "/pause", "")
 		require.Equal(t, http.StatusOK, a.status)
 		require.Equal(t, 2, strings.Count(a.body, `"paused": true`), a.body)
@@ -70,11 +71,11 @@ func TestDrainEndsTheWorkerOnceItsRunsHave(t *testing.T) {
 		a = h.ask("GET", "/readyz", "")
 		require.Equal(t, http.StatusServiceUnavailable, a.status)
 		require.Equal(t, "draining: the worker claims no more\n", a.body)
-		require.Equal(t, "draining", h.status().Phase)
+		require.Equal(t, phxworker.PhaseDraining, h.status().Phase)
 		h.release("r")
 		require.NoError(t, <-h.ended)
 		require.Equal(t, "success", h.state("r"))
-		require.Equal(t, "stopped", h.status().Phase)
+		require.Equal(t, phxworker.PhaseStopped, h.status().Phase)
 		require.Equal(t, http.StatusServiceUnavailable, h.ask("POST", "/drain", "").status)
 		require.Equal(t, http.StatusOK, h.ask("GET", "/livez", "").status)
 	})
@@ -90,7 +91,7 @@ func TestTheStatusSaysThatRunsAreCancelled(t *testing.T) {
 		require.Equal(t, "Draining: claims no more, waits for 1 run to finish.", h.status().Summary)
 		settle(time.Minute)
 		require.Equal(t, "Stopping: cancels 1 run, and reports that.", h.status().Summary, "its grace is over")
-		require.Equal(t, "stopping", h.status().Phase)
+		require.Equal(t, phxworker.PhaseStopping, h.status().Phase)
 		require.Equal(t, "stopping: the worker cancels its runs\n", h.ask("GET", "/readyz", "").body)
 		require.ErrorIs(t, <-h.ended, phxworker.ErrAborted)
 	})
@@ -130,7 +131,7 @@ func TestAControlThatWouldHaveNoEffectIsRefused(t *testing.T) {
 
 func TestMoreSlotsTakeMoreRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := start(t, phxworker.Config{Groups: "manual>*:1"}, withControls)
+		h := start(t, phxworker.Config{Groups: slots.MustParse("manual>*:1")}, withControls)
 		h.enqueue("a", "b", "c")
 		settle(time.Minute)
 		require.Equal(t, 1, h.upstream.Stats().Started)
@@ -169,18 +170,18 @@ func TestResizeRefusesWhatItCannotRead(t *testing.T) {
 			require.Equal(t, tt.status, a.status, tt.name)
 			require.Contains(t, strings.ReplaceAll(a.body, `\"`, `"`), tt.want, tt.name)
 		}
-		require.Equal(t, 5, h.status().Groups[0].Slots)
+		require.Equal(t, 5, h.status().Groups[0].Size)
 	})
 }
 
 func TestAWorkerWithoutALoopClaimsWhenItIsAskedTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := start(t, phxworker.Config{Manual: true}, Config{}) // neither a token nor on loopback
+		h := start(t, phxworker.Config{Claim: phxworker.Claim{Manual: true}}, Config{}) // neither a token nor on loopback
 		h.enqueue("r")
 		settle(time.Hour)
 		require.Zero(t, h.claims())
 		require.Equal(t, Good, h.status().Health)
-		require.Contains(t, h.status().Summary, "--no-loop")
+		require.Contains(t, h.status().Summary, "claims when it is asked to")
 
 		a := h.ask("POST", "/claim", "")
 		require.Equal(t, http.StatusOK, a.status)
@@ -198,7 +199,7 @@ func TestAWorkerWithoutALoopClaimsWhenItIsAskedTo(t *testing.T) {
 
 func TestAClaimIsNotWaitedForWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := start(t, phxworker.Config{Manual: true}, Config{})
+		h := start(t, phxworker.Config{Claim: phxworker.Claim{Manual: true}}, Config{})
 		_, err := h.upstream.AddFault(fault.Rule{Event: "claim", Action: fault.Delay, Delay: 10 * time.Minute})
 		require.NoError(t, err)
 		begin := time.Now()

@@ -1,5 +1,6 @@
 // Package web is what a worker serves over HTTP: probes for an orchestrator, its
-// status for programs and as a page for people, its metrics, and controls.
+// status for programs and as a page for people, its metrics, and controls. A program that
+// embeds a worker mounts the same with [New].
 //
 //	GET  /livez                 200 for as long as the process serves
 //	GET  /startupz              200 once the worker runs, 503 before
@@ -26,7 +27,7 @@
 // who has the token, or names the worker as no such page can. The probes and the
 // metrics, which name no run, are for all.
 //
-// POST /claim is open as they are when [Config.Manual] is set, as it is to all with
+// POST /claim is open as they are when [Config.OpenClaim] is set, as it is to all with
 // OpenFn's worker: a worker without a loop lives by it.
 //
 // # Bounds

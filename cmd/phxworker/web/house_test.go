@@ -19,6 +19,7 @@ import (
 
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/channel/frame"
+	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/internal/wstest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/phoenix"
@@ -46,13 +47,13 @@ type house struct {
 // build makes a house whose worker has not begun.
 func build(t *testing.T, worker phxworker.Config, cfg Config) *house {
 	t.Helper()
-	upstream, err := mockserver.New(mockserver.Config{WakeDebounce: -1, OpaqueTokens: true, TranscriptLimit: 100_000})
+	upstream, err := mockserver.New(mocktest.Config(mockserver.Config{WakeDebounce: -1, OpaqueTokens: true, TranscriptLimit: 100_000}))
 	require.NoError(t, err)
 	h := &house{t: t, upstream: upstream, lines: wstest.Serve(t, upstream), runs: make(map[string]chan struct{}), log: new(bytes.Buffer)}
 	t.Cleanup(func() { require.NoError(t, upstream.Close()) })
 	logger := slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 
-	worker.URL, worker.Secret, worker.NetDial = "ws://lightning.test/worker", upstream.Secret(), h.dial
+	worker.URL, worker.Secret, worker.Transport.NetDial = "ws://lightning.test/worker", upstream.Secret(), h.dial
 	if worker.Engine == nil {
 		worker.Engine = phxworker.Func(h.hold)
 	}
@@ -61,8 +62,8 @@ func build(t *testing.T, worker phxworker.Config, cfg Config) *house {
 	require.NoError(t, err)
 
 	h.token = cfg.Token
-	cfg.Worker, cfg.Logger, cfg.Manual = h.worker, logger, worker.Manual
-	h.serve(New(cfg))
+	cfg.Logger, cfg.OpenClaim = logger, worker.Claim.Manual
+	h.serve(New(h.worker, cfg))
 	return h
 }
 
@@ -155,7 +156,8 @@ func (h *house) enqueue(ids ...string) {
 	for _, id := range ids {
 		plan, err := json.Marshal(map[string]any{"id": id, "jobs": []any{map[string]string{"id": "j", "body": "fn(s => s)"}}})
 		require.NoError(h.t, err)
-		require.NoError(h.t, h.upstream.Enqueue(mockserver.Run{Plan: plan, Queue: "manual"}))
+		_, err = h.upstream.Enqueue(mockserver.Run{Plan: plan, Queue: "manual"})
+		require.NoError(h.t, err)
 	}
 }
 

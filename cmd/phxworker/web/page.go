@@ -11,6 +11,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/runner"
 )
 
 //go:embed page.html
@@ -42,7 +46,8 @@ type view struct {
 func newPage() *page {
 	return &page{
 		template: template.Must(template.New("page").Funcs(template.FuncMap{
-			"bar": barOf, "clock": clock, "keys": keys[int], "lost": lost, "reason": reasonOf,
+			"bar": barOf, "clock": clock, "mean": mean, "reasons": keys[phxworker.Reason, int], "lost": lost, "reason": reasonOf,
+			"doing": Doing, "remark": Remark, "note": Note, "elsewhere": elsewhere, "undelivered": isUndelivered,
 		}).Parse(pageHTML)),
 		// The script may ask this server for the page again; nothing else is loaded,
 		// sent or framed.
@@ -91,7 +96,7 @@ type part struct {
 func (v view) Widest() int {
 	widest := 1
 	for _, g := range v.Groups {
-		widest = max(widest, g.Slots, g.Running+g.Claimed)
+		widest = max(widest, g.Size, g.Running+g.Claimed)
 	}
 	return widest
 }
@@ -99,7 +104,7 @@ func (v view) Widest() int {
 // maxCells is how many slots are shown as one each.
 const maxCells = 40
 
-func barOf(g Group, widest int) bar {
+func barOf(g phxworker.GroupStats, widest int) bar {
 	b := bar{Width: widest}
 	cells := b.Width <= maxCells
 	x := 0
@@ -119,11 +124,11 @@ func barOf(g Group, widest int) bar {
 }
 
 // reasonOf sorts reasons for the eye; the page writes them out as well.
-func reasonOf(reason string) string {
+func reasonOf(reason phxworker.Reason) string {
 	switch reason {
-	case "success":
+	case runner.Success:
 		return "good"
-	case "fail", "cancel":
+	case runner.Fail, runner.Cancel:
 		return "attention"
 	}
 	return "bad"
@@ -131,10 +136,10 @@ func reasonOf(reason string) string {
 
 // lost says in words what Connection.Lost counts: failed dials are no connections
 // that were lost.
-func lost(counts map[string]uint64) string {
+func lost(counts map[channel.Cause]uint64) string {
 	var parts []string
 	for _, cause := range keys(counts) {
-		if cause != causeDial {
+		if cause != channel.CauseDial {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[cause], cause))
 		}
 	}
@@ -142,7 +147,7 @@ func lost(counts map[string]uint64) string {
 	if len(parts) > 0 {
 		text = strings.Join(parts, ", ")
 	}
-	switch dials := counts[causeDial]; dials {
+	switch dials := counts[channel.CauseDial]; dials {
 	case 0:
 		return text
 	case 1:
@@ -152,14 +157,19 @@ func lost(counts map[string]uint64) string {
 	}
 }
 
-// causeDial is the cause of connections that were never made.
-const causeDial = "dial"
+// mean returns an average as people read it, empty of nothing.
+func mean(h phxworker.Histogram) string {
+	if h.Count == 0 {
+		return ""
+	}
+	return phxworker.Seconds(h.Mean()).String()
+}
 
 func clock(t time.Time) string { return t.UTC().Format(time.TimeOnly) }
 
 // keys returns the names that have a number, in order.
-func keys[N int | uint64](counts map[string]N) []string {
-	names := make([]string, 0, len(counts))
+func keys[K ~string, N int | uint64](counts map[K]N) []K {
+	names := make([]K, 0, len(counts))
 	for name, n := range counts {
 		if n > 0 {
 			names = append(names, name)

@@ -10,19 +10,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/slots"
 )
 
 func TestThePageShowsTheStatusAndLoadsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := start(t, phxworker.Config{Groups: "fast_lane:1 manual>*:50"}, Config{Upstream: "wss://lightning.test/worker"})
+		h := start(t, phxworker.Config{Groups: slots.MustParse("fast_lane:1 manual>*:50")}, Config{})
 		h.enqueue("one", "two")
 		settle(time.Minute)
 		h.release("one")
 		settle(time.Second)
 		a := h.ask("GET", "/", "")
 		require.Equal(t, "text/html; charset=utf-8", a.header.Get("Content-Type"))
-		for _, want := range []string{`<html lang="en">`, "Up, on the queue for", "manual&gt;*", "wss://lightning.test/worker", ">two<", "executing for 1 min 1 s", `class="reason good">success<`, `http-equiv="refresh"`} {
+		for _, want := range []string{`<html lang="en">`, "Up, on the queue for", "manual&gt;*", "ws://lightning.test/worker", ">two<", "executing for 1 min 1 s", `class="reason good">success<`, `http-equiv="refresh"`} {
 			require.Contains(t, a.body, want)
 		}
 		policy := a.header.Get("Content-Security-Policy")
@@ -39,7 +41,7 @@ func TestThePageShowsTheStatusAndLoadsNothing(t *testing.T) {
 func TestThePageEscapesWhatTheServerNames(t *testing.T) {
 	const run = `<script>alert("run")</script>`
 	synctest.Test(t, func(t *testing.T) {
-		h := start(t, phxworker.Config{}, Config{Upstream: `"><img src=x onerror=alert(1)>`})
+		h := start(t, phxworker.Config{}, Config{Version: `"><img src=x onerror=alert(1)>`})
 		h.enqueue(run, run+"2")
 		settle(time.Second)
 		require.Equal(t, "started", h.state(run))
@@ -51,12 +53,12 @@ func TestThePageEscapesWhatTheServerNames(t *testing.T) {
 		require.Equal(t, 2, strings.Count(body, "&lt;script&gt;alert(&#34;run&#34;)&lt;/script&gt;"))
 		a := h.ask("GET", "/status", "")
 		require.Equal(t, "application/json; charset=utf-8", a.header.Get("Content-Type"))
-		require.Equal(t, run, h.status().Results[0].ID)
+		require.Equal(t, run, h.status().Results[0].RunID)
 	})
 }
 
 func TestFailedDialsAreNotConnectionsLost(t *testing.T) {
-	for want, counts := range map[string]map[string]uint64{
+	for want, counts := range map[string]map[channel.Cause]uint64{
 		"never":                                {"network": 0},
 		"never; could not connect once":        {"dial": 1},
 		"1 closed, 2 network":                  {"closed": 1, "network": 2},
@@ -68,15 +70,18 @@ func TestFailedDialsAreNotConnectionsLost(t *testing.T) {
 
 func TestThePageSaysWhereRunsEnded(t *testing.T) {
 	var document bytes.Buffer
-	require.NoError(t, newPage().write(&document, Status{
-		Groups: []Group{{Name: "a", Slots: 1, Open: 1}, {Name: "b"}, {Name: "c", Slots: 1, Paused: true, OnRequest: true}},
-		Results: []Result{
-			resultOf(phxworker.RunResult{Outcome: runner.Outcome{RunID: "one", Reason: runner.Exception, Type: "Requeued", Settled: runner.Requeued, Err: errUnanswered}}),
-			resultOf(phxworker.RunResult{Outcome: runner.Outcome{RunID: "two", Reason: runner.Success, Settled: runner.LeaseLost, Err: errUnanswered}}),
-			resultOf(phxworker.RunResult{Outcome: runner.Outcome{RunID: "three", Reason: runner.Success, Settled: runner.Undelivered, Err: errUnanswered}}),
+	require.NoError(t, newPage().write(&document, Status{Stats: phxworker.Stats{
+		Groups: []phxworker.GroupStats{
+			{Name: "a", Counts: slots.Counts{Size: 1, Open: 1}}, {Name: "b"},
+			{Name: "c", Counts: slots.Counts{Size: 1}, Paused: true, OnRequest: true},
+		},
+		Results: []phxworker.RunResult{
+			{Outcome: runner.Outcome{RunID: "one", Settled: runner.Requeued, Err: errUnanswered}},
+			{Outcome: runner.Outcome{RunID: "two", Settled: runner.LeaseLost, Err: errUnanswered}},
+			{Outcome: runner.Outcome{RunID: "three", Reason: runner.Success, Settled: runner.Undelivered, Err: errUnanswered}},
 		},
 		Returned: 1,
-	}, time.Now()))
+	}}, time.Now()))
 	page := document.String()
 	for _, want := range []string{
 		`>one</th><td><span class="reason">returned to the queue</span></td>`, `>two</th><td><span class="reason">another worker&#39;s</span></td>`,
@@ -95,8 +100,8 @@ func TestASlotIsACellUnlessThereAreMany(t *testing.T) {
 		}
 		return out
 	}
-	require.Equal(t, []string{"running", "claimed", "open"}, kinds(barOf(Group{Slots: 3, Running: 1, Claimed: 1, Open: 1}, 40)))
-	require.Equal(t, []string{"running", "running"}, kinds(barOf(Group{Slots: 1, Running: 2}, 2)), "fewer slots than runs, after a resize")
-	require.Equal(t, []string(nil), kinds(barOf(Group{}, 1)))
-	require.Equal(t, []string{"running", "open"}, kinds(barOf(Group{Slots: 500, Running: 400, Open: 100}, 500)))
+	require.Equal(t, []string{"running", "claimed", "open"}, kinds(barOf(phxworker.GroupStats{Counts: slots.Counts{Size: 3, Running: 1, Claimed: 1, Open: 1}}, 40)))
+	require.Equal(t, []string{"running", "running"}, kinds(barOf(phxworker.GroupStats{Counts: slots.Counts{Size: 1, Running: 2}}, 2)), "fewer slots than runs, after a resize")
+	require.Equal(t, []string(nil), kinds(barOf(phxworker.GroupStats{Counts: slots.Counts{}}, 1)))
+	require.Equal(t, []string{"running", "open"}, kinds(barOf(phxworker.GroupStats{Counts: slots.Counts{Size: 500, Running: 400, Open: 100}}, 500)))
 }

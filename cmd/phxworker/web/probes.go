@@ -24,7 +24,8 @@ func (s *Server) startupz(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
-	probe(w, s.notReady(s.worker.Stats(), time.Now()))
+	stats := s.worker.Stats()
+	probe(w, notReady(&stats))
 }
 
 // probe answers 200, or 503 with the reason.
@@ -44,7 +45,7 @@ func probe(w http.ResponseWriter, reason string) {
 // what they are there for, and are not asked to just now. If they were not, a
 // pause would hold up a rollout and ring alarms that are meant for workers that
 // cannot work.
-func (s *Server) notReady(stats phxworker.Stats, now time.Time) string {
+func notReady(stats *phxworker.Stats) string {
 	switch stats.Phase {
 	case phxworker.PhaseNew:
 		return "the worker has not begun"
@@ -55,24 +56,23 @@ func (s *Server) notReady(stats phxworker.Stats, now time.Time) string {
 	case phxworker.PhaseStopped:
 		return "the worker has stopped"
 	}
-	if broken := unable(stats.Breakers, now); len(broken) > 0 {
-		return "claims nothing: " + broken[0].String()
+	if len(stats.Unable) > 0 {
+		return "claims nothing: " + whyUnable(stats.Unable[0])
 	}
 	if stats.Queue.Joined {
 		return ""
 	}
-	away := Seconds(now.Sub(stats.Queue.Since).Seconds())
 	var reason string
 	switch {
 	case stats.Queue.Joins == 0:
-		reason = fmt.Sprintf("the queue was not joined in the %s since the start", away)
-	case away <= Seconds(lenience.Seconds()):
+		reason = fmt.Sprintf("the queue was not joined in the %s since the start", stats.Queue.For)
+	case stats.Queue.For <= phxworker.Seconds(lenience.Seconds()):
 		return ""
 	default:
-		reason = fmt.Sprintf("the queue was lost %s ago", away)
+		reason = fmt.Sprintf("the queue was lost %s ago", stats.Queue.For)
 	}
-	if err := stats.Socket.Err; err != nil {
-		reason += ": " + err.Error()
+	if stats.Connection.Error != "" {
+		reason += ": " + stats.Connection.Error
 	}
 	return reason
 }

@@ -40,9 +40,18 @@ type noticed struct {
 	notices chan string
 }
 
-func (n noticed) Notify(_ context.Context, _ *phxworker.Run, notice json.RawMessage) {
-	n.notices <- string(notice)
+func (n noticed) Prepare(ctx context.Context, run *phxworker.Run) (phxworker.Execution, error) {
+	execution, err := n.Func.Prepare(ctx, run)
+	return listening{execution, n.notices}, err
 }
+
+type listening struct {
+	phxworker.Execution
+
+	notices chan string
+}
+
+func (l listening) Notify(_ context.Context, notice json.RawMessage) { l.notices <- string(notice) }
 
 func TestANoticeReachesItsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,12 +1,16 @@
 package web
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"os"
+	"runtime"
 	"strings"
 	"time"
 
 	"github.com/phxworker/phxworker"
-	"github.com/phxworker/phxworker/internal/fence"
+	"github.com/phxworker/phxworker/runner"
 )
 
 // Status is a worker at one moment, as GET /status shows it. Fields and values may be
@@ -21,32 +25,13 @@ type Status struct {
 	// Ready is what /readyz tells, and NotReady its reason.
 	Ready    bool   `json:"ready"`
 	NotReady string `json:"not_ready,omitempty"`
-	// Phase is "new", "running", "draining", "stopping" (runs are cancelled) or
-	// "stopped".
-	Phase      string     `json:"phase"`
-	Connection Connection `json:"connection"`
-	Queue      Queue      `json:"queue"`
-	// Unable are the reasons for which nothing is claimed, or one run at a time to see whether
-	// they still hold; empty when all is well.
-	Unable []Unable `json:"unable"`
-	Groups []Group  `json:"groups"`
-	// Runs are those under way, the oldest first.
-	Runs []Run `json:"runs"`
-	// Results are how the last runs ended, 20 at most, the latest first.
-	Results []Result `json:"results"`
-	// Ended counts the runs that are over, by reason, and Undelivered those of
-	// them that the server could not be told the end of.
-	Ended       map[string]int `json:"ended"`
-	Undelivered int            `json:"undelivered"`
-	// Returned counts the runs that went back to the server's queue; they are not
-	// in Ended.
-	Returned uint64   `json:"returned"`
-	Delivery Delivery `json:"delivery"`
-	Times    Times    `json:"times"`
+	// Stats are the worker's own.
+	phxworker.Stats
+
 	// Fences are those of the kernel around the engine's processes, up or not; empty for an
 	// engine that has no such processes, and until they were tried.
-	Fences  []fence.State `json:"fences"`
-	Process Process       `json:"process"`
+	Fences  []Fence `json:"fences"`
+	Process Process `json:"process"`
 }
 
 // Health is how a worker fares.
@@ -59,47 +44,134 @@ const (
 	Bad       Health = "bad"
 )
 
-// Connection is the one that has the queue.
-type Connection struct {
-	Server string `json:"server,omitempty"` // without a query
-	State  string `json:"state"`            // "connecting", "connected" or "closed"; empty before the start
-	// Error is why there is no connection, and Attempts how many have failed
-	// since the last one.
-	Error    string `json:"error,omitempty"`
-	Attempts int    `json:"attempts"`
-	// Connections counts those made, Lost those lost and dials that failed, by
-	// cause.
-	Connections int               `json:"connections"`
-	Lost        map[string]uint64 `json:"lost"`
-	RoundTripMS float64           `json:"round_trip_ms"` // of the latest heartbeat, 0 before the first
-	Sockets     int               `json:"sockets"`       // with the further ones for many runs
+// Fence is one that the kernel has around the processes of an engine, or has not.
+type Fence struct {
+	Name string `json:"name"`
+	Up   bool   `json:"up"`
+	Why  string `json:"why,omitempty"` // it is not up
 }
 
-// Queue is the topic that claims are put on.
-type Queue struct {
-	Joined     bool      `json:"joined"`
-	Since      time.Time `json:"since,omitzero"` // since when it is, or is not
-	ForSeconds Seconds   `json:"for_seconds"`
+// Process is the program.
+type Process struct {
+	Version  string            `json:"version"`
+	Commit   string            `json:"commit,omitempty"`
+	Go       string            `json:"go"`
+	Platform string            `json:"platform"` // as linux/amd64
+	Hostname string            `json:"hostname"`
+	PID      int               `json:"pid"`
+	Started  time.Time         `json:"started"`
+	Uptime   phxworker.Seconds `json:"uptime_seconds"`
 }
 
-// Unable is a reason for which a worker claims nothing.
-type Unable struct {
-	pending bool // nothing is known yet
-
-	// Name is "engine" when that cannot execute runs, and "key" when the public key does not
-	// fit the tokens of runs.
-	Name       string    `json:"name"`
-	Error      string    `json:"error"`
-	Since      time.Time `json:"since"`
-	ForSeconds Seconds   `json:"for_seconds"`
-	// Trial says that the next run decides; it is so in NextSeconds.
-	Trial       bool    `json:"trial"`
-	NextSeconds Seconds `json:"next_seconds"`
+func (s *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, s.status())
 }
 
-// String says it in a sentence without its full stop.
-func (u Unable) String() string {
-	if !u.Trial && u.NextSeconds == 0 { // it is being asked just now, perhaps for the first time
+// writeJSON answers with JSON, in lines: people read it in terminals.
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	_ = enc.Encode(v) // else the client has gone
+}
+
+// status returns the worker at this moment.
+func (s *Server) status() Status {
+	stats := s.worker.Stats()
+	reason := notReady(&stats)
+	status := Status{
+		Ready: reason == "", NotReady: reason, Stats: stats, Fences: []Fence{},
+		Process: Process{
+			Version: s.cfg.Version, Commit: s.cfg.Commit, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+			Hostname: s.hostname, PID: os.Getpid(), Started: s.started.UTC(),
+			Uptime: phxworker.Seconds(time.Since(s.started).Round(time.Millisecond).Seconds()),
+		},
+	}
+	if s.cfg.Fences != nil {
+		status.Fences = append(status.Fences, s.cfg.Fences()...)
+	}
+	status.Health, status.Summary = status.verdict()
+	return status
+}
+
+// Doing says in words what a run does now, which answers why it takes so long.
+func Doing(run phxworker.RunStats) string {
+	doing := fmt.Sprintf("%s for %s", run.Phase, run.InPhase)
+	switch run.Phase {
+	case runner.Joining:
+		doing += ", the server has not let it onto its topic yet"
+	case runner.Loading:
+		doing += ", fetching plan, dataclip and credentials"
+	case runner.Preparing:
+		doing += ", getting the adaptors ready"
+	}
+	if run.Job != "" {
+		doing += ", job " + run.Job
+	}
+	if run.Unacknowledged > 0 {
+		doing += ", " + count(run.Unacknowledged, "event") + " unacknowledged"
+	}
+	return doing
+}
+
+// elsewhere says in words what became of a run that did not end here; empty for others.
+func elsewhere(result phxworker.RunResult) string {
+	switch {
+	case result.Settled.InQueue():
+		return "returned to the queue"
+	case result.Settled == runner.LeaseLost:
+		return "another worker's"
+	}
+	return ""
+}
+
+func isUndelivered(result phxworker.RunResult) bool { return result.Settled == runner.Undelivered }
+
+// Ending says in words how a run ended.
+func Ending(result phxworker.RunResult) string {
+	if elsewhere := elsewhere(result); elsewhere != "" {
+		return elsewhere
+	}
+	ending := string(result.Reason)
+	if result.Type != "" {
+		ending += " " + result.Type
+	}
+	if isUndelivered(result) {
+		ending += ", server not told"
+	}
+	return ending
+}
+
+// Remark says in words why a group does not claim by itself; empty if it does.
+func Remark(group phxworker.GroupStats) string {
+	switch {
+	case group.Size == 0:
+		return "has no slots"
+	case group.OnRequest:
+		return "claims on request"
+	case group.Paused:
+		return "paused"
+	}
+	return ""
+}
+
+// Note says in a sentence or two what a group did not take; empty if it took all.
+func Note(group phxworker.GroupStats) string {
+	var notes []string
+	if group.HeldBack > 0 {
+		notes = append(notes, count(toInt(group.HeldBack), "claim")+" held back by the gate.")
+	}
+	if group.Refused > 0 {
+		notes = append(notes, count(toInt(group.Refused), "run")+" refused because of a bad token.")
+	}
+	return strings.Join(notes, " ")
+}
+
+// whyUnable says it in a sentence without its full stop.
+func whyUnable(u phxworker.UnableStats) string {
+	if !u.Trial && u.Next == 0 { // it is being asked just now, perhaps for the first time
 		return u.Error
 	}
 	what := "the engine cannot execute runs"
@@ -108,108 +180,7 @@ func (u Unable) String() string {
 	}
 	next := "the next run shows whether it still is so"
 	if !u.Trial {
-		next = fmt.Sprintf("tried again in %s", u.NextSeconds)
+		next = fmt.Sprintf("tried again in %s", u.Next)
 	}
-	return fmt.Sprintf("%s for %s (%s): %s", what, u.ForSeconds, next, u.Error)
-}
-
-// unable returns what holds of the breakers.
-func unable(breakers []phxworker.BreakerStats, now time.Time) []Unable {
-	all := []Unable{}
-	for _, b := range breakers {
-		if b.Cause != nil {
-			all = append(all, Unable{
-				pending: b.Pending,
-				Name:    b.Name, Error: b.Cause.Error(), Since: b.Since.UTC(), ForSeconds: seconds(now.Sub(b.Since)),
-				Trial: b.Trial, NextSeconds: seconds(b.Next.Sub(now)),
-			})
-		}
-	}
-	return all
-}
-
-// Group is a slot group.
-type Group struct {
-	Name   string   `json:"name"`
-	Queues []string `json:"queues"`
-	Paused bool     `json:"paused"`
-	// OnRequest says that the pause is that of a worker without a loop.
-	OnRequest bool   `json:"on_request,omitempty"`
-	Slots     int    `json:"slots"`
-	Open      int    `json:"open"`
-	Claimed   int    `json:"claimed"` // reserved for a claim that is not answered
-	Running   int    `json:"running"`
-	Claims    Claims `json:"claims"`
-	// HeldBack counts claims that were not made because the gate said no.
-	HeldBack uint64 `json:"held_back"`
-	Wakes    uint64 `json:"wakes"`
-	Refused  uint64 `json:"refused"` // runs that were not started because of their token
-	// ClaimMS is how long the server took to answer a claim, on average.
-	ClaimMS float64 `json:"claim_ms"`
-}
-
-// Remark says in words why a group does not claim by itself; empty if it does.
-func (g Group) Remark() string {
-	switch {
-	case g.Slots == 0:
-		return "has no slots"
-	case g.OnRequest:
-		return "claims on request"
-	case g.Paused:
-		return "paused"
-	}
-	return ""
-}
-
-// Note says in a sentence or two what a group did not take; empty if it took all.
-func (g Group) Note() string {
-	var notes []string
-	if g.HeldBack > 0 {
-		notes = append(notes, count(toInt(g.HeldBack), "claim")+" held back by the gate.")
-	}
-	if g.Refused > 0 {
-		notes = append(notes, count(toInt(g.Refused), "run")+" refused because of a bad token.")
-	}
-	return strings.Join(notes, " ")
-}
-
-// Total is how many claims were made.
-func (g Group) Total() uint64 { return g.Claims.Run + g.Claims.Empty + g.Claims.Error }
-
-// Claims counts a group's claims by what they brought.
-type Claims struct {
-	Run   uint64 `json:"run"`
-	Empty uint64 `json:"empty"`
-	Error uint64 `json:"error"`
-}
-
-// Delivery is what became of events, and of engines.
-type Delivery struct {
-	EventsResent      uint64 `json:"events_resent"`
-	LogLinesShortened uint64 `json:"log_lines_shortened"`
-	// EventsUndelivered are those that the server does not have, by name.
-	EventsUndelivered map[string]uint64 `json:"events_undelivered"`
-	EnginePanics      uint64            `json:"engine_panics"`
-	EnginesStuck      uint64            `json:"engines_stuck"`     // calls that did not end with their run
-	EnginesStuckNow   int64             `json:"engines_stuck_now"` // those that still have not
-	AcknowledgementMS float64           `json:"acknowledgement_ms"`
-}
-
-// Times are averages since the start, in seconds; 0 when there was none yet.
-type Times struct {
-	Run          Seconds `json:"run_seconds"`
-	ClaimToStart Seconds `json:"claim_to_start_seconds"`
-	WakeToStart  Seconds `json:"wake_to_start_seconds"`
-}
-
-// Process is the program.
-type Process struct {
-	Version       string    `json:"version"`
-	Commit        string    `json:"commit,omitempty"`
-	Go            string    `json:"go"`
-	Platform      string    `json:"platform"` // as linux/amd64
-	Hostname      string    `json:"hostname"`
-	PID           int       `json:"pid"`
-	Started       time.Time `json:"started"`
-	UptimeSeconds Seconds   `json:"uptime_seconds"`
+	return fmt.Sprintf("%s for %s (%s): %s", what, u.For, next, u.Error)
 }

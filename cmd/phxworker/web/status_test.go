@@ -12,8 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker"
-	"github.com/phxworker/phxworker/internal/fence"
+	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/slots"
 )
 
 func TestProbesOverTheLifeOfAWorker(t *testing.T) {
@@ -70,20 +72,15 @@ func TestAWorkerThatHasNeverJoinedIsNotReady(t *testing.T) {
 	})
 }
 
-// ill is an engine that cannot execute runs until it is well.
-type ill struct{ well *atomic.Bool }
-
-func (e ill) Execute(context.Context, *phxworker.Run) (phxworker.Result, error) {
-	if e.well.Load() {
-		return phxworker.Result{}, nil
-	}
-	return phxworker.Result{}, runner.Unable(&phxworker.Failure{Reason: runner.Exception, Type: "EngineError", Message: "no space left in /repo"})
-}
-
 func TestAWorkerThatCannotExecuteIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := ill{new(atomic.Bool)}
-		h := start(t, phxworker.Config{Engine: e}, withControls)
+		var well atomic.Bool
+		h := start(t, phxworker.Config{Engine: phxworker.Func(func(context.Context, *phxworker.Run) (any, error) {
+			if well.Load() {
+				return nil, nil
+			}
+			return nil, runner.Unable(&phxworker.Failure{Reason: runner.Exception, Type: "EngineError", Message: "no space left in /repo"})
+		})}, withControls)
 		require.Equal(t, http.StatusOK, h.ask("GET", "/readyz", "").status)
 		h.enqueue("a")
 		settle(2 * time.Second)
@@ -97,7 +94,7 @@ func TestAWorkerThatCannotExecuteIsNotReady(t *testing.T) {
 		require.Contains(t, h.ask("GET", "/", "").body, "no space left in /repo")
 		require.Equal(t, http.StatusConflict, h.ask("POST", "/claim", "").status)
 
-		e.well.Store(true)
+		well.Store(true)
 		settle(time.Minute)
 		require.Equal(t, http.StatusServiceUnavailable, h.ask("GET", "/readyz", "").status, "nobody knows yet")
 		require.Contains(t, h.status().Summary, "the next run shows whether it still is so")
@@ -110,7 +107,7 @@ func TestAWorkerThatCannotExecuteIsNotReady(t *testing.T) {
 
 func TestStatusTellsWhatAWorkerDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := start(t, phxworker.Config{Groups: "fast_lane:1 manual>*:2"}, Config{Upstream: "wss://lightning.test/worker", Version: "v1.2.3", Commit: "abcdef0"})
+		h := start(t, phxworker.Config{Groups: slots.MustParse("fast_lane:1 manual>*:2")}, Config{Version: "v1.2.3", Commit: "abcdef0"})
 		h.enqueue("done")
 		settle(0)
 		settle(3 * time.Second)
@@ -123,41 +120,41 @@ func TestStatusTellsWhatAWorkerDoes(t *testing.T) {
 		require.True(t, s.Ready)
 		require.Empty(t, s.NotReady)
 		require.Equal(t, Good, s.Health)
-		require.Equal(t, "running", s.Phase)
+		require.Equal(t, phxworker.PhaseRunning, s.Phase)
 		require.Equal(t, "Up, on the queue for 1 min 4 s. Busy: manual>*. Claiming: fast_lane.", s.Summary)
-		require.Equal(t, Connection{Server: "wss://lightning.test/worker", State: "connected", Connections: 1, Lost: map[string]uint64{}, Sockets: 1}, s.Connection)
+		require.Equal(t, phxworker.ConnectionStats{Server: "ws://lightning.test/worker", State: "connected", Connections: 1, Lost: map[channel.Cause]uint64{}, Sockets: 1}, s.Connection)
 		require.True(t, s.Queue.Joined)
-		require.InDelta(t, 64, float64(s.Queue.ForSeconds), 0.001)
+		require.InDelta(t, 64, float64(s.Queue.For), 0.001)
 
 		require.Len(t, s.Groups, 2)
 		require.Equal(t, "fast_lane", s.Groups[0].Name)
 		require.Equal(t, 1, s.Groups[0].Open)
 		manual := s.Groups[1]
 		require.Equal(t, []string{"manual", "*"}, manual.Queues)
-		require.Equal(t, 2, manual.Slots)
+		require.Equal(t, 2, manual.Size)
 		require.Equal(t, 2, manual.Running)
-		require.Equal(t, uint64(3), manual.Claims.Run)
+		require.Equal(t, uint64(3), manual.Claims.Brought)
 
 		require.Len(t, s.Runs, 2)
 		for _, run := range s.Runs {
-			require.Equal(t, "executing", run.Phase)
+			require.Equal(t, runner.Executing, run.Phase)
 			require.Equal(t, "manual>*", run.Group)
-			require.InDelta(t, 60, float64(run.AgeSeconds), 0.001)
+			require.InDelta(t, 60, float64(run.Age), 0.001)
 			require.False(t, run.Started.IsZero())
 		}
 		require.Len(t, s.Results, 1)
-		require.Equal(t, "done", s.Results[0].ID)
-		require.Equal(t, "success", s.Results[0].Reason)
-		require.InDelta(t, 3, float64(s.Results[0].TookSeconds), 0.001)
-		require.Equal(t, map[string]int{"success": 1}, s.Ended)
+		require.Equal(t, "done", s.Results[0].RunID)
+		require.Equal(t, runner.Success, s.Results[0].Reason)
+		require.InDelta(t, 3, float64(s.Results[0].Lasted), 0.001)
+		require.Equal(t, map[phxworker.Reason]int{"success": 1}, s.Ended)
 		require.Equal(t, "v1.2.3", s.Process.Version)
-		require.InDelta(t, 64, float64(s.Process.UptimeSeconds), 0.001)
+		require.InDelta(t, 64, float64(s.Process.Uptime), 0.001)
 	})
 }
 
 func TestFencesThatAreNotKnownYetAreNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := start(t, phxworker.Config{}, Config{Fences: func() []fence.State { return nil }})
+		h := start(t, phxworker.Config{}, Config{Fences: func() []Fence { return nil }})
 		require.Contains(t, h.ask("GET", "/status", "").body, `"fences": []`)
 	})
 }
@@ -165,7 +162,7 @@ func TestFencesThatAreNotKnownYetAreNone(t *testing.T) {
 // The names are a promise: dashboards and scripts read them.
 func TestTheNamesInTheStatusStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := start(t, phxworker.Config{}, Config{Fences: func() []fence.State { return []fence.State{{Name: fence.Files, Why: "it rains"}} }})
+		h := start(t, phxworker.Config{}, Config{Fences: func() []Fence { return []Fence{{Name: "files", Why: "it rains"}} }})
 		h.enqueue("done")
 		settle(0)
 		h.release("done")
@@ -181,80 +178,76 @@ func TestTheNamesInTheStatusStay(t *testing.T) {
 			return out
 		}
 		first := func(v any) any { return v.([]any)[0] }
-		require.ElementsMatch(t, []string{"summary", "health", "ready", "phase", "connection", "queue", "unable", "groups", "runs", "results", "ended", "undelivered", "returned", "delivery", "times", "fences", "process"}, names(status))
+		require.ElementsMatch(t, []string{"summary", "health", "ready", "phase", "connection", "queue", "unable", "groups", "runs", "results", "ended", "undelivered", "returned", "delivery", "times", "extensions_off", "fences", "process"}, names(status))
 		require.Equal(t, map[string]any{"name": "files", "up": false, "why": "it rains"}, first(status["fences"]))
-		require.ElementsMatch(t, []string{"state", "attempts", "connections", "lost", "round_trip_ms", "sockets"}, names(status["connection"]))
-		require.ElementsMatch(t, []string{"joined", "since", "for_seconds"}, names(status["queue"]))
-		require.ElementsMatch(t, []string{"name", "queues", "paused", "slots", "open", "claimed", "running", "claims", "held_back", "wakes", "refused", "claim_ms"}, names(first(status["groups"])))
-		require.ElementsMatch(t, []string{"run", "empty", "error"}, names(first(status["groups"]).(map[string]any)["claims"]))
-		require.ElementsMatch(t, []string{"id", "group", "age_seconds", "phase", "phase_seconds", "started", "unacknowledged"}, names(first(status["runs"])))
-		require.ElementsMatch(t, []string{"id", "group", "reason", "took_seconds", "ended", "settled"}, names(first(status["results"])))
-		require.ElementsMatch(t, []string{"events_resent", "log_lines_shortened", "events_undelivered", "engine_panics", "engines_stuck", "engines_stuck_now", "acknowledgement_ms"}, names(status["delivery"]))
+		require.ElementsMatch(t, []string{"server", "state", "attempts", "connections", "lost", "round_trip_seconds", "sockets"}, names(status["connection"]))
+		require.ElementsMatch(t, []string{"joined", "since", "for_seconds", "joins", "extensions", "unknown_pushes"}, names(status["queue"]))
+		require.ElementsMatch(t, []string{"name", "queues", "paused", "slots", "open", "claimed", "running", "claims", "held_back", "wakes", "wakes_coalesced", "refused", "claim_seconds", "state", "started", "prefetched", "prefetch_returned", "held"}, names(first(status["groups"])))
+		require.ElementsMatch(t, []string{"run", "empty", "error", "empty_woken", "exhausted"}, names(first(status["groups"]).(map[string]any)["claims"]))
+		require.ElementsMatch(t, []string{"id", "group", "age_seconds", "phase", "phase_since", "phase_seconds", "claimed", "started", "unacknowledged"}, names(first(status["runs"])))
+		require.ElementsMatch(t, []string{"id", "group", "reason", "took_seconds", "claimed", "started", "ended", "settled"}, names(first(status["results"])))
+		require.ElementsMatch(t, []string{"events_resent", "log_lines_shortened", "events_undelivered", "engine_panics", "engines_stuck", "engines_stuck_now", "leases_renewed", "leases_lost", "unknown_pushes", "settled", "acknowledgement_seconds"}, names(status["delivery"]))
 		require.ElementsMatch(t, []string{"run_seconds", "claim_to_start_seconds", "wake_to_start_seconds"}, names(status["times"]))
 		require.ElementsMatch(t, []string{"version", "go", "platform", "hostname", "pid", "started", "uptime_seconds"}, names(status["process"]))
 	})
 }
 
 func TestWhatARunDoesInWords(t *testing.T) {
-	for want, run := range map[string]Run{
-		"joining for 0 s, the server has not let it onto its topic yet": {Phase: "joining"},
-		"loading for 120 ms, fetching plan, dataclip and credentials":   {Phase: "loading", PhaseSeconds: 0.12},
-		"preparing for 12 s, getting the adaptors ready":                {Phase: "preparing", PhaseSeconds: 12},
-		"executing for 2.0 s, job a, 1 event unacknowledged":            {Phase: "executing", Job: "a", PhaseSeconds: 2, Unacknowledged: 1},
-		"executing for 2 min 0 s":                                       {Phase: "executing", PhaseSeconds: 120},
-		"reporting for 1 h 1 min, 3 events unacknowledged":              {Phase: "reporting", PhaseSeconds: 3660, Unacknowledged: 3},
+	for want, tt := range map[string]struct {
+		progress runner.Progress
+		span     phxworker.Seconds
+	}{
+		"joining for 0 s, the server has not let it onto its topic yet": {runner.Progress{Phase: "joining"}, 0},
+		"loading for 120 ms, fetching plan, dataclip and credentials":   {runner.Progress{Phase: "loading"}, 0.12},
+		"preparing for 12 s, getting the adaptors ready":                {runner.Progress{Phase: "preparing"}, 12},
+		"executing for 2.0 s, job a, 1 event unacknowledged":            {runner.Progress{Phase: "executing", Job: "a", Unacknowledged: 1}, 2},
+		"executing for 2 min 0 s":                                       {runner.Progress{Phase: "executing"}, 120},
+		"reporting for 1 h 1 min, 3 events unacknowledged":              {runner.Progress{Phase: "reporting", Unacknowledged: 3}, 3660},
 	} {
-		require.Equal(t, want, run.Doing())
-	}
-}
-
-func TestSecondsInWords(t *testing.T) {
-	for want, s := range map[string]Seconds{
-		"0 s": -1, "0.1 ms": 0.0001, "10 ms": 0.00996, "340 ms": 0.34, "1.0 s": 0.9996, "9.9 s": 9.94, "10 s": 9.96, "59 s": 59.4, "1 min 0 s": 59.6,
-		"59 min 59 s": 3599, "1 h 0 min": 3600, "23 h 59 min": 86399, "4 d 2 h": 4*86400 + 2*3600,
-	} {
-		require.Equal(t, want, s.String())
+		require.Equal(t, want, Doing(phxworker.RunStats{Progress: tt.progress, InPhase: tt.span}))
 	}
 }
 
 func TestSummaries(t *testing.T) {
-	idle := Group{Name: "a", Slots: 1, Open: 1}
-	full := Group{Name: "b", Slots: 1, Running: 1}
-	paused := Group{Name: "c", Slots: 1, Open: 1, Paused: true}
-	none := Group{Name: "d"}
-	request := Group{Name: "e", Slots: 1, Open: 1, Paused: true, OnRequest: true}
-	joined := Queue{Joined: true, ForSeconds: 60}
-	away := Queue{ForSeconds: 30}
-	ill := []Unable{{Name: "engine", Error: "no space left in /repo", ForSeconds: 60, NextSeconds: 40}}
+	idle := phxworker.GroupStats{Name: "a", Counts: slots.Counts{Size: 1, Open: 1}}
+	full := phxworker.GroupStats{Name: "b", Counts: slots.Counts{Size: 1, Running: 1}}
+	paused := phxworker.GroupStats{Name: "c", Paused: true, Counts: slots.Counts{Size: 1, Open: 1}}
+	none := phxworker.GroupStats{Name: "d"}
+	request := phxworker.GroupStats{Name: "e", Paused: true, OnRequest: true, Counts: slots.Counts{Size: 1, Open: 1}}
+	joined := phxworker.QueueStats{Joined: true, For: 60}
+	away := phxworker.QueueStats{For: 30}
+	ill := []phxworker.UnableStats{{Name: "engine", Error: "no space left in /repo", For: 60, Next: 40}}
 	tests := []struct {
 		name   string
-		status Status
+		ready  bool
+		stats  phxworker.Stats
 		health Health
 		want   string
 	}{
-		{"unable", Status{Phase: "running", Queue: joined, Unable: ill, Groups: []Group{idle}}, Bad, "Claims nothing: the engine cannot execute runs for 1 min 0 s (tried again in 40 s): no space left in /repo."},
-		{"tried", Status{Phase: "running", Queue: joined, Unable: []Unable{{Name: "key", Error: "it does not fit", Trial: true}}}, Bad, "Claims nothing: runs cannot be verified for 0 s (the next run shows whether it still is so): it does not fit."},
-		{"new", Status{Phase: "new"}, Attention, "Starting."},
-		{"draining", Status{Phase: "draining", Runs: make([]Run, 1)}, Attention, "Draining: claims no more, waits for 1 run to finish."},
-		{"draining, with nothing left", Status{Phase: "draining"}, Attention, "Draining: claims no more, and no run is under way."},
-		{"draining, with a claim unanswered", Status{Phase: "draining", Groups: []Group{{Name: "a", Slots: 1, Claimed: 1}}}, Attention, "Draining: waits for the server to answer a claim, of which a run may come."},
-		{"stopping", Status{Phase: "stopping", Runs: make([]Run, 2)}, Attention, "Stopping: cancels 2 runs, and reports that."},
-		{"without slots", Status{Queue: joined, Groups: []Group{full, none}}, Good, "Up, on the queue for 1 min 0 s, and busy: all slots have runs."},
-		{"on request", Status{Queue: joined, Groups: []Group{request, none}}, Good, "Up, on the queue for 1 min 0 s, claims when it is asked to (--no-loop)."},
-		{"stopped", Status{Phase: "stopped"}, Bad, "Stopped."},
-		{"idle", Status{Queue: joined, Groups: []Group{idle}}, Good, "Up, on the queue for 1 min 0 s, claiming."},
-		{"full", Status{Queue: joined, Groups: []Group{full}}, Good, "Up, on the queue for 1 min 0 s, and busy: all slots have runs."},
-		{"bad tokens", Status{Queue: joined, Groups: []Group{idle, {Name: "f", Slots: 1, Open: 1, Refused: 2}}}, Attention, "Up, on the queue for 1 min 0 s, claiming. But it refused 2 runs because of a bad token."},
-		{"paused", Status{Queue: joined, Groups: []Group{paused}}, Attention, "Up, on the queue for 1 min 0 s, but paused: claims nothing until it is resumed."},
-		{"some of each", Status{Queue: joined, Groups: []Group{idle, full, paused}}, Attention, "Up, on the queue for 1 min 0 s, but c is paused. Busy: b. Claiming: a."},
-		{"lost", Status{Queue: away, Ready: true, Connection: Connection{State: "connecting", Connections: 1, Attempts: 2}, Runs: make([]Run, 2)}, Attention, "Connection lost, not on the queue for 30 s; 2 attempts failed. Meanwhile 2 runs are under way."},
-		{"not on the queue", Status{Queue: away, Connection: Connection{State: "connected", Connections: 1}}, Bad, "Connected, but not on the queue for 30 s."},
-		{"just lost", Status{Queue: away, Ready: true, Connection: Connection{State: "connecting", Connections: 1}}, Attention, "Connection lost, not on the queue for 30 s."},
-		{"never connected", Status{Queue: away, Connection: Connection{State: "connecting", Attempts: 1}}, Bad, "Not connected yet; 1 attempt failed."},
+		{"unable", false, phxworker.Stats{Phase: "running", Queue: joined, Unable: ill, Groups: []phxworker.GroupStats{idle}}, Bad, "Claims nothing: the engine cannot execute runs for 1 min 0 s (tried again in 40 s): no space left in /repo."},
+		{"tried", false, phxworker.Stats{Phase: "running", Queue: joined, Unable: []phxworker.UnableStats{{Name: "key", Error: "it does not fit", Trial: true}}}, Bad, "Claims nothing: runs cannot be verified for 0 s (the next run shows whether it still is so): it does not fit."},
+		{"new", false, phxworker.Stats{Phase: "new"}, Attention, "Starting."},
+		{"draining", false, phxworker.Stats{Phase: "draining", Runs: make([]phxworker.RunStats, 1)}, Attention, "Draining: claims no more, waits for 1 run to finish."},
+		{"draining, with nothing left", false, phxworker.Stats{Phase: "draining"}, Attention, "Draining: claims no more, and no run is under way."},
+		{"draining, with a claim unanswered", false, phxworker.Stats{Phase: "draining", Groups: []phxworker.GroupStats{{Name: "a", Counts: slots.Counts{Size: 1, Claimed: 1}}}}, Attention, "Draining: waits for the server to answer a claim, of which a run may come."},
+		{"stopping", false, phxworker.Stats{Phase: "stopping", Runs: make([]phxworker.RunStats, 2)}, Attention, "Stopping: cancels 2 runs, and reports that."},
+		{"without slots", false, phxworker.Stats{Queue: joined, Groups: []phxworker.GroupStats{full, none}}, Good, "Up, on the queue for 1 min 0 s, and busy: all slots have runs."},
+		{"on request", false, phxworker.Stats{Queue: joined, Groups: []phxworker.GroupStats{request, none}}, Good, "Up, on the queue for 1 min 0 s, claims when it is asked to."},
+		{"stopped", false, phxworker.Stats{Phase: "stopped"}, Bad, "Stopped."},
+		{"idle", false, phxworker.Stats{Queue: joined, Groups: []phxworker.GroupStats{idle}}, Good, "Up, on the queue for 1 min 0 s, claiming."},
+		{"full", false, phxworker.Stats{Queue: joined, Groups: []phxworker.GroupStats{full}}, Good, "Up, on the queue for 1 min 0 s, and busy: all slots have runs."},
+		{"bad tokens", false, phxworker.Stats{Queue: joined, Groups: []phxworker.GroupStats{idle, {Name: "f", Counts: slots.Counts{Size: 1, Open: 1}, Stats: claim.Stats{Refused: 2}}}}, Attention, "Up, on the queue for 1 min 0 s, claiming. But it refused 2 runs because of a bad token."},
+		{"paused", false, phxworker.Stats{Queue: joined, Groups: []phxworker.GroupStats{paused}}, Attention, "Up, on the queue for 1 min 0 s, but paused: claims nothing until it is resumed."},
+		{"some of each", false, phxworker.Stats{Queue: joined, Groups: []phxworker.GroupStats{idle, full, paused}}, Attention, "Up, on the queue for 1 min 0 s, but c is paused. Busy: b. Claiming: a."},
+		{"lost", true, phxworker.Stats{Queue: away, Connection: phxworker.ConnectionStats{State: "connecting", Connections: 1, Attempts: 2}, Runs: make([]phxworker.RunStats, 2)}, Attention, "Connection lost, not on the queue for 30 s; 2 attempts failed. Meanwhile 2 runs are under way."},
+		{"not on the queue", false, phxworker.Stats{Queue: away, Connection: phxworker.ConnectionStats{State: "connected", Connections: 1}}, Bad, "Connected, but not on the queue for 30 s."},
+		{"just lost", true, phxworker.Stats{Queue: away, Connection: phxworker.ConnectionStats{State: "connecting", Connections: 1}}, Attention, "Connection lost, not on the queue for 30 s."},
+		{"never connected", false, phxworker.Stats{Queue: away, Connection: phxworker.ConnectionStats{State: "connecting", Attempts: 1}}, Bad, "Not connected yet; 1 attempt failed."},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			health, sentence := tt.status.verdict()
+			status := Status{Ready: tt.ready, Stats: tt.stats}
+			health, sentence := status.verdict()
 			require.Equal(t, tt.health, health)
 			require.Equal(t, tt.want, sentence)
 		})

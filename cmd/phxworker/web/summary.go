@@ -5,30 +5,33 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/channel"
 )
 
 // verdict returns how the worker fares, and the sentence for the top of the page.
 func (s *Status) verdict() (health Health, sentence string) {
 	runs := count(len(s.Runs), "run")
 	switch {
-	case s.Phase == "new":
+	case s.Phase == phxworker.PhaseNew:
 		return Attention, "Starting."
-	case s.Phase == "draining" && len(s.Runs) == 0 && s.asking():
+	case s.Phase == phxworker.PhaseDraining && len(s.Runs) == 0 && s.asking():
 		return Attention, "Draining: waits for the server to answer a claim, of which a run may come."
-	case (s.Phase == "draining" || s.Phase == "stopping") && len(s.Runs) == 0:
+	case (s.Phase == phxworker.PhaseDraining || s.Phase == phxworker.PhaseStopping) && len(s.Runs) == 0:
 		return Attention, "Draining: claims no more, and no run is under way."
-	case s.Phase == "draining":
+	case s.Phase == phxworker.PhaseDraining:
 		return Attention, fmt.Sprintf("Draining: claims no more, waits for %s to finish.", runs)
-	case s.Phase == "stopping":
+	case s.Phase == phxworker.PhaseStopping:
 		return Attention, fmt.Sprintf("Stopping: cancels %s, and reports that.", runs)
-	case s.Phase == "stopped":
+	case s.Phase == phxworker.PhaseStopped:
 		return Bad, "Stopped."
 	case !s.Queue.Joined:
 		return s.unjoined()
-	case len(s.Unable) > 0 && s.Unable[0].pending:
+	case len(s.Unable) > 0 && s.Unable[0].Pending:
 		return Attention, "Starting: the engine is asked whether it can execute runs."
 	case len(s.Unable) > 0:
-		return Bad, "Claims nothing: " + s.Unable[0].String() + "."
+		return Bad, "Claims nothing: " + whyUnable(s.Unable[0]) + "."
 	}
 	health, sentence = s.claiming()
 	if refused := s.refused(); refused > 0 { // each is lost until somebody mends the key
@@ -39,7 +42,7 @@ func (s *Status) verdict() (health Health, sentence string) {
 
 // asking reports whether a claim is not answered yet.
 func (s *Status) asking() bool {
-	return slices.ContainsFunc(s.Groups, func(g Group) bool { return g.Claimed > 0 })
+	return slices.ContainsFunc(s.Groups, func(g phxworker.GroupStats) bool { return g.Claimed > 0 })
 }
 
 func (s *Status) refused() (n int) {
@@ -51,11 +54,11 @@ func (s *Status) refused() (n int) {
 
 // claiming says what the groups of a worker do that is on the queue.
 func (s *Status) claiming() (health Health, sentence string) {
-	up := fmt.Sprintf("Up, on the queue for %s", s.Queue.ForSeconds)
+	up := fmt.Sprintf("Up, on the queue for %s", s.Queue.For)
 	var paused, request, full, claiming []string
 	for _, g := range s.Groups {
 		switch {
-		case g.Slots == 0: // of two groups that are alike, the second after a resize
+		case g.Size == 0: // of two groups that are alike, the second after a resize
 		case g.OnRequest:
 			request = append(request, g.Name)
 		case g.Paused:
@@ -68,7 +71,7 @@ func (s *Status) claiming() (health Health, sentence string) {
 	}
 	switch {
 	case len(paused)+len(full)+len(claiming) == 0:
-		return Good, up + ", claims when it is asked to (--no-loop)."
+		return Good, up + ", claims when it is asked to."
 	case len(paused) > 0 && len(request)+len(full)+len(claiming) == 0:
 		return Attention, up + ", but paused: claims nothing until it is resumed."
 	case len(paused) > 0:
@@ -88,10 +91,10 @@ func (s *Status) unjoined() (health Health, sentence string) {
 		health = Bad
 	}
 	switch {
-	case s.Connection.State == "connected":
-		sentence = fmt.Sprintf("Connected, but not on the queue for %s", s.Queue.ForSeconds)
+	case s.Connection.State == channel.Connected.String():
+		sentence = fmt.Sprintf("Connected, but not on the queue for %s", s.Queue.For)
 	case s.Connection.Connections > 0:
-		sentence = fmt.Sprintf("Connection lost, not on the queue for %s", s.Queue.ForSeconds)
+		sentence = fmt.Sprintf("Connection lost, not on the queue for %s", s.Queue.For)
 	default:
 		sentence = "Not connected yet"
 	}

@@ -35,6 +35,8 @@ function write(source, level, args) {
   apply(host, undefined, call);
 }
 
+// makeConsole returns a console that cannot be changed, as OpenFn's runtime gives it to jobs. A job may put one of its
+// own in its place.
 function makeConsole(source) {
   const methods = {};
   const levels = ['debug', 'info', 'warn', 'error', 'success', 'always'];
@@ -43,5 +45,5 @@ function makeConsole(source) {
     methods[level] = { [level](...args) { write(source, level, args); } }[level];
   }
   methods.log = { log(...args) { write(source, 'info', args); } }.log;
-  return methods;
+  return freeze(methods);
 }

@@ -38,6 +38,7 @@ function receive(previous, defaults, credential) {
 
 function begin(job) {
   installBounds();
+  installJSON();
   installTimers();
   lazily('node', ['Buffer', 'TextEncoder', 'TextDecoder', 'atob', 'btoa', 'structuredClone', 'crypto']);
   lazily('url', ['URL', 'URLSearchParams']);

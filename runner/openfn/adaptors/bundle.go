@@ -80,7 +80,7 @@ func (r *Repo) esbuild(ctx context.Context, s specifier, modules []Package, home
 	var answer struct {
 		Reason string `json:"reason"`
 	}
-	err = r.inTurn(ctx, func() error { return script{env: jobEnv(), code: bundleScript}.ask(ctx, arguments, &answer) })
+	err = r.inTurn(ctx, func() error { return script{code: bundleScript}.ask(ctx, arguments, &answer) })
 	return answer.Reason, err
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/internal/runtest"
 )
 
 // files are a package, by the paths of its files and those of what it depends on,
@@ -24,10 +26,24 @@ func placePackage(t *testing.T, r *Repo, s specifier, files files) {
 	}
 }
 
+// Guards against the worker's secrets in a process that loads what npm has brought.
+func TestAScriptSeesNoMoreOfTheEnvironmentThanAJob(t *testing.T) {
+	runtest.Need(t, "node")
+	t.Setenv("WORKER_SECRET", "hush")
+	answer, err := script{node: "node", code: `import { writeSync } from 'node:fs'; writeSync(3, JSON.stringify(process.env));`}.run(t.Context())
+	require.NoError(t, err)
+	var seen map[string]string
+	require.NoError(t, json.Unmarshal(answer, &seen))
+	require.NotEmpty(t, seen["PATH"])
+	for name := range seen {
+		require.Contains(t, []string{"PATH", "LANG", "LC_ALL", "TZ", "__CF_USER_TEXT_ENCODING"}, name)
+	}
+}
+
 // evaluate returns what a module exports, as JSON; functions are called.
 func evaluate(t *testing.T, entry string) string {
 	t.Helper()
-	answer, err := script{node: "node", env: jobEnv(), args: []string{entry}, code: `
+	answer, err := script{node: "node", args: []string{entry}, code: `
 		import { writeSync } from 'node:fs';
 		const found = {};
 		for (const [name, value] of Object.entries(await import(process.argv[2]))) {

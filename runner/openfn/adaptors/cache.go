@@ -57,7 +57,7 @@ func (r *Repo) WarmCache(ctx context.Context, node string, execArgs []string, pa
 		if !p.Bundled || r.warmed.has(how+p.Dir) {
 			continue
 		}
-		made := script{node: node, flags: flags, env: jobEnv(), code: cacheScript, args: []string{filepath.Join(p.Dir, loadFile)}}
+		made := script{node: node, flags: flags, code: cacheScript, args: []string{filepath.Join(p.Dir, loadFile)}}
 		answer, err := made.run(ctx)
 		if err == nil {
 			err = storeCache(answer, p.Dir)

@@ -38,7 +38,3 @@ func (r *Repo) keptBack() []string {
 func (r *Repo) npmEnv() []string {
 	return command.Environment(slices.Concat(ofNPM, r.env)...)
 }
-
-// jobEnv is the environment in which the code of a package may run: the same as
-// that of a job. esbuild needs no more either.
-func jobEnv() []string { return command.Environment() }

@@ -35,7 +35,7 @@ func inspect(ctx context.Context, modules []Package, load, folder string) (seen 
 	arguments := map[string]any{"entries": entries(modules), "load": load}
 	for _, permission := range []string{"--permission", "--experimental-permission"} { // the latter before Node 22.13
 		flags := []string{permission, "--no-warnings", "--allow-fs-read=" + filepath.Join(folder, "*")}
-		err = script{flags: flags, env: jobEnv(), code: inspectScript}.ask(ctx, arguments, &seen)
+		err = script{flags: flags, code: inspectScript}.ask(ctx, arguments, &seen)
 		if failed, ok := errors.AsType[*scriptError](err); !ok || failed.exit.ExitCode() != unknownFlag {
 			break
 		}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/phxworker/phxworker/runner/command"
 )
 
 // waitDelay is how long the pipes of a child that has ended are read which a child of its
@@ -45,7 +47,6 @@ func (r *Repo) inTurn(ctx context.Context, work func() error) error {
 type script struct {
 	node  string
 	flags []string
-	env   []string
 	code  string // an ES module
 	args  []string
 }
@@ -95,7 +96,9 @@ func (s script) run(ctx context.Context) (answer []byte, err error) {
 	defer r.Close()
 	cmd := process(ctx, s.node, append(append(append([]string{}, s.flags...), "--input-type=module", "-"), s.args...)...)
 	var said tail
-	cmd.Env, cmd.Stdin, cmd.Stderr, cmd.ExtraFiles = s.env, strings.NewReader(s.code), &said, []*os.File{w}
+	// It runs the code of packages, so it gets no more than a job. No environment would be all of the worker's.
+	cmd.Env = command.Environment()
+	cmd.Stdin, cmd.Stderr, cmd.ExtraFiles = strings.NewReader(s.code), &said, []*os.File{w}
 	err = cmd.Start()
 	_ = w.Close() // the child has its own
 	if err != nil {

@@ -48,7 +48,7 @@ func TestTheRuntimeRunsJobsWithBundles(t *testing.T) {
 	flags := hostFlags(t, runtime, logger, adaptor)
 	runJob := func(t *testing.T) {
 		answer, err := script{
-			node: "node", env: jobEnv(), flags: flags, args: []string{runtime.Entry, logger.Entry, adaptor.Entry, adaptor.Dir},
+			node: "node", flags: flags, args: []string{runtime.Entry, logger.Entry, adaptor.Entry, adaptor.Dir},
 			code: `
 				import { writeSync } from 'node:fs';
 				const [runtime, logger, common] = await Promise.all(process.argv.slice(2, 5).map(path => import(path)));
@@ -87,7 +87,7 @@ func TestExportsAreThoseOfThePackage(t *testing.T) {
 		require.NoError(t, err)
 		for _, entry := range []string{installed.Entry, p.Entry} {
 			answer, err := script{
-				node: "node", env: jobEnv(), args: []string{entry},
+				node: "node", args: []string{entry},
 				code: "import { writeSync } from 'node:fs'; writeSync(3, Object.keys(await import(process.argv[2])).sort().join(' '))",
 			}.run(t.Context())
 			require.NoError(t, err)
@@ -123,7 +123,7 @@ func TestCodeCaches(t *testing.T) {
 	// accepted reports whether a process with the flags loads with a cache.
 	accepted := func(flags ...string) bool {
 		answer, err := script{
-			node: "node", env: jobEnv(), flags: append(hostFlags(t, p), flags...), args: []string{p.Dir},
+			node: "node", flags: append(hostFlags(t, p), flags...), args: []string{p.Dir},
 			code: `
 				import { writeSync } from 'node:fs';
 				import { createRequire } from 'node:module';

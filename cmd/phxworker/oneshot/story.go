@@ -1,0 +1,172 @@
+package oneshot
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/phxworker/phxworker/mockserver"
+)
+
+// Story tells a person how a run goes: steps as they end, lines of its jobs as they come, and what went wrong with the
+// line of the job. It is used by one goroutine.
+type Story struct {
+	Out io.Writer
+	// Names are those of the jobs, and Code what is in them, by id.
+	Names, Code map[string]string
+
+	steps map[string]string // the ids of jobs, by those of steps
+	fault position          // where the last error of the running step is
+}
+
+// position is a place in a job, counted from 1.
+type position struct{ line, column int }
+
+// payload is what the events of a run have that is shown.
+type payload struct {
+	StepID    string            `json:"step_id"`
+	JobID     string            `json:"job_id"`
+	Message   []json.RawMessage `json:"message"`
+	Source    string            `json:"source"`
+	Level     string            `json:"level"`
+	Reason    string            `json:"reason"`
+	ErrorType string            `json:"error_type"`
+	Error     string            `json:"error_message"`
+	Duration  *float64          `json:"duration"` // ms
+	Versions  map[string]any    `json:"versions"`
+}
+
+// Show tells of one event.
+func (s *Story) Show(e mockserver.Event) {
+	var p payload
+	if json.Unmarshal(e.Payload, &p) != nil || e.Status != "ok" {
+		return
+	}
+	switch e.Event {
+	case "step:start":
+		if s.steps == nil {
+			s.steps = make(map[string]string)
+		}
+		s.steps[p.StepID], s.fault = p.JobID, position{}
+	case "run:log":
+		s.line(p)
+	case "step:complete":
+		s.step(p)
+	case "run:complete":
+		s.end(p)
+	}
+}
+
+// line tells what a job or an adaptor has written. Of the engine's own lines only the place of an error is kept.
+func (s *Story) line(p payload) {
+	text := message(p.Message)
+	if p.Source != "JOB" && p.Source != "ADA" {
+		if at, ok := place(text); ok {
+			s.fault = at
+		}
+		return
+	}
+	mark := " "
+	if p.Level == "warn" || p.Level == "error" {
+		mark = "!"
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		fmt.Fprintf(s.Out, "  %s %s\n", mark, line)
+	}
+}
+
+func (s *Story) step(p payload) {
+	took := ""
+	if p.Duration != nil {
+		took = "  " + (time.Duration(*p.Duration) * time.Millisecond).String()
+	}
+	if p.Reason == "success" {
+		fmt.Fprintf(s.Out, "✓ %s%s\n", s.name(p.JobID), took)
+		return
+	}
+	fmt.Fprintf(s.Out, "✗ %s%s\n", s.name(p.JobID), took)
+	s.wrong(p, s.Code[p.JobID], s.fault)
+}
+
+// end tells how the run ended. What a step has told of an error is not told again.
+func (s *Story) end(p payload) {
+	fmt.Fprintln(s.Out, p.Reason)
+	if p.Reason != "success" && len(s.steps) == 0 {
+		job, at := s.compiled(p.Error)
+		s.wrong(p, s.Code[job], at)
+	}
+}
+
+// wrong tells an error, and the line of the job that it is in.
+func (s *Story) wrong(p payload, code string, at position) {
+	fmt.Fprintf(s.Out, "  %s: %s\n", p.ErrorType, strings.TrimPrefix(p.Error, p.ErrorType+": "))
+	lines := strings.Split(code, "\n")
+	if at.line < 1 || at.line > len(lines) {
+		return
+	}
+	line := strings.ReplaceAll(lines[at.line-1], "\t", " ")
+	number := strconv.Itoa(at.line)
+	fmt.Fprintf(s.Out, "  %s | %s\n", number, line)
+	if at.column >= 1 && at.column <= utf8.RuneCountInString(line)+1 {
+		fmt.Fprintf(s.Out, "  %s | %s^\n", strings.Repeat(" ", len(number)), strings.Repeat(" ", at.column-1))
+	}
+}
+
+func (s *Story) name(job string) string {
+	if name := s.Names[job]; name != "" {
+		return name
+	}
+	return job
+}
+
+// compiled returns the job that could not be compiled, and where, as the error says it: its name, and the line and the
+// column, which is counted from 0.
+func (s *Story) compiled(text string) (job string, at position) {
+	found := inParentheses.FindStringSubmatch(text)
+	if found == nil {
+		return "", position{}
+	}
+	for id, name := range s.Names {
+		if strings.HasPrefix(text, name+": ") {
+			at := numbers(found)
+			return id, position{at.line, at.column + 1}
+		}
+	}
+	return "", position{}
+}
+
+var (
+	inParentheses = regexp.MustCompile(`\((\d+):(\d+)\)$`)
+	inWords       = regexp.MustCompile(`\bat line (\d+), column (\d+)`)
+)
+
+// place returns where an error is, as the engines write it into the log.
+func place(text string) (position, bool) {
+	found := inWords.FindStringSubmatch(text)
+	if found == nil {
+		return position{}, false
+	}
+	return numbers(found), true
+}
+
+func numbers(found []string) position {
+	line, _ := strconv.Atoi(found[1]) // digits alone: one that is too large is in no job
+	column, _ := strconv.Atoi(found[2])
+	return position{line, column}
+}
+
+// message returns what a line of a log says: texts as they are, everything else as JSON.
+func message(parts []json.RawMessage) string {
+	words := make([]string, len(parts))
+	for i, part := range parts {
+		if json.Unmarshal(part, &words[i]) != nil {
+			words[i] = string(part)
+		}
+	}
+	return strings.Join(words, " ")
+}

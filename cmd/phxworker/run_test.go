@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// inFile writes a file into a new folder, and returns its path.
+func inFile(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func TestRunExecutesAJob(t *testing.T) {
+	job := inFile(t, "double.js", "fn(state => {\n  console.log('got', state.data);\n  return { data: state.data.n * 2 };\n});\n")
+	input := inFile(t, "state.json", `{"data":{"n":21}}`)
+	code, stdout, stderr := execute(t.Context(), nil, "run", job, "--engine", "js", "--input", input)
+	require.Equal(t, exitOK, code, stderr)
+	require.JSONEq(t, `{"data":42}`, stdout)
+	require.Regexp(t, `^    got {"n":21}\n✓ double  \d+m?s\nsuccess\n$`, stderr)
+}
+
+func TestRunShowsTheLineOfAnError(t *testing.T) {
+	for name, test := range map[string]struct {
+		job, want string
+		code      int
+	}{
+		"fail":         {"fn(state => {\n  return state.data.x.y;\n});", "  2 |   return state.data.x.y;\n    |                      ^\nfail\n", exitFailure},
+		"crash":        {"fn(state => nope(state));", "  ReferenceError: nope is not defined\n  1 | fn(state => nope(state));\n    |             ^\ncrash\n", 5},
+		"not compiled": {"fn(state => {\n  (\n});", "crash\n  CompileError: job: Unexpected token (3:0)\n  3 | });\n    | ^\n", 5},
+		"exception":    {"fn(state => state)", "exception\n", 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := []string{"run", inFile(t, "job.js", test.job), "--engine", "js"}
+			if name == "exception" {
+				args = append(args, "--adaptor", "@openfn/language-nowhere")
+			}
+			code, _, stderr := execute(t.Context(), nil, args...)
+			require.Equal(t, test.code, code, stderr)
+			require.Contains(t, stderr, test.want)
+		})
+	}
+}
+
+const twoSteps = `steps:
+  - id: load
+    configuration: clinic
+    expression: "fn(s => ({ ...s, data: { user: s.configuration.user } }))"
+    next: { store: true }
+  - id: store
+    name: Store it
+    expression: "fn(s => ({ ...s, data: { stored: s.data.user ?? 'nothing' } }))"
+`
+
+func TestRunTakesAWorkflowAndItsCredentials(t *testing.T) {
+	flow := inFile(t, "workflow.yaml", twoSteps)
+	credential := inFile(t, "clinic.json", `{"user":"ada"}`)
+	requireUsageError(t, `the step "load" needs the credential "clinic": give it with --credential 'clinic=FILE'`, nil, "run", flow, "--engine", "js")
+	requireUsageError(t, `--credential other: no step names it; they name clinic`, nil, "run", flow, "--engine", "js", "--credential", "other="+credential)
+
+	code, stdout, stderr := execute(t.Context(), nil, "run", flow, "--engine", "js", "--credential", "clinic="+credential)
+	require.Equal(t, exitOK, code, stderr)
+	require.JSONEq(t, `{"data":{"stored":"ada"}}`, stdout)
+
+	code, stdout, stderr = execute(t.Context(), nil, "run", flow, "--engine", "js", "--credential", "clinic="+credential, "--only", "Store it")
+	require.Equal(t, exitOK, code, stderr)
+	require.JSONEq(t, `{"data":{"stored":"nothing"}}`, stdout)
+	require.NotContains(t, stderr, "load")
+}
+
+func TestRunPrintsItsEvents(t *testing.T) {
+	code, stdout, stderr := execute(t.Context(), nil, "run", inFile(t, "job.js", "fn(s => s)"), "--engine", "js", "--json")
+	require.Equal(t, exitOK, code)
+	require.Empty(t, stderr)
+	var events []string
+	for line := range strings.Lines(stdout) {
+		var event struct{ Event, Status string }
+		require.NoError(t, json.Unmarshal([]byte(line), &event))
+		require.Equal(t, "ok", event.Status)
+		if event.Event != "run:log" {
+			events = append(events, event.Event)
+		}
+	}
+	require.Equal(t, []string{"fetch:plan", "run:start", "step:start", "step:complete", "run:complete"}, events)
+}
+
+func TestRunIsCancelledBySignal(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	job := inFile(t, "job.js", "fn(async s => { console.log('here'); await new Promise(() => setTimeout(() => {}, 60000)); })")
+	code, _, stderr := executeUntil(ctx, "here", interrupt, "run", job, "--engine", "js")
+	require.Equal(t, exitAborted, code)
+	require.Contains(t, stderr, "\ncancel\n")
+}
+
+// Guards against a save that is not seen, or that ends the command.
+func TestRunWatches(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	job := inFile(t, "job.js", "fn(s => { nope() })")
+	mend := sync.OnceFunc(func() { require.NoError(t, os.WriteFile(job, []byte("fn(s => ({ data: 'mended' }))"), 0o600)) })
+	p := &program{getenv: func(name string) string { return getenv(nil, name) }, abort: context.Background()}
+	p.stdout = &actOn{text: "mended", act: interrupt}
+	stderr := &actOn{text: "— again", act: mend}
+	p.stderr = stderr
+	require.Equal(t, exitOK, p.run(ctx, []string{"phxworker", "run", job, "--engine", "js", "--watch"}))
+	require.Contains(t, stderr.String(), "nope is not defined")
+}
+
+// executeUntil runs the program, and acts when it has written a text on standard error.
+func executeUntil(ctx context.Context, text string, act func(), args ...string) (code int, stdout, stderr string) {
+	var out bytes.Buffer
+	errs := &actOn{text: text, act: act}
+	p := &program{getenv: func(name string) string { return getenv(nil, name) }, stdout: &out, stderr: errs, abort: context.Background()}
+	code = p.run(ctx, append([]string{"phxworker"}, args...))
+	return code, out.String(), errs.String()
+}
+
+// actOn acts when a text is written.
+type actOn struct {
+	bytes.Buffer
+
+	text string
+	act  func()
+}
+
+func (w *actOn) Write(p []byte) (int, error) {
+	n, err := w.Buffer.Write(p)
+	if strings.Contains(w.String(), w.text) {
+		w.act()
+	}
+	return n, err
+}

@@ -1,0 +1,164 @@
+package workflow
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// write puts files into a new folder, and returns it.
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	return dir
+}
+
+const workflowFile = `
+id: visits
+name: Visits
+start: webhook
+steps:
+  - id: webhook
+    type: webhook
+    next:
+      load: { condition: always }
+  - id: load
+    name: Load visits
+    adaptor: http
+    expression: ./load.js
+    configuration: clinic
+    next:
+      good: on_job_success
+      bad: { condition: "state.errors", label: it failed }
+      never: false
+  - id: good
+    adaptor: "@openfn/language-common@3.3.4"
+    expression: "fn(s => s)"
+  - id: bad
+    expression: fn(s => s)
+    configuration: { user: a }
+    state: { data: { n: 1 } }
+  - id: never
+    expression: ""
+`
+
+const workflowPlan = `{"id":"r","name":"Visits","triggers":[{"id":"webhook","type":"webhook"}],"starting_node_id":"webhook","jobs":[
+	{"id":"load","name":"Load visits","adaptor":"@openfn/language-http","body":"get('x')\n","credential_id":"clinic"},
+	{"id":"good","adaptor":"@openfn/language-common@3.3.4","body":"fn(s => s)"},
+	{"id":"bad","adaptor":"@openfn/language-common@latest","body":"fn(s => s)","credential":{"user":"a"},"state":{"data":{"n":1}}},
+	{"id":"never","adaptor":"@openfn/language-common@latest","body":""}],"edges":[
+	{"id":"webhook-load","source_trigger_id":"webhook","target_job_id":"load","condition":"always"},
+	{"id":"load-good","source_job_id":"load","target_job_id":"good","condition":"on_job_success"},
+	{"id":"load-bad","source_job_id":"load","target_job_id":"bad","condition":"state.errors"},
+	{"id":"load-never","source_job_id":"load","target_job_id":"never","enabled":false}]}`
+
+func TestAWorkflowOfOpenFnsToolsBecomesAPlan(t *testing.T) {
+	dir := write(t, map[string]string{"workflow.yaml": workflowFile, "load.js": "get('x')\n"})
+	for _, path := range []string{dir, filepath.Join(dir, "workflow.yaml")} {
+		w, err := Read(path, Options{ID: "r"})
+		require.NoError(t, err)
+		require.JSONEq(t, workflowPlan, string(w.Plan))
+		require.Equal(t, map[string]string{"clinic": "load"}, w.Needs)
+		require.Equal(t, "Load visits", w.Names["load"])
+		require.Equal(t, []string{filepath.Join(dir, "workflow.yaml"), filepath.Join(dir, "load.js")}, w.Files)
+	}
+}
+
+func TestAProjectHasItsWorkflowsInFolders(t *testing.T) {
+	dir := write(t, map[string]string{
+		"openfn.yaml":                      "project: { id: p }\nworkspace: { dirs: { workflows: flows } }\n",
+		"flows/visits/visits.yaml":         workflowFile,
+		"flows/visits/load.js":             "get('x')\n",
+		"flows/stock/stock.yaml":           "id: stock\nsteps:\n  - { id: a, expression: fn(s => s) }\n",
+		"flows/stock/unrelated/other.yaml": "a: 1\n",
+	})
+	w, err := Read(dir, Options{ID: "r", Workflow: "visits"})
+	require.NoError(t, err)
+	require.JSONEq(t, workflowPlan, string(w.Plan))
+
+	_, err = Read(dir, Options{ID: "r"})
+	require.EqualError(t, err, filepath.Join(dir, "openfn.yaml")+": there are several workflows: say --workflow with one of stock, visits")
+	_, err = Read(dir, Options{ID: "r", Workflow: "vists"})
+	require.EqualError(t, err, filepath.Join(dir, "openfn.yaml")+`: there is no workflow "vists": there are stock, visits`)
+}
+
+func TestAProjectOfOlderToolsBecomesAPlan(t *testing.T) {
+	dir := write(t, map[string]string{"load.js": "get('x')", "project.yaml": `
+name: clinic
+credentials:
+  admin@clinic-warehouse: { name: warehouse, owner: admin@clinic }
+workflows:
+  visits:
+    name: Visits
+    jobs:
+      load: { name: Load visits, adaptor: "@openfn/language-http@7.2.10", body: { path: load.js }, credential: admin@clinic-warehouse }
+      store: { name: Store, adaptor: "@openfn/language-common@latest", body: "fn(s => s)" }
+    triggers:
+      webhook: { type: webhook, enabled: true }
+    edges:
+      webhook->load: { source_trigger: webhook, target_job: load, condition_type: always, enabled: true }
+      load->store: { source_job: load, target_job: store, condition_type: js_expression, condition_expression: "!state.errors", enabled: false }
+`})
+	w, err := Read(dir, Options{ID: "r"})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"id":"r","name":"Visits","triggers":[{"id":"webhook","type":"webhook"}],"jobs":[
+		{"id":"load","name":"Load visits","adaptor":"@openfn/language-http@7.2.10","body":"get('x')","credential_id":"warehouse"},
+		{"id":"store","name":"Store","adaptor":"@openfn/language-common@latest","body":"fn(s => s)"}],"edges":[
+		{"id":"webhook-load","source_trigger_id":"webhook","target_job_id":"load","condition":"always"},
+		{"id":"load-store","source_job_id":"load","target_job_id":"store","condition":"!state.errors","enabled":false}]}`, string(w.Plan))
+}
+
+func TestAJobIsAWorkflow(t *testing.T) {
+	dir := write(t, map[string]string{"My job.js": "fn(s => s)"})
+	w, err := Read(filepath.Join(dir, "My job.js"), Options{ID: "r", Adaptor: "http@7.2.10"})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"id":"r","name":"My job","jobs":[{"id":"my-job","name":"My job","adaptor":"@openfn/language-http@7.2.10","body":"fn(s => s)"}]}`, string(w.Plan))
+}
+
+func TestAPlanStaysAsItIs(t *testing.T) {
+	dir := write(t, map[string]string{"plan.json": `{"about":"x","dataclip":{"n":1e3},"credentials":{"c":{"user":"a"}},"jobs":[
+		{"id":"a","body":"fn(s => s)","credential_id":"c","new_field":12345678901234567890},{"id":"b","body":""},{"id":"c","body":""}],
+		"edges":[{"source_job_id":"a","target_job_id":"b"},{"source_job_id":"b","target_job_id":"c"}],"later":true}`})
+	w, err := Read(filepath.Join(dir, "plan.json"), Options{ID: "r", Start: "a", End: "b"})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"id":"r","starting_node_id":"a","jobs":[
+		{"id":"a","body":"fn(s => s)","credential_id":"c","new_field":12345678901234567890},{"id":"b","body":""},{"id":"c","body":""}],
+		"edges":[{"source_job_id":"a","target_job_id":"b"}],"later":true}`, string(w.Plan))
+	require.Contains(t, string(w.Plan), `"new_field":12345678901234567890`)
+	require.JSONEq(t, `{"n":1e3}`, string(w.Input))
+	require.JSONEq(t, `{"user":"a"}`, string(w.Credentials["c"]))
+}
+
+func TestWhatIsNoWorkflowIsSaid(t *testing.T) {
+	dir := write(t, map[string]string{
+		"empty.yaml": "", "list.json": "[]", "other.json": `{"a":1}`, "torn.json": `{"jobs":[`, "notes.txt": "",
+		"wrong.json": `{"jobs":[{"id":7}]}`,
+		"lost.yaml":  "steps:\n  - id: a\n    expression: ./gone.js\n",
+		"edge.yaml":  "steps:\n  - id: a\n    next:\n      z: true\n",
+		"plan.json":  `{"jobs":[{"id":"a"},{"id":"b"}]}`,
+	})
+	for name, want := range map[string]string{
+		"gone.yaml":  "gone.yaml: there is no such file",
+		"empty.yaml": `empty.yaml: it is no workflow: there must be an object with "jobs", "steps" or "workflows"`,
+		"list.json":  `list.json: it is no workflow: there must be an object with "jobs", "steps" or "workflows"`,
+		"other.json": `other.json: it is no workflow: it has none of "jobs", "steps" and "workflows"`,
+		"torn.json":  "torn.json: it cannot be read: line 1: did not find expected node content",
+		"notes.txt":  "notes.txt: it is neither a job (.js) nor a workflow (.json, .yaml): its name must end so",
+		"wrong.json": `wrong.json: "jobs.id" must not be of type number`,
+		"lost.yaml":  "gone.js: there is no such file",
+		"edge.yaml":  `edge.yaml:4: the step "a" leads to "z", and there is no such step`,
+		"plan.json":  `plan.json: there is no step "c": there are a, b`,
+	} {
+		_, err := Read(filepath.Join(dir, name), Options{Start: "c"})
+		require.EqualError(t, err, filepath.Join(dir, want), name)
+	}
+	_, err := Read(t.TempDir(), Options{})
+	require.ErrorContains(t, err, "there is no workflow in this folder: none of openfn.yaml")
+}

@@ -1,0 +1,124 @@
+package recorded
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/internal/runtest"
+	"github.com/phxworker/phxworker/runner/js"
+	"github.com/phxworker/phxworker/runner/openfn"
+)
+
+var update = flag.Bool("update", false, "write testdata/errors.golden anew, with Node")
+
+// The same jobs fail alike in both engines: reason, types, message, state, lines. What each comes to with OpenFn's runtime is
+// kept in testdata/errors.golden, for a process of Node for each is dear; a part of them is executed there each time.
+func TestErrorsAreTheSameInBothEngines(t *testing.T) {
+	const every = 20
+	jobs := errorJobs(t)
+	golden := filepath.Join("testdata", "errors.golden")
+	text, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	kept := strings.Split(strings.TrimSpace(string(text)), "\n")
+
+	t.Run("openfn", func(t *testing.T) {
+		runtest.Need(t, "node", "npm")
+		if testing.Short() {
+			t.Skip("nearly all of its time goes into Node")
+		}
+		e, err := openfn.New(openfn.Config{RepoDir: runtest.Adaptors(t), Spares: 1, Reuse: len(jobs)})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, e.Close()) })
+		b := runtest.New(t, e)
+		if *update {
+			kept = kept[:0]
+			for _, job := range jobs {
+				kept = append(kept, outcomeOf(b, job.body))
+			}
+			require.NoError(t, os.WriteFile(golden, []byte(strings.Join(kept, "\n")+"\n"), 0o644))
+		}
+		for i := 0; i < len(jobs); i += every {
+			require.Equal(t, kept[i], outcomeOf(b, jobs[i].body), "%s: %s", jobs[i].name, jobs[i].body)
+		}
+	})
+	require.Len(t, kept, len(jobs), "go test ./internal/recorded -run Errors -update writes the golden file anew")
+	t.Run("js", func(t *testing.T) {
+		b := runtest.New(t, js.New(js.Config{}))
+		for i, job := range jobs {
+			got := outcomeOf(b, job.body)
+			switch job.mark {
+			case '#':
+				require.Equal(t, kept[i], got, "%s: %s", job.name, job.body)
+			case '~':
+				require.Equal(t, beginning.FindString(kept[i]), beginning.FindString(got), "%s: %s", job.name, job.body)
+				require.NotEqual(t, kept[i], got, "it is the same by now: %s", job.name)
+			case '!':
+				require.NotEqual(t, kept[i], got, "it is the same by now: %s", job.name)
+			default:
+				t.Errorf("what is %q before %s?", job.mark, job.name)
+			}
+		}
+	})
+}
+
+type errorJob struct {
+	mark       byte
+	name, body string
+}
+
+var errorJobName = regexp.MustCompile(`(?m)^//([^ ]) (.*)\n`)
+
+// errorJobs are those of testdata/errors.js.
+func errorJobs(t *testing.T) []errorJob {
+	text, err := os.ReadFile(filepath.Join("testdata", "errors.js"))
+	require.NoError(t, err)
+	names := errorJobName.FindAllStringSubmatchIndex(string(text), -1)
+	jobs := make([]errorJob, len(names))
+	for i, at := range names {
+		end := len(text)
+		if i+1 < len(names) {
+			end = names[i+1][0]
+		}
+		jobs[i] = errorJob{mark: text[at[2]], name: string(text[at[4]:at[5]]), body: string(text[at[1]:end])}
+	}
+	require.NotEmpty(t, jobs)
+	return jobs
+}
+
+var (
+	// beginning is the reason and the type.
+	beginning = regexp.MustCompile(`^\w+ \w* `)
+	// places are the columns of errors, and what only later versions of V8 tell of a text.
+	places = regexp.MustCompile(`"column":\d+,?|,?"src":"([^"\\]|\\.)*"| \(line \d+ column \d+\)`)
+)
+
+// outcomeOf is how a job ended, on one line.
+func outcomeOf(b *runtest.Bench, body string) string {
+	record := b.Job(body, `"project_id":"p"`)
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s %s %q, lines %q", record.Reason, record.ErrorType, record.ErrorMessage, runtest.Lines(b.T, record, "JOB"))
+	for _, e := range record.Events {
+		if e.Event != "step:complete" {
+			continue
+		}
+		var step struct {
+			Type   string `json:"error_type"`
+			Output string `json:"output_dataclip"`
+		}
+		require.NoError(b.T, json.Unmarshal(e.Payload, &step))
+		var state any
+		_ = json.Unmarshal([]byte(step.Output), &state) // of a step without a state there is none
+		text, err := json.Marshal(state)
+		require.NoError(b.T, err)
+		fmt.Fprintf(&out, ", step %s %s", step.Type, text)
+	}
+	return places.ReplaceAllString(out.String(), "")
+}

@@ -1,0 +1,95 @@
+package extended
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/phxworker/phxworker/mockserver/lightning"
+)
+
+// Cancel ends a run that waits at once, and has the worker of one that does not
+// told to. That one ends when its worker reports so; a worker that has yet to join
+// the run's topic, or to join it again, is told then. The message, for the worker, may be empty. The
+// errors are [lightning.ErrUnknownRun], [*lightning.StateError] when the run is over, and
+// [*lightning.NotAgreedError].
+func (x *Service) Cancel(id, message string) error {
+	x.Lock()
+	defer x.Unlock()
+	r, err := x.CancelWaitingLocked(id, message)
+	if r == nil {
+		return err
+	}
+	t := tenureOf(r)
+	told := false
+	for c := range t.owner.topics {
+		if c.with[extCancel] {
+			c.topic.Send("run:cancel", cancelPayload(message))
+			told = true
+		}
+	}
+	if !told && !t.owner.joined.IsZero() && !t.owner.cancels {
+		return &lightning.NotAgreedError{ID: id, Extension: extCancel}
+	}
+	t.cancel = &message
+	x.stats.Cancels++
+	return nil
+}
+
+func cancelPayload(message string) []byte {
+	if message == "" {
+		return []byte(`{}`)
+	}
+	return append(append([]byte(`{"message":`), lightning.Quote(message)...), '}')
+}
+
+// Notify sends the worker of a run a JSON object, for the run. The errors are
+// [lightning.ErrUnknownRun], [*lightning.StateError] when no worker has joined the run's topic
+// just now, [*lightning.NotAgreedError] and [lightning.ErrNotification].
+func (x *Service) Notify(id string, payload json.RawMessage) error {
+	x.Lock()
+	defer x.Unlock()
+	r, err := x.NotifiedLocked(id, payload)
+	if err != nil {
+		return err
+	}
+	topics := tenureOf(r).owner.topics
+	if len(topics) == 0 {
+		return lightning.NotJoined(r)
+	}
+	told := false
+	for c := range topics {
+		if c.with[extNotify] {
+			c.topic.Send("run:notify", payload)
+			told = true
+		}
+	}
+	if !told {
+		return &lightning.NotAgreedError{ID: id, Extension: extNotify}
+	}
+	x.stats.Notifications++
+	return nil
+}
+
+// DrainWorkers tells every worker that has agreed on it to claim no more, to end its
+// runs and to leave, and returns how many. It does not wait for them. Claims of
+// theirs that wait are answered with nothing.
+func (x *Service) DrainWorkers() int {
+	x.Lock()
+	defer x.Unlock()
+	told := make(map[*member]bool)
+	for _, m := range x.workers {
+		for c := range m.joins {
+			if !c.with[extDrain] {
+				continue
+			}
+			c.topic.Send("worker:drain", []byte(`{}`))
+			c.drained, told[m] = true, true
+		}
+	}
+	x.endWaitsLocked(func(w *wait) bool { return w.channel.drained }, time.Now())
+	for m := range told {
+		x.seatLocked(m)
+	}
+	x.stats.Drains += int64(len(told))
+	return len(told)
+}

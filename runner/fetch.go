@@ -43,8 +43,9 @@ const (
 )
 
 // fetchPlan reads the plan. Like a credential, it is read again while there is hope for an answer, for that does no
-// harm; the input is another matter, see fetchDataclip. A large one is read again when there is room for it: it is not kept until then. Of a run that
-// was claimed ahead, a large plan is nil: who waits for a slot takes no room from who has one.
+// harm; the input is another matter, see fetchDataclip. A large one is read again when there is room for it: it is not
+// kept until then. Of a run that was claimed ahead, a large plan is nil: who waits for a slot takes no room from who
+// has one.
 func (r *Run) fetchPlan(ctx context.Context, ahead bool) (*Plan, error) {
 	for {
 		reply, _, err := r.outbox.Read(ctx, r.topic, "fetch:plan", struct{}{}, false)

@@ -142,7 +142,7 @@ func (r *Runner) load(ctx, report context.Context, run *Run) error {
 	if run.credentials, err = run.fetchCredentials(ctx, plan.Jobs); err != nil {
 		return err
 	}
-	run.outbox.Learn(run.credentials)
+	run.outbox.Hide(run.credentials)
 	run.outbox.AfterRejoin(run.fetchCredentialsAgain)
 	return nil
 }
@@ -175,7 +175,7 @@ func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	end, late := run.deadline()
 	ctx, cancel := context.WithDeadlineCause(ctx, end, late)
 	defer cancel()
-	run.outbox.Bound(ctx)
+	run.outbox.WaitUntil(ctx)
 	run.notices, _ = ready.Execution.(Notifiable)
 	run.enter(Executing)
 	run.outbox.Start(run.Versions)
@@ -223,7 +223,7 @@ func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) 
 	defer cancel()
 	for {
 		preparing, cancel := context.WithTimeoutCause(ctx, limit, unreadyFailure(limit))
-		run.outbox.Bound(preparing)
+		run.outbox.WaitUntil(preparing)
 		run.enter(Preparing)
 		*began = time.Now()
 		ready, failure := r.prepare(preparing, run)

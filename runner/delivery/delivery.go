@@ -31,7 +31,7 @@
 // # Back-pressure
 //
 // The methods of an Outbox block while it holds [Config.OutboxBytes] that the server has not acknowledged, at most
-// until the context of [Outbox.Bound] ends.
+// until the context of [Outbox.WaitUntil] ends.
 package delivery
 
 import (
@@ -127,7 +127,7 @@ func (d *Delivery) Open(run claim.Run, permit Permit, log *slog.Logger) *Outbox 
 		work:     make(chan struct{}, 1), room: make(chan struct{}),
 	}
 	o.limits.Store(&unlimited)
-	o.Learn(nil)
+	o.Hide(nil)
 	if o.untold = !o.tokenEnd.After(run.Claimed); o.untold {
 		o.tokenEnd = run.Claimed.Add(untoldLife)
 		d.warnUntold.Do(func() {

@@ -124,6 +124,10 @@ func (c *Config) problem() error {
 		return errors.New("no secret: the worker needs the secret that the server knows it by (WORKER_SECRET)")
 	case c.Engine == nil:
 		return errors.New("no engine: say what executes the runs, for example a phxworker.Func")
+	case c.Claim.MaxBackoff > 0 && c.Claim.MaxBackoff < c.Claim.MinBackoff:
+		return fmt.Errorf("Claim.MaxBackoff (%v) is less than Claim.MinBackoff (%v): exchange them", c.Claim.MaxBackoff, c.Claim.MinBackoff)
+	case !slices.Contains([]string{"", "debug", "info", "warn", "error", "none"}, c.Limits.JobLogLevel):
+		return fmt.Errorf("Limits.JobLogLevel is %q: write debug, info, warn, error or none", c.Limits.JobLogLevel)
 	case slices.ContainsFunc(c.Hooks.Middleware, func(m Middleware) bool { return m == nil }):
 		return errors.New("one of Hooks.Middleware is nil: leave it out")
 	}
@@ -131,18 +135,25 @@ func (c *Config) problem() error {
 		field string
 		value float64
 	}{
-		{"Grace", float64(c.Grace)}, {"MaxErrors", float64(c.MaxErrors)}, {"MaxRuns", float64(c.MaxRuns)}, {"IdleTimeout", float64(c.IdleTimeout)},
-		{"Delivery.MessageTimeout", float64(c.Delivery.MessageTimeout)}, {"Delivery.BatchLogs.Interval", float64(c.Delivery.BatchLogs.Interval)},
-		{"Delivery.BatchLogs.Limit", float64(c.Delivery.BatchLogs.Limit)}, {"Transport.ReadLimit", float64(c.Transport.ReadLimit)},
-		{"Limits.RunTimeout", float64(c.Limits.RunTimeout)}, {"Limits.MemoryMB", c.Limits.MemoryMB},
-		{"Limits.PayloadMB", c.Limits.PayloadMB}, {"Limits.LogPayloadMB", c.Limits.LogPayloadMB},
+		{"Grace", float64(c.Grace)},
+		{"MaxErrors", float64(c.MaxErrors)},
+		{"MaxRuns", float64(c.MaxRuns)},
+		{"IdleTimeout", float64(c.IdleTimeout)},
+		{"Claim.MinBackoff", float64(c.Claim.MinBackoff)},
+		{"Claim.MaxBackoff", float64(c.Claim.MaxBackoff)},
+		{"Claim.Timeout", float64(c.Claim.Timeout)},
+		{"Delivery.MessageTimeout", float64(c.Delivery.MessageTimeout)},
+		{"Delivery.BatchLogs.Interval", float64(c.Delivery.BatchLogs.Interval)},
+		{"Delivery.BatchLogs.Limit", float64(c.Delivery.BatchLogs.Limit)},
+		{"Transport.ReadLimit", float64(c.Transport.ReadLimit)},
+		{"Limits.RunTimeout", float64(c.Limits.RunTimeout)},
+		{"Limits.MemoryMB", c.Limits.MemoryMB},
+		{"Limits.PayloadMB", c.Limits.PayloadMB},
+		{"Limits.LogPayloadMB", c.Limits.LogPayloadMB},
 	} {
 		if n.value < 0 {
 			return fmt.Errorf("%s is negative: give more, or 0 for the default", n.field)
 		}
-	}
-	if err := c.Claim.Validate(); err != nil {
-		return err
 	}
 	return (&channel.Config{URL: c.URL}).Validate()
 }

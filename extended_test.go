@@ -1,17 +1,23 @@
-package phxworker
+package phxworker_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/gorilla/websocket"
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/channel/frame"
+	"github.com/phxworker/phxworker/internal/wstest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/runner"
@@ -35,8 +41,8 @@ func plain(t *testing.T) *house {
 }
 
 // all is a configuration that offers every extension.
-func all(cfg Config) Config {
-	cfg.Extensions = []string{AllExtensions}
+func all(cfg phxworker.Config) phxworker.Config {
+	cfg.Extensions = []string{phxworker.AllExtensions}
 	return cfg
 }
 
@@ -51,7 +57,7 @@ func TestALeaseIsRenewedForAsLongAsARunTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := extended(t, mockserver.Config{Lease: time.Minute})
 		h.enqueue("manual", "a")
-		worker, _ := h.hire(all(Config{Groups: slots.MustParse("manual:1")}))
+		worker, _ := h.hire(all(phxworker.Config{Groups: slots.MustParse("manual:1")}))
 		settle(230 * time.Second)
 		h.gate.release("a")
 		settle(time.Second)
@@ -70,7 +76,7 @@ func TestAPlainServerSeesNoExtraFrame(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := plain(t)
 			h.enqueue("manual", "a", "b")
-			_, stop := h.hire(Config{Groups: slots.MustParse("manual:1"), Extensions: extensions, Claim: Claim{Prefetch: true}, Hooks: Hooks{Accept: runner.AcceptAdaptors("@openfn/language-http")}})
+			_, stop := h.hire(phxworker.Config{Groups: slots.MustParse("manual:1"), Extensions: extensions, Claim: phxworker.Claim{Prefetch: true}, Hooks: phxworker.Hooks{Accept: runner.AcceptAdaptors("@openfn/language-http")}})
 			settle(time.Minute)
 			h.cut()
 			settle(time.Minute)
@@ -84,7 +90,7 @@ func TestAPlainServerSeesNoExtraFrame(t *testing.T) {
 		})
 		return events
 	}
-	without, offering := frames(t, []string{}), frames(t, []string{AllExtensions})
+	without, offering := frames(t, []string{}), frames(t, []string{phxworker.AllExtensions})
 	require.Len(t, offering, len(without))
 	require.NotEmpty(t, without)
 }
@@ -102,15 +108,15 @@ func TestARefusedRenewalEndsTheRunWithoutAWord(t *testing.T) {
 		h := extended(t, mockserver.Config{Lease: time.Minute})
 		h.enqueue("manual", "a")
 		h.fail(fault.Rule{Action: fault.Refuse, Event: "run:renew", Response: json.RawMessage(`{"reason":"lease_lost"}`)})
-		var events *Subscription
-		worker, _ := h.hireWith(all(Config{Groups: slots.MustParse("manual:1"), MaxErrors: 1}), func(w *Worker) { events = w.Subscribe(100) })
+		var events *phxworker.Subscription
+		worker, _ := h.hireWith(all(phxworker.Config{Groups: slots.MustParse("manual:1"), MaxErrors: 1}), func(w *phxworker.Worker) { events = w.Subscribe(100) })
 		settle(50 * time.Second)
-		require.Equal(t, PhaseRunning, worker.Stats().Phase, "that is no error")
+		require.Equal(t, phxworker.PhaseRunning, worker.Stats().Phase, "that is no error")
 		require.Zero(t, h.taken("a", "run:complete"))
 		require.Equal(t, uint64(1), worker.Stats().Delivery.LeasesLost)
 		require.Zero(t, worker.Stats().Undelivered, "nothing was to be told")
 		for e := range events.Events() {
-			if e.Kind == EventLeaseLost {
+			if e.Kind == phxworker.EventLeaseLost {
 				require.ErrorIs(t, e.Result.Err, terms.ErrLeaseLost)
 				break
 			}
@@ -128,7 +134,7 @@ func TestAWorkerThatWasAwayForTooLongReportsNothing(t *testing.T) {
 				h := extended(t, mockserver.Config{Lease: time.Minute, StatusTimeout: time.Hour})
 				h.enqueue("manual", "a")
 				var effects atomic.Int32
-				first, stopFirst := h.hire(all(Config{Groups: slots.MustParse("manual:1"), Name: "first", Engine: Func(func(ctx context.Context, _ *Run) (any, error) {
+				first, stopFirst := h.hire(all(phxworker.Config{Groups: slots.MustParse("manual:1"), Name: "first", Engine: phxworker.Func(func(ctx context.Context, _ *phxworker.Run) (any, error) {
 					select {
 					case <-h.gate.of("first"):
 						effects.Add(1)
@@ -141,7 +147,7 @@ func TestAWorkerThatWasAwayForTooLongReportsNothing(t *testing.T) {
 				require.Equal(t, "first", h.record("a").WorkerName)
 				h.fail(fault.Rule{Action: fault.Drop, When: fault.Before, Event: fault.Join, Worker: h.record("a").Owners[0].Worker, Count: -1})
 				h.cut()
-				h.hire(all(Config{Groups: slots.MustParse("manual:1"), Name: "second", Engine: Func(func(context.Context, *Run) (any, error) {
+				h.hire(all(phxworker.Config{Groups: slots.MustParse("manual:1"), Name: "second", Engine: phxworker.Func(func(context.Context, *phxworker.Run) (any, error) {
 					effects.Add(1)
 					return "second", nil
 				})}))
@@ -170,21 +176,21 @@ func TestAHandlersWishesAreSettledOnce(t *testing.T) {
 	tests := []struct {
 		name    string
 		err     error
-		state   string        // after the first time
-		settled Settlement    // by the worker
-		back    time.Duration // when the run is there again; 0: never
-		byPlain string        // what a server that takes no runs back is told
+		state   string               // after the first time
+		settled phxworker.Settlement // by the worker
+		back    time.Duration        // when the run is there again; 0: never
+		byPlain string               // what a server that takes no runs back is told
 	}{
-		{name: "requeue", err: fmt.Errorf("the mill is closed: %w", ErrRequeue), settled: runner.Requeued, back: 3 * time.Second, byPlain: "exception Requeued"},
-		{name: "postpone", err: Postpone(time.Minute, ""), settled: runner.Postponed, back: time.Minute, byPlain: "exception Postponed"},
-		{name: "discard", err: Discard("not ours"), settled: runner.Discarded, state: "exception", byPlain: "exception Discarded"},
-		{name: "poison", err: Poison("kills workers"), settled: runner.Poisonous, state: "exception", byPlain: "exception Poisonous"},
+		{name: "requeue", err: fmt.Errorf("the mill is closed: %w", phxworker.ErrRequeue), settled: runner.Requeued, back: 3 * time.Second, byPlain: "exception Requeued"},
+		{name: "postpone", err: phxworker.Postpone(time.Minute, ""), settled: runner.Postponed, back: time.Minute, byPlain: "exception Postponed"},
+		{name: "discard", err: phxworker.Discard("not ours"), settled: runner.Discarded, state: "exception", byPlain: "exception Discarded"},
+		{name: "poison", err: phxworker.Poison("kills workers"), settled: runner.Poisonous, state: "exception", byPlain: "exception Poisonous"},
 		{name: "an error", err: errors.New("no stock"), settled: runner.Processed, state: "failed", byPlain: "fail JobError"},
 		{name: "a success", settled: runner.Processed, state: "success", byPlain: "success "},
 	}
 	for _, tt := range tests {
-		first := func(times *atomic.Int32) Engine {
-			return Func(func(context.Context, *Run) (any, error) {
+		first := func(times *atomic.Int32) phxworker.Engine {
+			return phxworker.Func(func(context.Context, *phxworker.Run) (any, error) {
 				if times.Add(1) == 1 {
 					return nil, tt.err
 				}
@@ -196,7 +202,7 @@ func TestAHandlersWishesAreSettledOnce(t *testing.T) {
 				h := extended(t, mockserver.Config{})
 				h.enqueue("manual", "a")
 				var times atomic.Int32
-				worker, _ := h.hire(all(Config{Groups: slots.MustParse("manual:1"), Engine: first(&times)}))
+				worker, _ := h.hire(all(phxworker.Config{Groups: slots.MustParse("manual:1"), Engine: first(&times)}))
 				settle(time.Second)
 				require.Equal(t, uint64(1), worker.Stats().Delivery.Settled[tt.settled])
 				if tt.back == 0 {
@@ -227,7 +233,7 @@ func TestAHandlersWishesAreSettledOnce(t *testing.T) {
 				h := plain(t)
 				h.enqueue("manual", "a")
 				var times atomic.Int32
-				h.hire(all(Config{Groups: slots.MustParse("manual:1"), Engine: first(&times)}))
+				h.hire(all(phxworker.Config{Groups: slots.MustParse("manual:1"), Engine: first(&times)}))
 				settle(10 * time.Minute)
 				record := h.record("a")
 				require.Equal(t, tt.byPlain, record.Reason+" "+record.ErrorType)
@@ -235,4 +241,384 @@ func TestAHandlersWishesAreSettledOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestARunWhoseTopicIsNotJoinedGoesToAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{ClaimAck: 20 * time.Second})
+		h.enqueue("manual", "a")
+		h.fail(fault.Rule{Action: fault.Withhold, When: fault.After, Event: "claim"}) // its reply never comes
+		h.hire(phxworker.Config{Groups: slots.MustParse("manual:1"), Name: "deaf", Extensions: []string{"claim_ack"}})
+		settle(time.Second)
+		h.hire(phxworker.Config{Groups: slots.MustParse("manual:1"), Name: "other", Extensions: []string{"claim_ack"}})
+		settle(40 * time.Second)
+		require.Equal(t, "started", h.state("a"))
+		require.Equal(t, "other", h.record("a").WorkerName)
+		require.Equal(t, int64(1), h.server.Stats().Extended.AcksMissed)
+	})
+}
+
+func TestTheServerIsToldTheStatusAndTakesBackFromASilentWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{Lease: time.Hour})
+		h.enqueue("manual", "a")
+		_, stop := h.hire(all(phxworker.Config{Groups: slots.MustParse("fast_lane:1 manual:3"), Name: "one"}))
+		settle(31 * time.Second)
+		statuses := h.sent("worker:status")
+		require.Len(t, statuses, 3, "at once, and each 15 s")
+		require.JSONEq(t, `{"groups":{"fast_lane":{"slots":1,"open":0,"claimed":1,"running":0},"manual":{"slots":3,"open":1,"claimed":1,"running":1}},"runs":["a"],"draining":false}`, statuses[2].payload)
+
+		h.fail(fault.Rule{Action: fault.Drop, When: fault.Before, Event: fault.Join, Worker: h.record("a").Owners[0].Worker, Count: -1})
+		h.cut()
+		h.hire(all(phxworker.Config{Groups: slots.MustParse("manual:1"), Name: "two", Engine: phxworker.Func(func(context.Context, *phxworker.Run) (any, error) { return "two", nil })}))
+		settle(time.Minute)
+		record := h.record("a")
+		require.Equal(t, "two", record.WorkerName)
+		require.Equal(t, 2, record.Attempt)
+		h.server.ClearFaults()
+		h.gate.release("a")
+		settle(time.Minute)
+		require.Equal(t, "success", h.state("a"))
+		require.Equal(t, 1, h.taken("a", "run:complete"))
+		require.JSONEq(t, `{"value":"two"}`, string(h.record("a").FinalState))
+		require.Positive(t, h.server.Stats().Extended.Stale, "what the first one had to say was not heard")
+		require.NoError(t, stop())
+	})
+}
+
+// Guards against a worker that a server takes for silent after each reconnect.
+func TestAServerIsToldTheStatusAtEachJoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{})
+		h.hire(all(phxworker.Config{Groups: slots.MustParse("manual:1")}))
+		settle(time.Second)
+		h.cut()
+		settle(10 * time.Second)
+		require.Len(t, h.sent("worker:status"), 2, "less than the interval has passed")
+	})
+}
+
+func TestTheServerCanDrainThePool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{})
+		h.enqueue("manual", "a")
+		one, _ := h.hire(all(phxworker.Config{Groups: slots.MustParse("manual:1")}))
+		two, _ := h.hire(all(phxworker.Config{Groups: slots.MustParse("manual:1")}))
+		settle(time.Second)
+		require.Equal(t, 2, h.server.DrainWorkers())
+		h.enqueue("manual", "b")
+		settle(time.Second)
+		h.gate.release("a")
+		settle(time.Second)
+		require.Equal(t, []phxworker.Phase{phxworker.PhaseStopped, phxworker.PhaseStopped}, []phxworker.Phase{one.Stats().Phase, two.Stats().Phase})
+		require.Equal(t, "success", h.state("a"))
+		require.Equal(t, "available", h.state("b"))
+		require.Zero(t, h.server.Stats().Workers)
+	})
+}
+
+// noticed is a handler that takes notices.
+type noticed struct {
+	phxworker.Func
+
+	notices chan string
+}
+
+func (n noticed) Prepare(ctx context.Context, run *phxworker.Run) (phxworker.Execution, error) {
+	execution, err := n.Func.Prepare(ctx, run)
+	return listening{execution, func(_ context.Context, notice json.RawMessage) {
+		n.notices <- run.ID + " " + string(notice)
+		if string(notice) == `{"bad":true}` {
+			panic("over a notice")
+		}
+	}}, err
+}
+
+// listening is an execution that takes notices.
+type listening struct {
+	phxworker.Execution
+
+	notify func(ctx context.Context, notice json.RawMessage)
+}
+
+func (l listening) Notify(ctx context.Context, notice json.RawMessage) { l.notify(ctx, notice) }
+
+var _ phxworker.Notifiable = listening{}
+
+func TestAnOperatorNotifiesARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("manual", "a")
+		engine := noticed{Func: h.gate.hold, notices: make(chan string, 9)}
+		worker, stop := h.hire(phxworker.Config{Groups: slots.MustParse("manual:1"), Engine: engine})
+		settle(time.Second)
+		require.NoError(t, worker.Notify(t.Context(), "a", json.RawMessage(`{"n":1}`)))
+		require.Equal(t, `a {"n":1}`, <-engine.notices)
+		require.ErrorIs(t, worker.Notify(t.Context(), "b", json.RawMessage(`{}`)), phxworker.ErrNoRun)
+		h.gate.release("a")
+		require.NoError(t, stop())
+		require.ErrorIs(t, worker.Notify(t.Context(), "a", json.RawMessage(`{}`)), phxworker.ErrNotRunning)
+		require.Empty(t, engine.notices)
+	})
+}
+
+func TestTheServerCancelsAndNotifiesRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{})
+		h.enqueue("manual", "a", "b")
+		var cause error
+		engine := noticed{notices: make(chan string, 9), Func: func(ctx context.Context, run *phxworker.Run) (any, error) {
+			state, err := h.gate.hold(ctx, run)
+			if run.ID == "a" {
+				cause = context.Cause(ctx)
+			}
+			return state, err
+		}}
+		worker, _ := h.hire(all(phxworker.Config{Groups: slots.MustParse("manual:2"), Engine: engine}))
+		settle(time.Second)
+		require.NoError(t, h.server.Notify("b", json.RawMessage(`{"more":1}`)))
+		require.NoError(t, h.server.Notify("b", json.RawMessage(`{"bad":true}`)))
+		require.NoError(t, h.server.Cancel("a", "not needed any more"))
+		settle(time.Second)
+		require.Equal(t, []string{`b {"more":1}`, `b {"bad":true}`}, []string{<-engine.notices, <-engine.notices})
+		require.ErrorIs(t, cause, runner.ErrCancelled)
+		record := h.record("a")
+		require.Equal(t, []string{"cancelled", "RunCancelled", "not needed any more"}, []string{string(record.State), record.ErrorType, record.ErrorMessage})
+		require.Equal(t, "started", h.state("b"), "a panic over a notice has no other effect")
+		require.Equal(t, uint64(1), worker.Stats().Delivery.Settled[runner.Cancelled])
+		require.Equal(t, uint64(1), worker.Stats().Delivery.Panics)
+	})
+}
+
+func TestWhatWasNotAgreedOnIsNotHeeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{})
+		h.enqueue("manual", "a")
+		worker, _ := h.hire(phxworker.Config{Groups: slots.MustParse("manual:1"), Extensions: []string{}})
+		settle(time.Second)
+		require.Error(t, h.server.Cancel("a", ""))
+		require.Error(t, h.server.Notify("a", json.RawMessage(`{}`)))
+		require.Zero(t, h.server.DrainWorkers())
+		settle(time.Second)
+		require.Equal(t, "started", h.state("a"))
+		require.Equal(t, phxworker.PhaseRunning, worker.Stats().Phase)
+	})
+}
+
+func TestAWorkerStopsAfterSoManyRunsOrSoLongWithout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		h.enqueue("manual", "a", "b", "c")
+		limited, _ := h.hire(phxworker.Config{Groups: slots.MustParse("manual:1"), MaxRuns: 2})
+		settle(time.Second)
+		h.gate.release("a")
+		settle(time.Second)
+		require.Equal(t, phxworker.PhaseDraining, limited.Stats().Phase)
+		h.gate.release("b")
+		settle(time.Second)
+		require.Equal(t, phxworker.PhaseStopped, limited.Stats().Phase)
+		require.Equal(t, "available", h.state("c"))
+
+		idle, _ := h.hire(phxworker.Config{Groups: slots.MustParse("manual:1"), IdleTimeout: time.Minute})
+		settle(2 * time.Minute)
+		require.Equal(t, phxworker.PhaseRunning, idle.Stats().Phase, "it has a run")
+		h.gate.release("c")
+		settle(59 * time.Second)
+		require.Equal(t, phxworker.PhaseRunning, idle.Stats().Phase)
+		settle(2 * time.Second)
+		require.Equal(t, phxworker.PhaseStopped, idle.Stats().Phase)
+	})
+}
+
+// Guards against a cancellation right behind the reply to a rejoin, as docs/extensions
+// has servers send it.
+func TestACancellationBehindARejoinIsHeeded(t *testing.T) {
+	for i := range 20 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := extended(t, mockserver.Config{})
+				h.enqueue("manual", "a")
+				worker, _ := h.hire(all(phxworker.Config{Groups: slots.MustParse("manual:1")}))
+				settle(time.Second)
+				h.cut()
+				require.NoError(t, h.server.Cancel("a", "not needed any more"))
+				settle(10 * time.Second)
+				require.Equal(t, "cancelled", h.state("a"), "ignored pushes: %d", worker.Stats().Delivery.Unknown)
+				require.Zero(t, worker.Stats().Delivery.Unknown)
+			})
+		})
+	}
+}
+
+// Guards against a drain that comes right behind the reply to a rejoin.
+func TestADrainBehindARejoinIsHeeded(t *testing.T) {
+	for i := range 10 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := &drainer{conns: make(chan *websocket.Conn, 2)}
+				worker, err := phxworker.New(phxworker.Config{
+					URL: "ws://lightning.test/worker", Secret: "secret", Extensions: []string{"drain"},
+					Transport: phxworker.Transport{NetDial: wstest.Serve(t, server).DialContext}, Engine: phxworker.Func(nil),
+				})
+				require.NoError(t, err)
+				ended := make(chan error, 1)
+				go func() { ended <- worker.Run(t.Context()) }()
+				_ = (<-server.conns).Close()
+				settle(time.Minute)
+				require.NoError(t, <-ended)
+				require.Zero(t, worker.Stats().Queue.Unknown)
+			})
+		})
+	}
+}
+
+// drainer is a server that has no runs, and asks for a drain with the second join of the
+// queue.
+type drainer struct {
+	upgrader websocket.Upgrader
+	conns    chan *websocket.Conn // that have joined
+	joins    int
+}
+
+func (d *drainer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ws, err := d.upgrader.Upgrade(w, r, nil)
+	if err != nil {
+		return
+	}
+	defer ws.Close()
+	for {
+		_, data, err := ws.ReadMessage()
+		if err != nil {
+			return
+		}
+		f, err := frame.DecodePush(data, false)
+		if err != nil {
+			return
+		}
+		response := `{"runs":[]}`
+		if f.Event == frame.Join {
+			response = `{"extensions":{"drain":{"v":1}}}`
+			d.joins++
+		}
+		_ = ws.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, `[%s,%s,%q,"phx_reply",{"status":"ok","response":%s}]`, cmp.Or(f.JoinRef, "null"), f.Ref, f.Topic, response))
+		if f.Event != frame.Join {
+			continue
+		}
+		if d.joins == 2 {
+			_ = ws.WriteMessage(websocket.TextMessage, []byte(`[null,null,"worker:queue","worker:drain",{}]`))
+		}
+		d.conns <- ws
+	}
+}
+
+// Guards against an extension that is offered once more by the join that follows the
+// crash over it: the server counts on what it announced then.
+func TestTheJoinAfterACrashOffersNoMore(t *testing.T) {
+	for i := range 10 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := extended(t, mockserver.Config{})
+				h.enqueue("manual", "a")
+				h.fail(fault.Rule{Action: fault.Crash, When: fault.Before, Event: "worker:status", Count: -1})
+				worker, _ := h.hire(phxworker.Config{Groups: slots.MustParse("manual:1"), Extensions: []string{"status"}})
+				settle(5 * time.Minute)
+				require.Equal(t, []string{"status"}, worker.Stats().ExtensionsOff)
+				joins := 0
+				for _, f := range h.sent("phx_join") {
+					if f.topic == "worker:queue" {
+						// The first status goes out with a claim, so that either may be the cause.
+						if joins++; joins > 2 {
+							require.NotContains(t, f.payload, "status", "join %d", joins)
+						}
+					}
+				}
+				require.Equal(t, 1, h.record("a").Attempt, "silent: %d", h.server.Stats().Extended.SilentWorkers)
+			})
+		})
+	}
+}
+
+// Guards against a worker that stops renewing what the server goes on leasing: its runs
+// would be taken from it, and given to it again, until they are poisoned.
+func TestACrashOverARenewalTakesNoRunAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{Lease: time.Minute})
+		h.enqueue("manual", "a")
+		h.fail(fault.Rule{Action: fault.Crash, When: fault.Before, Event: "run:renew", Count: 1})
+		var executed atomic.Int32
+		h.hire(all(phxworker.Config{Groups: slots.MustParse("manual:3"), MaxAttempts: -1, Engine: phxworker.Func(func(ctx context.Context, run *phxworker.Run) (any, error) {
+			executed.Add(1)
+			return h.gate.hold(ctx, run)
+		})}))
+		settle(30 * time.Second)
+		h.enqueue("manual", "c")
+		settle(20 * time.Second) // the first renewal, of a, has crashed
+		h.enqueue("manual", "b")
+		settle(10 * time.Minute)
+		for _, id := range []string{"a", "b", "c"} {
+			require.Equal(t, 1, h.record(id).Attempt, id)
+		}
+		require.EqualValues(t, 3, executed.Load())
+	})
+}
+
+// deaf takes no notice until its run is over.
+type deaf struct{ phxworker.Func }
+
+func (d deaf) Prepare(ctx context.Context, run *phxworker.Run) (phxworker.Execution, error) {
+	execution, err := d.Func.Prepare(ctx, run)
+	return listening{execution, func(ctx context.Context, _ json.RawMessage) { <-ctx.Done() }}, err
+}
+
+// Guards against an engine that is too busy for a notice and so cannot be cancelled.
+func TestACancellationIsHeardBehindANoticeThatNobodyTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{})
+		h.enqueue("manual", "a")
+		h.hire(all(phxworker.Config{Groups: slots.MustParse("manual:1"), Engine: deaf{h.gate.hold}}))
+		settle(time.Second)
+		require.NoError(t, h.server.Notify("a", json.RawMessage(`{}`)))
+		settle(time.Second)
+		require.NoError(t, h.server.Cancel("a", "not needed"))
+		settle(time.Minute)
+		require.Equal(t, "cancelled", h.state("a"))
+	})
+}
+
+// Guards against a delay that does not grow, for a number that does not count what it is
+// said to.
+func TestWhichAttemptARunIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{})
+		h.enqueue("manual", "a")
+		var attempts []int
+		refused := false
+		accept := func(context.Context, *phxworker.Run) error {
+			if refused {
+				return nil
+			}
+			refused = true
+			return phxworker.Requeue(10*time.Minute, "not here")
+		}
+		h.hire(all(phxworker.Config{Groups: slots.MustParse("manual:1"), Hooks: phxworker.Hooks{Accept: accept}, Engine: phxworker.Func(func(_ context.Context, run *phxworker.Run) (any, error) {
+			switch attempts = append(attempts, run.Attempt); len(attempts) {
+			case 1, 3:
+				return nil, phxworker.Postpone(time.Hour, "it is night")
+			case 2, 4:
+				return nil, phxworker.Requeue(time.Minute<<run.Attempt, "the register is down")
+			}
+			return nil, nil
+		})}))
+		settle(3 * time.Hour)
+		require.Equal(t, "success", h.state("a"))
+		require.Equal(t, []int{1, 1, 2, 2, 3}, attempts)
+		var delays []time.Duration
+		for _, release := range h.sent("run:release") {
+			var told terms.Release
+			require.NoError(t, json.Unmarshal([]byte(release.payload), &told))
+			delays = append(delays, time.Duration(told.DelayMS)*time.Millisecond)
+		}
+		require.Equal(t, []time.Duration{10 * time.Minute, time.Hour, 2 * time.Minute, time.Hour, 4 * time.Minute}, delays)
+		require.Equal(t, 3, h.record("a").Attempt)
+	})
 }

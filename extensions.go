@@ -72,21 +72,16 @@ func (q *queue) waitFor(ctx context.Context, join *channel.Join) int64 {
 // asAgreed adds to a run what was agreed on that the server tells of it. What
 // cannot be read is left out: the run has been given away.
 func (q *queue) asAgreed(run claim.Run, data json.RawMessage, join *channel.Join) claim.Run {
+	var told struct {
+		LeaseMS float64 `json:"lease_ms"`
+		Attempt int     `json:"attempt"`
+	}
+	_ = json.Unmarshal(data, &told)
 	if q.payload.set.Agreed(join, extLease, nil) {
-		var told struct {
-			LeaseMS float64 `json:"lease_ms"`
-		}
-		if json.Unmarshal(data, &told) == nil {
-			run.Lease = extension.Milliseconds(told.LeaseMS)
-		}
+		run.Lease = extension.Milliseconds(told.LeaseMS)
 	}
 	if q.payload.set.Agreed(join, extAttempt, nil) {
-		var told struct {
-			Attempt int `json:"attempt"`
-		}
-		if json.Unmarshal(data, &told) == nil {
-			run.Attempt = told.Attempt
-		}
+		run.Attempt = told.Attempt
 	}
 	return run
 }

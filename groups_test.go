@@ -1,13 +1,17 @@
-package phxworker
+package phxworker_test
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/slots"
 )
 
@@ -21,7 +25,7 @@ const twoGroups = "fast_lane:1 manual:2"
 func TestTheJoinCarriesCapacityAndQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
-		h.hire(Config{Groups: slots.MustParse("fast_lane:1 manual>*:4")})
+		h.hire(phxworker.Config{Groups: slots.MustParse("fast_lane:1 manual>*:4")})
 		settle(time.Second)
 		joins := h.sent("phx_join")
 		require.Len(t, joins, 1)
@@ -33,7 +37,7 @@ func TestTheJoinCarriesCapacityAndQueues(t *testing.T) {
 func TestEachClaimCarriesItsGroupsQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
-		h.hire(Config{Groups: slots.MustParse("fast_lane:1 manual>*:2")})
+		h.hire(phxworker.Config{Groups: slots.MustParse("fast_lane:1 manual>*:2")})
 		settle(0)
 		var payloads []string
 		for _, claim := range h.sent("claim") {
@@ -49,7 +53,7 @@ func TestEachClaimCarriesItsGroupsQueues(t *testing.T) {
 func TestTheClaimNamesTheWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
-		h.hire(Config{Name: "pod-7", Claim: Claim{DemandAll: true}})
+		h.hire(phxworker.Config{Name: "pod-7", Claim: phxworker.Claim{DemandAll: true}})
 		settle(0)
 		claims := h.sent("claim")
 		require.Len(t, claims, 1)
@@ -64,7 +68,7 @@ func TestAFullGroupStopsAndTheOtherGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("fast_lane", "f1", "f2")
-		h.hire(Config{Groups: slots.MustParse(twoGroups)})
+		h.hire(phxworker.Config{Groups: slots.MustParse(twoGroups)})
 		settle(time.Minute)
 		require.Equal(t, "started", h.state("f1"))
 		require.Equal(t, "available", h.state("f2"), "its one slot is taken")
@@ -78,7 +82,7 @@ func TestAFinishedRunResumesItsOwnGroupOnly(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("fast_lane", "f1")
 		h.enqueue("manual", "m1", "m2")
-		h.hire(Config{Groups: slots.MustParse(twoGroups)})
+		h.hire(phxworker.Config{Groups: slots.MustParse(twoGroups)})
 		settle(30 * time.Second)
 		fast, manual := len(h.claimsOf("fast_lane")), len(h.claimsOf("manual"))
 		require.Equal(t, []int{1, 2}, []int{fast, manual}, "both groups are full")
@@ -100,7 +104,7 @@ func TestWorkAvailableWakesEveryGroupWithAFreeSlotAndNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("fast_lane", "f1")
-		h.hire(Config{Groups: slots.MustParse("fast_lane:1 manual:2 default:1"), Claim: Claim{MinBackoff: time.Hour, MaxBackoff: time.Hour}})
+		h.hire(phxworker.Config{Groups: slots.MustParse("fast_lane:1 manual:2 default:1"), Claim: phxworker.Claim{MinBackoff: time.Hour, MaxBackoff: time.Hour}})
 		settle(time.Second)
 		fast, manual, other := len(h.claimsOf("fast_lane")), len(h.claimsOf("manual")), len(h.claimsOf("default"))
 		require.Equal(t, []int{1, 1, 1}, []int{fast, manual, other}, "f1 fills fast_lane, the others wait")
@@ -119,7 +123,7 @@ func TestWorkAvailableWakesEveryGroupWithAFreeSlotAndNoOther(t *testing.T) {
 func TestAStormOfWakeUpsNeverOverfillsAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
-		worker, _ := h.hire(Config{Groups: slots.MustParse("manual>*:3"), Claim: Claim{DemandAll: true}})
+		worker, _ := h.hire(phxworker.Config{Groups: slots.MustParse("manual>*:3"), Claim: phxworker.Claim{DemandAll: true}})
 		settle(time.Second)
 		ids := []string{"m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8"}
 		h.enqueue("manual", ids...)
@@ -142,7 +146,7 @@ func TestAGroupBacksOffAloneWhileAnotherWorks(t *testing.T) {
 			ids = append(ids, "m-"+string(n))
 		}
 		h.enqueue("manual", ids...)
-		h.hire(Config{Groups: slots.MustParse(twoGroups)})
+		h.hire(phxworker.Config{Groups: slots.MustParse(twoGroups)})
 		for _, id := range ids { // one run a second keeps its group busy
 			settle(time.Second)
 			h.gate.release(id)
@@ -162,7 +166,7 @@ func TestOneGroupIsAPlainCapacity(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("default", "d1", "d2", "d3", "d4")
 		h.enqueue("manual", "m1", "m2", "m3")
-		h.hire(Config{Groups: slots.MustParse("manual>*:5")})
+		h.hire(phxworker.Config{Groups: slots.MustParse("manual>*:5")})
 		settle(time.Minute)
 		for _, id := range []string{"m1", "m2", "m3", "d1", "d2"} {
 			require.Equal(t, "started", h.state(id), "manual is preferred, then the order of insertion: %s", id)
@@ -178,7 +182,7 @@ func TestARunKeepsItsGroupForLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("fast_lane", "f1")
-		worker, _ := h.hire(Config{Groups: slots.MustParse(twoGroups)})
+		worker, _ := h.hire(phxworker.Config{Groups: slots.MustParse(twoGroups)})
 		settle(time.Second)
 		running := func() []int {
 			stats := worker.Stats()
@@ -201,7 +205,7 @@ func TestAResizeOfGroupsThatAreAlikeIsThatOfTheirSum(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("manual", "m1", "m2", "m3", "m4")
 		h.enqueue("fast_lane", "f1", "f2")
-		worker, _ := h.hire(Config{Groups: slots.MustParse("manual:2 fast_lane:1 manual:2"), Claim: Claim{Manual: true}})
+		worker, _ := h.hire(phxworker.Config{Groups: slots.MustParse("manual:2 fast_lane:1 manual:2"), Claim: phxworker.Claim{Manual: true}})
 		settle(time.Second)
 		require.NoError(t, worker.Resize("manual", 1))
 		require.NoError(t, worker.Resume(""))
@@ -210,5 +214,85 @@ func TestAResizeOfGroupsThatAreAlikeIsThatOfTheirSum(t *testing.T) {
 		require.NoError(t, worker.Resize("manual", 3))
 		settle(time.Minute)
 		require.Equal(t, 4, h.server.Stats().Started)
+	})
+}
+
+func TestAGroupThatWasMadeSmallerClaimsNoneAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{})
+		h.enqueue("manual", "a", "b", "c")
+		worker, _ := h.hire(phxworker.Config{Extensions: []string{"release"}, Groups: slots.MustParse("manual:3"), Claim: phxworker.Claim{Prefetch: true}})
+		settle(20 * time.Second)
+		require.NoError(t, worker.Resize("manual", 1)) // three runs in a group of one
+		h.enqueue("manual", "d")
+		settle(time.Second)
+		require.NoError(t, worker.Pause(""))
+		require.NoError(t, worker.Resume(""))
+		settle(5 * time.Second)
+		require.Equal(t, "available", h.state("d"), "nothing is claimed until enough of them have ended")
+	})
+}
+
+func TestARunAheadIsNeverExecutedBesideTheSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{})
+		h.enqueue("manual", "a", "b", "c", "d", "e")
+		h.fail(fault.Rule{Action: fault.Refuse, Event: "run:release", Count: -1, Response: []byte(`{"reason":"busy"}`)})
+		var now, most atomic.Int32
+		h.hire(phxworker.Config{Extensions: []string{"release"}, Groups: slots.MustParse("manual:1"), Claim: phxworker.Claim{Prefetch: true}, Engine: phxworker.Func(func(ctx context.Context, run *phxworker.Run) (any, error) {
+			most.Store(max(most.Load(), now.Add(1)))
+			defer now.Add(-1)
+			return h.gate.hold(ctx, run)
+		})})
+		settle(2 * time.Minute)
+		require.EqualValues(t, 1, most.Load(), "no group is ever over its slots")
+	})
+}
+
+func TestARunAheadOutlivesAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{StatusTimeout: time.Hour})
+		h.enqueue("manual", "a", "b")
+		var now, most atomic.Int32
+		h.hire(all(phxworker.Config{Groups: slots.MustParse("manual:1"), Claim: phxworker.Claim{Prefetch: true}, Engine: phxworker.Func(func(ctx context.Context, run *phxworker.Run) (any, error) {
+			most.Store(max(most.Load(), now.Add(1)))
+			defer now.Add(-1)
+			return h.gate.hold(ctx, run)
+		})}))
+		settle(time.Second)
+		h.fail(fault.Rule{Action: fault.Drop, When: fault.Before, Event: fault.Join, Count: -1})
+		h.cut()
+		settle(time.Minute)
+		h.server.ClearFaults()
+		settle(2 * time.Minute)
+		require.EqualValues(t, 1, most.Load(), "no group is ever over its slots")
+	})
+}
+
+func TestReturnedCountsWhatWasGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{})
+		h.enqueue("manual", "a", "b")
+		worker, _ := h.hire(phxworker.Config{Extensions: []string{"release"}, Groups: slots.MustParse("manual:1"), Claim: phxworker.Claim{Prefetch: true}})
+		settle(time.Second)
+		require.NoError(t, worker.Cancel("b"))
+		settle(20 * time.Second)
+		require.Empty(t, h.sent("run:release"))
+		require.Zero(t, worker.Stats().Groups[0].PrefetchReturned)
+	})
+}
+
+func TestADrainOffersARunAheadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{})
+		h.enqueue("manual", "a", "b")
+		h.fail(fault.Rule{Action: fault.Refuse, Event: "run:release", Count: 1, Response: []byte(`{"reason":"busy"}`)})
+		worker, stop := h.hire(phxworker.Config{Extensions: []string{"release"}, Groups: slots.MustParse("manual:1"), Claim: phxworker.Claim{Prefetch: true}})
+		settle(time.Second)
+		worker.Drain()
+		settle(time.Minute)
+		require.Equal(t, "available", h.state("b"), "it is offered again every 10 s")
+		h.gate.release("a")
+		_ = stop()
 	})
 }

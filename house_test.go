@@ -1,4 +1,4 @@
-package phxworker
+package phxworker_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/channel/frame"
 	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/internal/wstest"
@@ -98,25 +99,25 @@ func (h *house) cut() {
 // hire starts a worker and returns it with the function that stops it, waits
 // for its end and returns what Run did. Its engine holds each run until the test releases it, unless
 // cfg names another.
-func (h *house) hire(cfg Config) (worker *Worker, stop func() error) {
+func (h *house) hire(cfg phxworker.Config) (worker *phxworker.Worker, stop func() error) {
 	h.t.Helper()
-	return h.hireWith(cfg, func(*Worker) {})
+	return h.hireWith(cfg, func(*phxworker.Worker) {})
 }
 
 // hireWith is hire, with something to be done before the worker runs.
-func (h *house) hireWith(cfg Config, before func(*Worker)) (worker *Worker, stop func() error) {
+func (h *house) hireWith(cfg phxworker.Config, before func(*phxworker.Worker)) (worker *phxworker.Worker, stop func() error) {
 	h.t.Helper()
 	cfg.URL, cfg.Transport.NetDial = "ws://lightning.test/worker", h.dial
 	if cfg.Secret == "" {
 		cfg.Secret = h.server.Secret()
 	}
 	if cfg.Engine == nil {
-		cfg.Engine = Func(h.gate.hold)
+		cfg.Engine = phxworker.Func(h.gate.hold)
 	}
 	if cfg.Extensions == nil {
 		cfg.Extensions = switchedOn()
 	}
-	worker, err := New(cfg)
+	worker, err := phxworker.New(cfg)
 	require.NoError(h.t, err)
 	before(worker)
 	ctx, cancel := context.WithCancel(h.t.Context())
@@ -131,11 +132,18 @@ func (h *house) hireWith(cfg Config, before func(*Worker)) (worker *Worker, stop
 }
 
 // unable returns why a worker claims nothing, empty if all is well.
-func unable(w *Worker) string {
+func unable(w *phxworker.Worker) string {
 	if broken := w.Stats().Unable; len(broken) > 0 {
 		return broken[0].Error
 	}
 	return ""
+}
+
+// put queues a run.
+func (h *house) put(run mockserver.Run) {
+	h.t.Helper()
+	_, err := h.server.Enqueue(run)
+	require.NoError(h.t, err)
 }
 
 // enqueue makes n runs of the queue, named queue-1 and so on.
@@ -145,13 +153,6 @@ func (h *house) enqueue(queue string, ids ...string) {
 		plan := fmt.Sprintf(`{"id":%q,"jobs":[{"id":"j","body":"fn(s => s)"}]}`, id)
 		h.put(mockserver.Run{Plan: json.RawMessage(plan), Queue: queue})
 	}
-}
-
-// put queues a run.
-func (h *house) put(run mockserver.Run) {
-	h.t.Helper()
-	_, err := h.server.Enqueue(run)
-	require.NoError(h.t, err)
 }
 
 // state returns how far a run has come, as the server knows it.
@@ -217,7 +218,7 @@ func (g *gate) of(id string) chan error {
 	return g.runs[id]
 }
 
-func (g *gate) hold(ctx context.Context, run *Run) (any, error) {
+func (g *gate) hold(ctx context.Context, run *phxworker.Run) (any, error) {
 	select {
 	case err := <-g.of(run.ID):
 		return map[string]string{"ran": run.ID}, err

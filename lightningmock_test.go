@@ -1,4 +1,4 @@
-package phxworker
+package phxworker_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"github.com/gorilla/websocket"
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/internal/wstest"
 )
 
@@ -126,9 +127,9 @@ func TestAWholeRunAgainstLightningMock(t *testing.T) {
 		}
 		listener := wstest.Serve(t, mock)
 		ctx, stop := context.WithCancel(t.Context())
-		worker, err := New(Config{
-			URL: "ws://lightning.test/worker", Secret: "s", Transport: Transport{NetDial: listener.DialContext},
-			Engine: Func(func(_ context.Context, run *Run) (any, error) {
+		worker, err := phxworker.New(phxworker.Config{
+			URL: "ws://lightning.test/worker", Secret: "s", Transport: phxworker.Transport{NetDial: listener.DialContext},
+			Engine: phxworker.Func(func(_ context.Context, run *phxworker.Run) (any, error) {
 				return map[string]string{"input": string(run.Input), "credential": string(run.Credential("j1"))}, nil
 			}),
 		})
@@ -139,7 +140,7 @@ func TestAWholeRunAgainstLightningMock(t *testing.T) {
 		stop()
 		require.NoError(t, <-ended)
 
-		require.Equal(t, map[Reason]int{"success": 1}, worker.Stats().Ended)
+		require.Equal(t, map[phxworker.Reason]int{"success": 1}, worker.Stats().Ended)
 		require.Zero(t, worker.Stats().Undelivered)
 		close(mock.events)
 		var seen []string
@@ -172,9 +173,9 @@ func TestARunThatIsGivenTwiceIsExecutedOnce(t *testing.T) {
 		listener := wstest.Serve(t, mock)
 		var log bytes.Buffer
 		var executed atomic.Int32
-		worker, err := New(Config{
-			URL: "ws://lightning.test/worker", Secret: "s", Transport: Transport{NetDial: listener.DialContext}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
-			Engine: Func(func(context.Context, *Run) (any, error) {
+		worker, err := phxworker.New(phxworker.Config{
+			URL: "ws://lightning.test/worker", Secret: "s", Transport: phxworker.Transport{NetDial: listener.DialContext}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Engine: phxworker.Func(func(context.Context, *phxworker.Run) (any, error) {
 				executed.Add(1)
 				time.Sleep(time.Minute)
 				return nil, nil
@@ -195,12 +196,12 @@ func TestAPlanThatCannotBeReadEndsItsRunOnly(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			mock := &lightningMock{plan: plan, runs: `{"id":"r1","token":"x.y.z"}`, events: make(chan string, 1000)}
 			listener := wstest.Serve(t, mock)
-			worker, err := New(Config{URL: "ws://lightning.test/worker", Secret: "s", Transport: Transport{NetDial: listener.DialContext}, Engine: Func(newGate().hold)})
+			worker, err := phxworker.New(phxworker.Config{URL: "ws://lightning.test/worker", Secret: "s", Transport: phxworker.Transport{NetDial: listener.DialContext}, Engine: phxworker.Func(newGate().hold)})
 			require.NoError(t, err)
 			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 			defer stop()
 			require.NoError(t, worker.Run(ctx))
-			require.Equal(t, map[Reason]int{"exception": 1}, worker.Stats().Ended)
+			require.Equal(t, map[phxworker.Reason]int{"exception": 1}, worker.Stats().Ended)
 			require.Equal(t, "PlanError", worker.Stats().Results[0].Type)
 		})
 	}

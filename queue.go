@@ -76,8 +76,8 @@ func (q *queue) run(ctx context.Context, wake func()) {
 	}
 }
 
-// note remembers whether the topic is joined.
-func (q *queue) note(joined bool) {
+// noteJoined remembers whether the topic is joined.
+func (q *queue) noteJoined(joined bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.standing.Joined == joined {
@@ -99,7 +99,7 @@ func (q *queue) stats(now time.Time) QueueStats {
 
 // set publishes a topic that was joined, or nil when it is none any more.
 func (q *queue) set(topic *channel.Topic) {
-	q.note(topic != nil)
+	q.noteJoined(topic != nil)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.topic = topic
@@ -107,22 +107,12 @@ func (q *queue) set(topic *channel.Topic) {
 	q.changed = make(chan struct{})
 }
 
-func (q *queue) current() (*channel.Topic, <-chan struct{}) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.topic, q.changed
-}
-
-// isJoined reports whether a claim could be put just now.
-func (q *queue) isJoined() bool {
-	join, _ := q.now()
-	return join != nil
-}
-
 // now returns the join that counts, nil if there is none, and else what is closed when
 // that may have changed.
 func (q *queue) now() (join *channel.Join, changed <-chan struct{}) {
-	topic, replaced := q.current()
+	q.mu.Lock()
+	topic, replaced := q.topic, q.changed
+	q.mu.Unlock()
 	if topic == nil {
 		return nil, replaced
 	}
@@ -173,8 +163,10 @@ func (q *queue) claim(ctx context.Context, req claim.Request, mayWait bool) ([]c
 	} else {
 		reply, err = join.Push(ctx, "claim", req)
 	}
-	if errors.Is(err, channel.ErrNotSent) && !q.isJoined() { // it was lost in this very moment
-		return nil, claim.ErrNotReady
+	if errors.Is(err, channel.ErrNotSent) {
+		if join, _ := q.now(); join == nil { // it was lost in this very moment
+			return nil, claim.ErrNotReady
+		}
 	}
 	q.budget.count(err)
 	if errors.Is(err, channel.ErrOutcomeUnknown) {
@@ -222,7 +214,7 @@ func (q *queue) listen(ctx context.Context, topic *channel.Topic, wake func()) e
 	var last *channel.Join
 	for {
 		join, changed := topic.Current()
-		q.note(join != nil)
+		q.noteJoined(join != nil)
 		if join != nil && join != last {
 			last = join
 			q.greet(join)

@@ -53,11 +53,11 @@ type underway struct {
 	claim.Run
 
 	cancel context.CancelCauseFunc
-	// proven is called when the run is no longer one that may be lost for want of an engine.
+	// proven is called once the run can no longer be lost to an engine that is ill.
 	proven func()
-	// begin is nil for a run that has had a slot from the beginning. To one that was claimed
-	// ahead it tells to go on, or to go back; it has room for a word of each. Only the loop
-	// sends.
+	// begin tells a run that was claimed ahead to go on (nil) or to go back (an error). It has
+	// room for one of each, so that the loop never waits. It is nil for a run that has had a
+	// slot from the beginning.
 	begin chan error
 	over  chan struct{} // closed when it has ended without a slot
 
@@ -99,7 +99,7 @@ func (s *starter) CanPrefetch() bool { return s.queue.canRelease() }
 // Prefetch implements [claim.Prefetcher]: the run's topic is joined and its plan
 // fetched. The dataclip is not: a server may erase it once it was read, and the
 // run may yet go to another worker.
-func (s *starter) Prefetch(run claim.Run, _ slots.Group) claim.Ahead {
+func (s *starter) Prefetch(run claim.Run) claim.Ahead {
 	this := s.take(run, nil, make(chan error, 2))
 	this.proven() // it waits for a slot, and could be returned
 	return this
@@ -109,11 +109,11 @@ func (s *starter) Prefetch(run claim.Run, _ slots.Group) claim.Ahead {
 func (s *starter) take(run claim.Run, slot *slots.Slot, begin chan error) *underway {
 	s.turnstile.verified()
 	this := &underway{Run: run, slot: slot, begin: begin, over: make(chan struct{})}
-	this.proven = sync.OnceFunc(func() { s.turnstile.leave(run.Group) })
+	this.proven = sync.OnceFunc(func() { s.turnstile.forget(run.Group) })
 	s.done.Go(func() {
 		defer this.proven()
 		settled := runner.Unsettled
-		defer func() { this.end(settled) }() // whatever ends the goroutine
+		defer func() { this.finish(settled) }() // whatever ends the goroutine
 		settled = s.execute(this)
 	})
 	return this
@@ -141,8 +141,8 @@ func (u *underway) Release() {
 // Over implements [claim.Ahead].
 func (u *underway) Over() <-chan struct{} { return u.over }
 
-// end frees the slot of a run that is over, if it has one.
-func (u *underway) end(settled Settlement) {
+// finish frees the slot of a run that is over, if it has one.
+func (u *underway) finish(settled Settlement) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.ended, u.settled = true, settled
@@ -168,15 +168,15 @@ func (s *starter) execute(this *underway) Settlement {
 	work, cancel := context.WithCancelCause(s.work)
 	defer cancel(nil)
 	this.cancel = cancel
-	if !s.begin(this) {
+	if !s.enlist(this) {
 		s.log.Error("the server gave a run that this worker is executing already; not executed twice", "run_id", this.ID, "group", this.Group)
-		s.refuse(this)
+		s.returnDuplicate(this)
 		return runner.Unsettled
 	}
 	over := false
 	defer func() {
 		if !over {
-			s.end(this)
+			s.dismiss(this)
 			s.log.Error("a claimed run was not settled; this is a mistake in the worker", "run_id", this.ID, "group", this.Group)
 		}
 	}()
@@ -195,14 +195,14 @@ func (s *starter) execute(this *underway) Settlement {
 
 // settle tells everybody that a run is over.
 func (s *starter) settle(this *underway, outcome runner.Outcome) {
-	if s.work.Err() != nil && cutShort(outcome) {
+	if s.work.Err() != nil && (outcome.Err != nil || outcome.Stopped) { // else only its report was under way
 		s.stopped.Add(1)
 	}
 	ended := time.Now()
 	lasted := ended.Sub(this.Claimed)
 	result := RunResult{
 		Outcome: outcome, Group: this.Group,
-		Claimed: this.Claimed.UTC(), Started: s.end(this).UTC(), Ended: ended.UTC(), Lasted: seconds(lasted),
+		Claimed: this.Claimed.UTC(), Started: s.dismiss(this).UTC(), Ended: ended.UTC(), Lasted: seconds(lasted),
 	}
 	if result.elsewhere() {
 		result.Reason, result.Type = "", ""
@@ -224,13 +224,7 @@ func (s *starter) settle(this *underway, outcome runner.Outcome) {
 	s.after(result)
 }
 
-// cutShort tells a run that was stopped from one whose end was only being reported
-// when work ended.
-func cutShort(outcome runner.Outcome) bool {
-	return outcome.Err != nil || outcome.Stopped
-}
-
-// after calls the hook of the configuration. A slot does not fall with it.
+// after calls the hook AfterRun. A panic in it ends nothing else.
 func (s *starter) after(result RunResult) {
 	if s.afterRun == nil {
 		return
@@ -252,9 +246,9 @@ func panicOfHook(v any) string {
 	return fmt.Sprintf("a %T, whose text may have secrets in it; see the stack", v)
 }
 
-// refuse returns a run that is not executed, if the server takes it: it was
-// taken from this worker, which has not noticed yet, and another one may have it.
-func (s *starter) refuse(this *underway) {
+// returnDuplicate returns a run that this worker is executing already. The server has taken
+// it from the worker, which has not noticed yet; another worker may have it.
+func (s *starter) returnDuplicate(this *underway) {
 	defer s.pause()
 	s.mu.Lock()
 	active := s.active[this.ID]
@@ -328,10 +322,10 @@ func (s *starter) pause() {
 	}
 }
 
-// refused takes note of a run whose token is no good, and returns it, if the server takes
-// it: another worker may find nothing wrong with it.
-func (s *starter) refused(run claim.Run, err error) {
-	s.turnstile.leave(run.Group)
+// refuseToken notes that the token of a run is no good, and returns the run: another worker
+// may find nothing wrong with it.
+func (s *starter) refuseToken(run claim.Run, err error) {
+	s.turnstile.forget(run.Group)
 	level := slog.LevelError
 	if refused, ok := errors.AsType[*claim.TokenError](err); ok && refused.Misfit() {
 		level = slog.LevelWarn // the error is that of the key
@@ -343,8 +337,8 @@ func (s *starter) refused(run claim.Run, err error) {
 	})
 }
 
-// begin reports whether the run was not under way yet.
-func (s *starter) begin(this *underway) bool {
+// enlist adds a run to those under way, and reports whether it was not there yet.
+func (s *starter) enlist(this *underway) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.active[this.ID] != nil {
@@ -355,8 +349,8 @@ func (s *starter) begin(this *underway) bool {
 	return true
 }
 
-// end returns when the run had begun to execute.
-func (s *starter) end(this *underway) (started time.Time) {
+// dismiss takes a run from those under way, and returns when it had begun to execute.
+func (s *starter) dismiss(this *underway) (started time.Time) {
 	s.mu.Lock()
 	delete(s.active, this.ID)
 	s.lastRun = time.Now()
@@ -401,6 +395,3 @@ func (s *starter) underway(now time.Time) (runs []RunStats) {
 	slices.SortFunc(runs, byAge)
 	return runs
 }
-
-// wait returns when all runs are over. No run may be started any more.
-func (s *starter) wait() { s.done.Wait() }

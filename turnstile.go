@@ -21,14 +21,14 @@ import (
 var ErrUnable = errors.New("the worker cannot execute runs")
 
 const (
-	// mostUnproven is how many runs there may be between their claim and the proof that the
-	// engine executes them, as long as it has not shown so lately: all of these may be lost.
-	// They are shared out among the groups; each has one at least.
+	// mostUnproven is how many runs may be claimed and not executed yet, while the engine has
+	// executed none lately: an engine that is ill may lose all of them. The groups share
+	// them; each has one at least.
 	mostUnproven = 3
 	// provenFor is how long the engine is trusted for a run that it executed.
 	provenFor = 10 * time.Second
-	// waitingMost is how long a trial is put off at most while runs wait for it, which are
-	// not lost by it.
+	// waitingMost is the longest time between trials while runs wait for one, which a trial
+	// costs nothing.
 	waitingMost = 30 * time.Second
 	// checkTimeout bounds a check, which may install something.
 	checkTimeout = 2 * time.Minute
@@ -62,7 +62,7 @@ func newTurnstile(w *Worker, queue *queue) *turnstile {
 	}
 	if checker, ok := w.cfg.Engine.(runner.Checker); ok {
 		t.engine.check = checker.Check
-		t.engine.cause, t.engine.since = errUnchecked, time.Now()
+		t.engine.state, t.engine.cause, t.engine.since = unchecked, errUnchecked, time.Now()
 	}
 	return t
 }
@@ -96,9 +96,9 @@ const anyNumber = 1 << 30
 // roomLocked returns how many runs a group may claim.
 func (t *turnstile) roomLocked(group string) int {
 	switch {
-	case t.engine.shut(), t.key.shut(), t.engine.trial && t.waiting > 0:
+	case t.engine.isShut(), t.key.isShut(), t.engine.state == onTrial && t.waiting > 0:
 		return 0
-	case t.engine.trial, t.key.trial:
+	case t.engine.state == onTrial, t.key.state == onTrial:
 		return max(0, 1-t.total)
 	case !t.proven.IsZero() && time.Since(t.proven) < provenFor:
 		return anyNumber
@@ -110,7 +110,7 @@ func (t *turnstile) roomLocked(group string) int {
 func (d *door) Claim(ctx context.Context, req claim.Request) ([]claim.Run, error) {
 	d.mu.Lock()
 	req.Demand = min(req.Demand, d.roomLocked(d.group))
-	trial := d.engine.trial || d.key.trial
+	trial := d.engine.state == onTrial || d.key.state == onTrial
 	d.countLocked(d.group, req.Demand)
 	d.mu.Unlock()
 	if req.Demand == 0 {
@@ -142,8 +142,8 @@ func (t *turnstile) changeLocked() {
 	t.changed = make(chan struct{})
 }
 
-// leave takes a run out of those that may be lost.
-func (t *turnstile) leave(group string) {
+// forget takes a run out of those that may be lost.
+func (t *turnstile) forget(group string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.countLocked(group, -1)
@@ -152,12 +152,12 @@ func (t *turnstile) leave(group string) {
 // prove notes that the engine executes a run, which it began to prepare at the time given.
 func (t *turnstile) prove(began time.Time) {
 	t.mu.Lock()
-	if began.Before(t.engine.tripped) { // that says nothing about the time since
+	if began.Before(t.engine.tripped) { // before it was found to be ill: that says nothing about now
 		t.mu.Unlock()
 		return
 	}
 	t.proven = time.Now()
-	if t.proven.Sub(t.engine.tripped) > t.engine.most { // else it comes and goes
+	if t.proven.Sub(t.engine.tripped) > t.engine.most { // one that comes and goes keeps its long wait
 		t.engine.wait = 0
 	}
 	t.mu.Unlock()
@@ -185,9 +185,9 @@ func (t *turnstile) await(ctx context.Context) (trial bool, err error) {
 	}()
 	for {
 		switch {
-		case t.engine.cause == nil:
+		case t.engine.state == closed:
 			return false, nil
-		case t.engine.trial && !t.trying:
+		case t.engine.state == onTrial && !t.trying:
 			t.trying = true
 			return true, nil
 		}
@@ -225,11 +225,11 @@ func (t *turnstile) hastenLocked() {
 // again.
 func (t *turnstile) trip(b *breaker, cause error) {
 	t.mu.Lock()
-	if b.shut() && b.told {
+	if b.state == opened {
 		t.mu.Unlock()
 		return
 	}
-	again := b.told
+	again := b.state == onTrial
 	b.open(cause)
 	if b == &t.engine {
 		t.proven, t.trying = time.Time{}, false
@@ -247,12 +247,12 @@ func (t *turnstile) trip(b *breaker, cause error) {
 // close lets claims through again, as far as this breaker is concerned.
 func (t *turnstile) close(b *breaker) {
 	t.mu.Lock()
-	if b.cause == nil {
+	if b.state == closed {
 		t.mu.Unlock()
 		return
 	}
-	told := b.told
-	b.cause, b.trial, b.told = nil, false, false
+	told := b.state != unchecked
+	b.state, b.cause = closed, nil
 	if b == &t.engine {
 		t.trying = false
 	}
@@ -270,7 +270,7 @@ func (t *turnstile) unable(now time.Time) (unable []UnableStats) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, b := range []*breaker{&t.engine, &t.key} {
-		if b.cause != nil {
+		if b.state != closed {
 			unable = append(unable, b.stats(now))
 		}
 	}
@@ -282,7 +282,7 @@ func (t *turnstile) err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, b := range []*breaker{&t.engine, &t.key} {
-		if b.shut() && b.told {
+		if b.state == opened {
 			return fmt.Errorf("%w: %w", ErrUnable, b.cause)
 		}
 	}
@@ -334,15 +334,14 @@ func isPermanent(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// mend tries whenever a breaker was open for its time whether it may be closed, until ctx
-// ends.
+// mend tries a breaker each time that its wait is over, until ctx ends.
 func (t *turnstile) mend(ctx context.Context, b *breaker) {
 	timer := time.NewTimer(never)
 	defer timer.Stop()
 	for {
 		t.mu.Lock()
 		due := never
-		if b.shut() && b.told {
+		if b.state == opened {
 			due = time.Until(b.next)
 		}
 		t.mu.Unlock()
@@ -364,18 +363,18 @@ func (t *turnstile) try(ctx context.Context, b *breaker) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case ctx.Err() != nil, !b.shut(): // the worker stops, or a run has shown meanwhile that all is well
+	case ctx.Err() != nil, b.state != opened: // the worker stops, or a run has shown meanwhile that all is well
 	case err != nil:
 		b.postpone(err)
 		t.hastenLocked()
 	default:
-		b.trial = true
+		b.state = onTrial
 		t.changeLocked()
 	}
 }
 
-// breaker keeps claims back, for longer and longer: first, then twice as long, most at the
-// most. It is guarded by its turnstile.
+// breaker keeps claims back: for the time first, then for twice as long each time, and never
+// for longer than most. Its turnstile guards it.
 type breaker struct {
 	name        string
 	problem     string // in words, for the log
@@ -383,26 +382,35 @@ type breaker struct {
 	// check says whether there is any use in a trial; nil if only a run can tell.
 	check func(ctx context.Context) error
 
-	cause   error     // nil: it is closed
+	state   breakerState
+	cause   error     // nil when it is closed
 	since   time.Time // when it was opened
 	tripped time.Time // when it was last, be it again
 	next    time.Time // when the next trial is
 	wait    time.Duration
-	trial   bool          // a run is let in
-	told    bool          // people know that it is open
 	moved   chan struct{} // capacity one: receives when it was opened or closed
 }
 
-// shut reports whether nothing is let in.
-func (b *breaker) shut() bool { return b.cause != nil && !b.trial }
+// breakerState is what a breaker lets in.
+type breakerState uint8
+
+const (
+	closed    breakerState = iota // all
+	unchecked                     // nothing, until the engine was asked for the first time
+	opened                        // nothing, until the next trial; people were told
+	onTrial                       // one run, which decides
+)
+
+// isShut reports whether nothing is let in.
+func (b *breaker) isShut() bool { return b.state == unchecked || b.state == opened }
 
 // open keeps claims back, for twice as long as the time before.
 func (b *breaker) open(cause error) {
 	b.tripped = time.Now()
-	if !b.told {
+	if b.state != onTrial {
 		b.since = b.tripped
 	}
-	b.trial, b.told = false, true
+	b.state = opened
 	b.postpone(cause)
 	b.signal()
 }
@@ -423,7 +431,7 @@ func (b *breaker) postpone(cause error) {
 
 func (b *breaker) stats(now time.Time) UnableStats {
 	return UnableStats{
-		Name: b.name, Error: b.cause.Error(), Pending: errors.Is(b.cause, errUnchecked),
-		Since: b.since.UTC(), For: seconds(now.Sub(b.since)), Trial: b.trial, Next: seconds(b.next.Sub(now)),
+		Name: b.name, Error: b.cause.Error(), Pending: b.state == unchecked,
+		Since: b.since.UTC(), For: seconds(now.Sub(b.since)), Trial: b.state == onTrial, Next: seconds(b.next.Sub(now)),
 	}
 }

@@ -190,7 +190,7 @@ func (w *Worker) run(ctx context.Context, socket *channel.Socket) error {
 		})
 	}
 	claiming.Wait()
-	runs.wait()
+	runs.done.Wait()
 	leave(errStopped)
 	onQueue.Wait()
 	stopWork(errStopped)
@@ -226,7 +226,7 @@ func (w *Worker) loops(turnstile *turnstile, starter *starter) []*claim.Loop {
 	for i, pool := range w.pools {
 		loops[i] = claim.NewLoop(claim.Config{
 			Options: w.cfg.Claim, Pool: pool, Claimer: &door{turnstile, pool.Group().Name}, Starter: starter,
-			WorkerName: w.cfg.Name, Verifier: w.verifier, Refused: starter.refused, Gate: w.cfg.Hooks.Gate,
+			WorkerName: w.cfg.Name, Verifier: w.verifier, Refused: starter.refuseToken, Gate: w.cfg.Hooks.Gate,
 			Return: starter.returnUnbegun, Logger: w.log,
 		})
 	}

@@ -87,8 +87,8 @@ type Prefetcher interface {
 	// CanPrefetch reports whether a run that is claimed ahead could be returned.
 	CanPrefetch() bool
 	// Prefetch does what can be done of the run before it has a slot. It returns
-	// without waiting for that. The slot will be one of the group.
-	Prefetch(run Run, group slots.Group) Ahead
+	// without waiting for that.
+	Prefetch(run Run) Ahead
 }
 
 // Ahead is a run that was claimed ahead.

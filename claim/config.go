@@ -2,8 +2,6 @@ package claim
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -29,17 +27,6 @@ type Options struct {
 	// Prefetch claims one run more for each group than it has slots for, so that it is there
 	// when a slot is freed, where the server takes back what waits too long.
 	Prefetch bool
-}
-
-// Validate returns what of the options cannot be meant, in one line; nil if all can.
-func (o Options) Validate() error {
-	switch {
-	case o.MinBackoff < 0 || o.MaxBackoff < 0 || o.Timeout < 0:
-		return errors.New("Claim has a time that is negative: give more, or 0 for the default")
-	case o.MaxBackoff > 0 && o.MaxBackoff < o.MinBackoff:
-		return fmt.Errorf("Claim.MaxBackoff (%v) is less than Claim.MinBackoff (%v): exchange them", o.MaxBackoff, o.MinBackoff)
-	}
-	return nil
 }
 
 // WithDefaults returns a copy of o with the zero fields filled.

@@ -29,17 +29,17 @@ type Loop struct {
 
 	// What is below is used by Run's goroutine only.
 
-	pace     *pace
-	due      time.Time       // when the next claim is to be made, if there is no reason to hurry
-	resting  bool            // until then only a run that finishes is a reason, or a wake-up
-	finished uint64          // runs, when it began to rest
-	unready  <-chan struct{} // the Claimer's; nil when it is ready
-	woken    time.Time       // when the wake-up came that the next claim answers
-	reserved []*slots.Slot   // for the claim that is being made
-	held     []Run           // claimed at the server, waiting for a slot
-	failure  string          // what the last claim failed of, "" if it did not
-	closed   string          // what the gate said last, "" if it was open
-	seen     sightings
+	pause    *backoff.ExponentialBackOff // between claims that bring nothing
+	due      time.Time                   // when the next claim is to be made, if there is no reason to hurry
+	resting  bool                        // until then only a run that finishes is a reason, or a wake-up
+	finished uint64                      // runs, when it began to rest
+	unready  <-chan struct{}             // the Claimer's; nil when it is ready
+	woken    time.Time                   // when the wake-up came that the next claim answers
+	reserved []*slots.Slot               // for the claim that is being made
+	held     []Run                       // claimed at the server, waiting for a slot
+	failure  news                        // what the last claim failed of
+	closed   news                        // what the gate said last
+	seen     map[string]int              // how often each run came
 	ahead    ahead
 }
 
@@ -55,7 +55,8 @@ func NewLoop(cfg Config) *Loop {
 		wakeups: make(chan time.Time, 1),
 		resumed: make(chan struct{}, 1),
 		asks:    make(chan *ask),
-		pace:    newPace(cfg.MinBackoff, cfg.MaxBackoff),
+		seen:    make(map[string]int),
+		pause:   newPause(cfg.MinBackoff, cfg.MaxBackoff),
 	}
 	l.paused.Store(cfg.Manual)
 	if cfg.Prefetch {
@@ -106,12 +107,12 @@ func (l *Loop) Run(intake, work context.Context) error {
 	defer l.running.Store(false)
 
 	defer l.enter(Idle)
-	l.settle(brought)
+	l.schedule(brought)
 	for intake.Err() == nil && work.Err() == nil {
 		l.startHeld()
 		l.enter(l.decide(nil))
 		if l.State() == Claiming {
-			l.settle(l.turn(intake, work, nil))
+			l.schedule(l.turn(intake, work, nil))
 		} else {
 			l.wait(intake, work)
 		}
@@ -160,8 +161,8 @@ func (l *Loop) wait(intake, work context.Context) {
 		defer timer.Stop()
 		due = timer.C
 	default:
-		// Without a slot, the leave to fill it or the queue, there is nothing that could be
-		// done about a wake-up.
+		// A loop that is paused, full or not on the queue can do nothing about a wake-up,
+		// which stays in its channel.
 		wakeups = nil
 	}
 	if l.unready != nil && l.hasRoom() {
@@ -178,7 +179,7 @@ func (l *Loop) wait(intake, work context.Context) {
 		l.woken = at
 		l.due, l.resting = time.Time{}, false
 	case <-l.cfg.Pool.Freed():
-		// That a run was returned is no reason to hope for others.
+		// A returned run does not count: there is nothing new to be had for it.
 		if !l.resting || l.cfg.Pool.Finished() != l.finished {
 			l.hasten()
 		}
@@ -197,11 +198,11 @@ func (l *Loop) wait(intake, work context.Context) {
 // hasten lets the loop claim at once, and makes the next pause the shortest again.
 func (l *Loop) hasten() {
 	l.due, l.resting = time.Time{}, false
-	l.pace.reset()
+	l.pause.Reset()
 }
 
-// settle says when the loop may claim again.
-func (l *Loop) settle(o outcome) {
+// schedule says when the loop may claim again, after a turn.
+func (l *Loop) schedule(o outcome) {
 	switch o {
 	case brought:
 		l.hasten()
@@ -211,7 +212,7 @@ func (l *Loop) settle(o outcome) {
 		l.due = time.Now().Add(l.cfg.MaxBackoff)
 	case nothing:
 		l.resting = false
-		l.due = time.Now().Add(l.pace.next())
+		l.due = time.Now().Add(l.nextPause())
 	case undone, unsent:
 	}
 }
@@ -295,7 +296,7 @@ func (l *Loop) answer(a *ask, intake, work context.Context) {
 	}
 	l.enter(Claiming)
 	outcome := l.turn(intake, work, a)
-	l.settle(outcome)
+	l.schedule(outcome)
 	a.became <- outcome
 }
 
@@ -327,7 +328,7 @@ func (l *Loop) forgetSignals() {
 	l.takeWakeUp()
 	select {
 	case <-l.cfg.Pool.Freed():
-		l.pace.reset()
+		l.pause.Reset()
 	default:
 	}
 	select {
@@ -336,32 +337,20 @@ func (l *Loop) forgetSignals() {
 	}
 }
 
+// Each pause between claims that bring nothing is longer than the one before by growth, and
+// off by jitter either way, so that workers which began together drift apart.
 const (
 	growth = 1.15
 	jitter = 0.1
 )
 
-// pace is the pauses between claims that bring nothing.
-type pace struct {
-	min, max time.Duration
-	backoff  *backoff.ExponentialBackOff
+func newPause(shortest, longest time.Duration) *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(backoff.WithInitialInterval(shortest), backoff.WithMaxInterval(longest),
+		backoff.WithMultiplier(growth), backoff.WithRandomizationFactor(jitter), backoff.WithMaxElapsedTime(0))
 }
 
-func newPace(minimum, maximum time.Duration) *pace {
-	return &pace{min: minimum, max: maximum, backoff: backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(minimum),
-		backoff.WithMaxInterval(maximum),
-		backoff.WithMultiplier(growth),
-		backoff.WithRandomizationFactor(jitter),
-		backoff.WithMaxElapsedTime(0), // there is no giving up
-	)}
+// nextPause returns the pause to make now, and lengthens the one after it. The library's jitter
+// goes beyond both ends.
+func (l *Loop) nextPause() time.Duration {
+	return min(max(l.pause.NextBackOff(), l.cfg.MinBackoff), l.cfg.MaxBackoff)
 }
-
-// next returns the pause to make now, and lengthens the one after it.
-func (p *pace) next() time.Duration {
-	// The library's jitter goes beyond both ends.
-	return min(max(p.backoff.NextBackOff(), p.min), p.max)
-}
-
-// reset makes the next pause the shortest again.
-func (p *pace) reset() { p.backoff.Reset() }

@@ -1,6 +1,7 @@
 package claim_test
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 	"testing/synctest"
@@ -218,4 +219,165 @@ func TestAGrownPoolIsUsedAtOnce(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []time.Duration{0, time.Minute, time.Minute}, o.asks("manual"))
 	})
+}
+
+func TestAClaimThatFailsFreesItsSlotAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutside()
+		o.answer = fails(errGone)
+		l := runLoop(t, "manual:2", o, claim.Config{Options: claim.Options{DemandAll: true}})
+		require.Equal(t, slots.Counts{Size: 2, Open: 2}, l.pool.Counts())
+		time.Sleep(10 * time.Minute)
+		requireGrowth(t, gaps(o.asks("manual")), time.Second, 10*time.Second)
+
+		o.enqueue("manual", 1)
+		o.set(func(o *outside) { o.answer = nil })
+		time.Sleep(10 * time.Second)
+		require.Equal(t, []string{"r1"}, o.runs(""))
+	})
+}
+
+func TestAFailureIsLoggedWhenItChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logger, book := logBook()
+		o := newOutside()
+		o.answer = fails(errGone)
+		l := runLoop(t, "manual:1", o, claim.Config{Logger: logger})
+		time.Sleep(time.Hour)
+		require.Equal(t, 1, count(book(), "level=WARN msg=\"claim failed, the loop keeps trying\" group=manual error=\"the connection is gone\""), book())
+
+		o.set(func(o *outside) { o.answer = fails(context.DeadlineExceeded) })
+		time.Sleep(time.Hour)
+		require.Equal(t, 2, count(book(), "level=WARN"), book())
+
+		o.set(func(o *outside) { o.answer = nil })
+		time.Sleep(time.Hour)
+		require.Equal(t, 1, count(book(), "level=INFO msg=\"claims are answered again\""), book())
+		require.Equal(t, 3, count(book(), "\n"), book())
+
+		stats := l.Stats().Claims
+		require.Equal(t, stats.Total(), stats.Failed+stats.Empty)
+		require.Greater(t, stats.Failed, uint64(600))
+		require.Greater(t, stats.Empty, uint64(300))
+	})
+}
+
+func TestLoopThatCannotWorkSaysSo(t *testing.T) {
+	o := newOutside()
+	pool := slots.NewPool(slots.Plain(1)[0])
+	tests := []struct {
+		name  string
+		cfg   claim.Config
+		field string
+	}{
+		{name: "nothing set", cfg: claim.Config{}, field: "Pool"},
+		{name: "no claimer", cfg: claim.Config{Pool: pool, Starter: o}, field: "Claimer"},
+		{name: "no starter", cfg: claim.Config{Pool: pool, Claimer: o}, field: "Starter"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			err := claim.NewLoop(tt.cfg).Run(t.Context(), t.Context())
+			var missing *claim.ConfigError
+			require.ErrorAs(t, err, &missing)
+			require.Equal(t, tt.field, missing.Field)
+			require.ErrorContains(t, err, "Config."+tt.field+" is not set")
+		})
+	}
+}
+
+func TestStop(t *testing.T) {
+	tests := []struct {
+		name string
+		set  func(o *outside)
+		stop func(l *rig)
+	}{
+		{name: "intake ends in a pause", stop: func(l *rig) { l.endIntake() }},
+		{name: "work ends in a pause", stop: func(l *rig) { l.endWork() }},
+		{name: "both end in a pause", stop: func(l *rig) { l.endIntake(); l.endWork() }},
+		{name: "intake ends while the group is full", set: func(o *outside) { o.enqueue("manual", 9) }, stop: func(l *rig) { l.endIntake() }},
+		{name: "work ends while the group is full", set: func(o *outside) { o.enqueue("manual", 9) }, stop: func(l *rig) { l.endWork() }},
+		{name: "work ends during a claim", set: func(o *outside) { o.hold = make(chan struct{}) }, stop: func(l *rig) { l.endWork() }},
+		{name: "intake, then work, during a claim", set: func(o *outside) { o.hold = make(chan struct{}) }, stop: func(l *rig) { l.endIntake(); l.endWork() }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				logger, book := logBook()
+				o := newOutside()
+				if tt.set != nil {
+					tt.set(o)
+				}
+				l := runLoop(t, "manual:2", o, claim.Config{Logger: logger})
+				time.Sleep(time.Millisecond)
+				require.False(t, l.ended(t))
+				asked := len(o.asks("manual"))
+
+				tt.stop(l)
+				require.True(t, l.ended(t))
+				l.Wake() // harmless now
+				time.Sleep(time.Hour)
+				require.Len(t, o.asks("manual"), asked)
+				require.Zero(t, l.pool.Counts().Claimed)
+				require.Empty(t, book(), "an expected stop is no news")
+				require.Zero(t, l.Stats().Claims.Failed)
+			})
+		})
+	}
+}
+
+func TestAStopBeforeTheStartClaimsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		over, end := context.WithCancel(t.Context())
+		end()
+		o := newOutside()
+		loop := claim.NewLoop(claim.Config{Pool: slots.NewPool(slots.Plain(1)[0]), Claimer: o, Starter: o})
+		require.NoError(t, loop.Run(over, t.Context()))
+		require.NoError(t, loop.Run(t.Context(), over))
+		require.Empty(t, o.requests())
+	})
+}
+
+func TestAStopWhileTheServerIsAwayIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logger, book := logBook()
+		o := newOutside()
+		back := o.leave()
+		l := runLoop(t, "manual:1", o, claim.Config{Logger: logger})
+		require.Equal(t, claim.Unready, l.State())
+		l.endIntake()
+		require.True(t, l.ended(t))
+		back()
+		synctest.Wait()
+		require.Empty(t, o.requests())
+		require.Empty(t, book())
+	})
+}
+
+func TestARealFailureDuringAStopIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logger, book := logBook()
+		o := newOutside()
+		reply := make(chan struct{})
+		o.hold, o.answer = reply, fails(errGone)
+		l := runLoop(t, "manual:1", o, claim.Config{Logger: logger})
+		l.endIntake()
+		close(reply)
+		require.True(t, l.ended(t))
+		require.Equal(t, 1, count(book(), "the connection is gone"))
+	})
+}
+
+func TestALoopRunsOnceAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutside()
+		l := runLoop(t, "manual:1", o, claim.Config{})
+		require.ErrorIs(t, l.Run(t.Context(), t.Context()), claim.ErrRunning)
+		require.Len(t, o.requests(), 1)
+	})
+}
+
+func TestWhatCanBePrinted(t *testing.T) {
+	for i, name := range []string{"idle", "paused", "full", "unready", "claiming", "resting", "waiting", "State(7)"} {
+		require.Equal(t, name, claim.State(i).String())
+	}
 }

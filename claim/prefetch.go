@@ -48,7 +48,7 @@ func (l *Loop) prefetch() {
 		return
 	}
 	run := l.held[0]
-	l.ahead.run = l.prefetcher.Prefetch(run, l.cfg.Pool.Group())
+	l.ahead.run = l.prefetcher.Prefetch(run)
 	l.ahead.id, l.ahead.since, l.ahead.asked = run.ID, time.Now(), false
 	l.held = l.held[1:]
 	l.tally.prefetched.Add(1)

@@ -21,23 +21,6 @@ const (
 	nothing                  // it did not, for whatever reason
 )
 
-func (o outcome) String() string {
-	switch o {
-	case undone:
-		return "undone"
-	case unsent:
-		return "unsent"
-	case brought:
-		return "brought"
-	case exhausted:
-		return "exhausted"
-	case nothing:
-		return "nothing"
-	default:
-		return fmt.Sprintf("outcome(%d)", uint8(o))
-	}
-}
-
 // turn makes one claim, for whoever asks for it if there is somebody, and starts the runs
 // it brings.
 func (l *Loop) turn(intake, work context.Context, a *ask) outcome {
@@ -75,11 +58,15 @@ func (l *Loop) turn(intake, work context.Context, a *ask) outcome {
 	if err != nil {
 		if !endedBy(work, err) {
 			l.tally.failed.Add(1)
-			l.reportFailure(err)
+			if l.failure.isNew(err) {
+				l.log.Warn("claim failed, the loop keeps trying", "error", err)
+			}
 		}
 		return nothing
 	}
-	l.reportSuccess()
+	if l.failure.isOver() {
+		l.log.Info("claims are answered again")
+	}
 	l.tally.seconds.Observe(time.Since(asked))
 	if len(runs) == 0 {
 		l.tally.empty.Add(1)
@@ -89,6 +76,11 @@ func (l *Loop) turn(intake, work context.Context, a *ask) outcome {
 		return nothing
 	}
 	l.tally.brought.Add(1)
+	return l.take(runs, woken, ahead, intake, work)
+}
+
+// take starts the runs of a reply, and holds those that there is no slot for.
+func (l *Loop) take(runs []Run, woken time.Time, ahead bool, intake, work context.Context) outcome {
 	now := time.Now()
 	for i := range runs {
 		runs[i].Group, runs[i].Claimed, runs[i].Woken = l.cfg.Pool.Group().Name, now, woken
@@ -170,7 +162,7 @@ func (l *Loop) admit(runs []Run) (admitted, fresh bool) {
 		}
 		l.held = append(l.held, run)
 		admitted = true
-		times := l.seen.see(run.ID)
+		times := l.see(run.ID)
 		if times == tired {
 			l.log.Warn("a run comes back again and again", "run_id", run.ID, "times", times)
 		}
@@ -218,21 +210,23 @@ func (l *Loop) takeSlot() (*slots.Slot, bool) {
 	return slot, true
 }
 
-// reportFailure logs an error that is not the one of the claim before: a server
-// that is away for an hour is one line.
-func (l *Loop) reportFailure(err error) {
-	// The text is all there is to compare: two claims never fail of one value.
-	if text := err.Error(); text != l.failure {
-		l.failure = text
-		l.log.Warn("claim failed, the loop keeps trying", "error", err)
-	}
+// news is the text of the last error of its kind, "" when all is well. It makes one line of
+// a server that is away, or a disk that is full, for an hour.
+type news string
+
+// isNew notes an error, and reports whether it says something else than the one before. The
+// text is all there is to compare: two claims never fail of one value.
+func (n *news) isNew(err error) bool {
+	before := *n
+	*n = news(err.Error())
+	return *n != before
 }
 
-func (l *Loop) reportSuccess() {
-	if l.failure != "" {
-		l.failure = ""
-		l.log.Info("claims are answered again")
-	}
+// isOver notes that all is well, and reports whether it was not before.
+func (n *news) isOver() bool {
+	before := *n
+	*n = ""
+	return before != ""
 }
 
 // endedBy reports whether err is what the end of ctx makes of a claim, which is
@@ -251,15 +245,13 @@ func (l *Loop) mayClaim(intake context.Context) bool {
 	case intake.Err() != nil:
 		return false
 	case err == nil:
-		if l.closed != "" {
-			l.closed = ""
+		if l.closed.isOver() {
 			l.log.Info("claims are no longer held back")
 		}
 		return true
 	}
 	l.tally.heldBack.Add(1)
-	if text := err.Error(); text != l.closed { // a full disk is one line, not one a claim
-		l.closed = text
+	if l.closed.isNew(err) {
 		l.log.Warn("claims are held back, the gate keeps being asked", "error", err)
 	}
 	return false
@@ -289,27 +281,15 @@ func (l *Loop) askGate(ctx context.Context) (err error) {
 // the server.
 const tired = 5
 
-// mostSeen bounds what is remembered.
+// mostSeen bounds what is remembered of runs that come.
 const mostSeen = 1000
 
-// sightings counts how often each run came. It remembers the latest ones.
-type sightings struct {
-	times map[string]int
-	order []string // oldest first
-}
-
-// see counts a run, and returns how often it has come.
-func (s *sightings) see(id string) int {
-	if s.times == nil {
-		s.times = make(map[string]int)
+// see counts a run, and returns how often it has come. It forgets all of them when there are
+// too many.
+func (l *Loop) see(id string) int {
+	if l.seen[id] == 0 && len(l.seen) == mostSeen {
+		clear(l.seen)
 	}
-	if s.times[id] == 0 {
-		s.order = append(s.order, id)
-		if len(s.order) > mostSeen {
-			delete(s.times, s.order[0])
-			s.order = s.order[1:]
-		}
-	}
-	s.times[id]++
-	return s.times[id]
+	l.seen[id]++
+	return l.seen[id]
 }

@@ -199,6 +199,10 @@ func (s *Server) Cancel(id, message string) error { return s.pool.Cancel(id, mes
 // [ErrUnknownRun], [*StateError] when no worker has joined the run's topic just now,
 // [*NotAgreedError] and [ErrNotification].
 func (s *Server) Notify(id string, payload json.RawMessage) error {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(payload, &object) != nil || object == nil {
+		return ErrNotification
+	}
 	return s.pool.Notify(id, payload)
 }
 

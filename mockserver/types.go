@@ -1,6 +1,8 @@
 package mockserver
 
 import (
+	"errors"
+
 	"github.com/phxworker/phxworker/mockserver/extended"
 	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/mockserver/lightning"
@@ -57,8 +59,8 @@ const (
 	NotJoined    = extended.NotJoined
 )
 
-// ErrNotification is what [Server.Notify] says of a payload that is no JSON object.
-var ErrNotification = lightning.ErrNotification
+// ErrNotification is what [Server.Notify] says of a payload that is not a JSON object.
+var ErrNotification = errors.New("a notification must be a JSON object")
 
 // The errors of [Server.Wait], beside those of its context.
 var (

@@ -25,7 +25,8 @@ type Engine interface {
 // Execution is a run that its engine has prepared. One that takes notices of the server is
 // a [Notifiable] as well.
 type Execution interface {
-	// Versions names what executes the run, besides the worker. It may be nil.
+	// Versions names what executes the run, besides the worker. Unless it is nil, the run's
+	// log begins with its limits and versions, as with OpenFn's worker.
 	Versions() Versions
 	// Execute takes the run to its end and reports every step and line through
 	// it. It is called once at most, and returns when nothing of the run is under way any

@@ -178,7 +178,13 @@ func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	run.outbox.WaitUntil(ctx)
 	run.notices, _ = ready.Execution.(Notifiable)
 	run.enter(Executing)
+	if ready.versions != nil {
+		run.announceLimits()
+	}
 	run.outbox.Start(run.Versions)
+	if ready.versions != nil {
+		run.announceVersions()
+	}
 	soon := time.AfterFunc(ableAfter, run.able)
 	result, failure := r.execute(ctx, run, ready)
 	soon.Stop()

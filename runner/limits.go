@@ -72,16 +72,16 @@ func (l Limits) override(o PlanOptions) Limits {
 // worker: 10mb, 0.5mb.
 func FormatMB(mb float64) string { return delivery.FormatMB(mb) }
 
-// AnnounceLimits writes the lines about its limits that OpenFn's engine begins
-// every run's log with. Engines call it as they prepare.
-func (r *Run) AnnounceLimits() {
+// announceLimits writes the lines about its limits that OpenFn's engine begins
+// every run's log with.
+func (r *Run) announceLimits() {
 	r.Log(TextLine("info", "RTE", "Memory limit: "+FormatMB(r.Limits.MemoryMB)))
 	r.Log(TextLine("info", "RTE", "Timeout: "+strconv.FormatFloat(r.Limits.RunTimeout.Seconds(), 'f', -1, 64)+"s"))
 }
 
-// AnnounceVersions writes the lines that follow run:start there: the payload
+// announceVersions writes the lines that follow run:start there: the payload
 // limit, and what executes the run.
-func (r *Run) AnnounceVersions() {
+func (r *Run) announceVersions() {
 	r.Log(TextLine("info", "RTE", "Payload limit: "+FormatMB(r.Limits.PayloadMB)))
 	r.Log(TextLine("info", "VER", r.Versions.String()))
 }

@@ -168,19 +168,9 @@ func (s *Slot) Release() bool { return s.free(true) }
 func (s *Slot) Return() bool { return s.free(false) }
 
 func (s *Slot) free(finished bool) bool {
-	held, room := s.release(finished)
-	if held == Running && room {
-		s.pool.signal()
-	}
-	return held != Released
-}
-
-// release returns the state the slot was in, and whether its pool has an open
-// slot after the release.
-func (s *Slot) release(finished bool) (was State, room bool) {
 	s.pool.mu.Lock()
-	defer s.pool.mu.Unlock()
-	was = s.state
+	was := s.state
+	s.state = Released
 	switch was {
 	case Claimed:
 		s.pool.claimed--
@@ -190,8 +180,11 @@ func (s *Slot) release(finished bool) (was State, room bool) {
 			s.pool.finished++
 		}
 	case Released:
-		return was, false
 	}
-	s.state = Released
-	return was, s.pool.openLocked() > 0
+	room := s.pool.openLocked() > 0
+	s.pool.mu.Unlock()
+	if was == Running && room {
+		s.pool.signal()
+	}
+	return was != Released
 }

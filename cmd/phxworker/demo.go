@@ -40,6 +40,6 @@ func (p *program) demo(ctx context.Context, cmd *cli.Command) error {
 	log := slog.New(options.Log{Level: level, Format: "text"}.Handler(p.stderr, false))
 	return demo.Run(ctx, demo.Config{
 		Out: p.stdout, Keep: cmd.Bool("keep"),
-		Engine: js.New(js.Config{Logger: log}), Examples: plans, Logger: log,
+		Engine: js.New(js.Config{}), Examples: plans, Logger: log,
 	})
 }

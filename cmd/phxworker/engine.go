@@ -45,7 +45,7 @@ type engine struct {
 // newEngine makes the engine that the options ask for.
 func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log *slog.Logger) (engine, error) {
 	compiler := compile.NewCompiler(o.CompileMemory)
-	embedded := js.New(js.Config{StatePropsToRemove: o.StateProps, Compiler: compiler, Logger: log})
+	embedded := js.New(js.Config{StatePropsToRemove: o.StateProps, Compiler: compiler})
 	spares := min(runtime.NumCPU(), maxSpares)
 	switch o.Name {
 	case "js":

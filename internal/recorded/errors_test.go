@@ -80,7 +80,7 @@ var errorJobName = regexp.MustCompile(`(?m)^//([^ ]) (.*)\n`)
 func errorJobs(t *testing.T) []errorJob {
 	text, err := os.ReadFile(filepath.Join("testdata", "errors.js"))
 	require.NoError(t, err)
-	names := errorJobName.FindAllStringSubmatchIndex(string(text), -1)
+	names := errorJobName.FindAllSubmatchIndex(text, -1)
 	jobs := make([]errorJob, len(names))
 	for i, at := range names {
 		end := len(text)

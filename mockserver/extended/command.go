@@ -15,9 +15,13 @@ import (
 func (x *Service) Cancel(id, message string) error {
 	x.Lock()
 	defer x.Unlock()
-	r, err := x.CancelWaitingLocked(id, message)
-	if r == nil {
+	r, err := x.UnfinishedLocked(id)
+	if err != nil {
 		return err
+	}
+	if r.StateLocked() == lightning.Available {
+		x.CancelLocked(r, message)
+		return nil
 	}
 	t := tenureOf(r)
 	told := false
@@ -44,20 +48,20 @@ func cancelPayload(message string) []byte {
 
 // Notify sends the worker of a run a JSON object, for the run. The errors are
 // [lightning.ErrUnknownRun], [*lightning.StateError] when no worker has joined the run's topic
-// just now, [*lightning.NotAgreedError] and [lightning.ErrNotification].
+// just now, and [*lightning.NotAgreedError].
 func (x *Service) Notify(id string, payload json.RawMessage) error {
 	x.Lock()
 	defer x.Unlock()
-	r, err := x.NotifiedLocked(id, payload)
+	r, err := x.UnfinishedLocked(id)
 	if err != nil {
 		return err
 	}
-	topics := tenureOf(r).owner.topics
-	if len(topics) == 0 {
+	o := tenureOf(r).owner
+	if o == nil || len(o.topics) == 0 {
 		return lightning.NotJoined(r)
 	}
 	told := false
-	for c := range topics {
+	for c := range o.topics {
 		if c.with[extNotify] {
 			c.topic.Send("run:notify", payload)
 			told = true

@@ -59,8 +59,6 @@ const grace = 10 * time.Second
 var (
 	// ErrUnknownRun says that a run was never here, or is forgotten by now.
 	ErrUnknownRun = errors.New("no such run: it was never queued, or it ended and is forgotten")
-	// ErrNotification refuses a notification that is not a JSON object.
-	ErrNotification = errors.New("a notification must be a JSON object")
 	// ErrClosed says that the server was closed.
 	ErrClosed = errors.New("the mock server is closed")
 )

@@ -154,70 +154,58 @@ func (s *Service) add(added *Entry) error {
 	return nil
 }
 
-// Cancel ends a run that waits. That of a worker goes on, for Lightning cannot tell the worker. The
-// errors are [ErrUnknownRun], [*StateError] when the run is over, and [*NotAgreedError].
+// Cancel ends a run that waits. One that a worker has goes on, for Lightning cannot tell the
+// worker. The errors are [ErrUnknownRun], [*StateError] when the run is over, and
+// [*NotAgreedError].
 func (s *Service) Cancel(id, message string) error {
 	s.Lock()
 	defer s.Unlock()
-	r, err := s.CancelWaitingLocked(id, message)
-	if r != nil {
+	r, err := s.UnfinishedLocked(id)
+	switch {
+	case err != nil:
+		return err
+	case r.state != Available:
 		return &NotAgreedError{ID: id, Extension: "cancel"}
 	}
-	return err
+	s.CancelLocked(r, message)
+	return nil
 }
 
-// CancelWaitingLocked ends a run that waits. One that a worker has is returned instead. The
-// errors are those of Cancel.
-func (s *Service) CancelWaitingLocked(id, message string) (*Entry, error) {
-	r := s.runs[id]
+// Notify is for the worker of a run, and Lightning cannot tell it anything. The errors are
+// [ErrUnknownRun], [*StateError] when no worker has the run, and [*NotAgreedError].
+func (s *Service) Notify(id string, _ json.RawMessage) error {
+	s.Lock()
+	defer s.Unlock()
+	r, err := s.UnfinishedLocked(id)
 	switch {
+	case err != nil:
+		return err
+	case r.state == Available:
+		return NotJoined(r)
+	}
+	return &NotAgreedError{ID: id, Extension: "notify"}
+}
+
+// UnfinishedLocked returns a run that has not ended. The errors are [ErrUnknownRun] and
+// [*StateError].
+func (s *Service) UnfinishedLocked(id string) (*Entry, error) {
+	switch r := s.runs[id]; {
 	case r == nil:
 		return nil, ErrUnknownRun
 	case r.state.Final():
 		return nil, &StateError{ID: id, State: r.state, Problem: "it is over already"}
-	case r.state != Available:
+	default:
 		return r, nil
 	}
-	s.CancelLocked(r, message)
-	return nil, nil
 }
 
-// CancelLocked ends a run that no worker has.
+// CancelLocked ends a run that no worker has any more.
 func (s *Service) CancelLocked(r *Entry, message string) {
 	s.available.remove(r) // it is not there while it is delayed
 	s.finishLocked(r, Cancelled, Result{Reason: "cancel", ErrorMessage: message})
 }
 
-// Notify is for the worker of a run, and no worker of Lightning's can be told anything. The
-// errors are [ErrUnknownRun], [*StateError] when no worker has the run, [*NotAgreedError] and
-// [ErrNotification].
-func (s *Service) Notify(id string, payload json.RawMessage) error {
-	s.Lock()
-	defer s.Unlock()
-	if _, err := s.NotifiedLocked(id, payload); err != nil {
-		return err
-	}
-	return &NotAgreedError{ID: id, Extension: "notify"}
-}
-
-// NotifiedLocked returns the run that is to be notified, if a worker has it. The errors are
-// those of Notify.
-func (s *Service) NotifiedLocked(id string, payload json.RawMessage) (*Entry, error) {
-	r := s.runs[id]
-	switch {
-	case !isObject(payload) || !json.Valid(payload):
-		return nil, ErrNotification
-	case r == nil:
-		return nil, ErrUnknownRun
-	case r.state.Final():
-		return nil, &StateError{ID: id, State: r.state, Problem: "it is over already"}
-	case r.state == Available:
-		return nil, NotJoined(r)
-	}
-	return r, nil
-}
-
-// NotJoined says that nobody can be told of a run.
+// NotJoined is the error when nobody can be told of a run.
 func NotJoined(r *Entry) error {
 	return &StateError{ID: r.id, State: r.state, Problem: "no worker has joined its topic just now"}
 }

@@ -31,14 +31,12 @@ func New(cfg Config) (*Engine, error) {
 // Prepare finds out which versions the program names. They are known once one
 // of its processes is ready, so the first run waits for that.
 func (e *Engine) Prepare(ctx context.Context, run *runner.Run) (runner.Execution, error) {
-	run.AnnounceLimits()
 	versions, err := e.pool.Versions(ctx)
 	if err != nil {
 		return nil, err
 	}
 	x := &execution{notices: make(chan json.RawMessage, mostNotices)}
 	x.Execution = runner.Prepared(versions, func(ctx context.Context) (runner.Result, error) {
-		run.AnnounceVersions()
 		return e.pool.Execute(ctx, run, Request{
 			Run: newRunBody(run), Owner: run.Plan.Owner(), MemoryMB: int(math.Ceil(run.Limits.MemoryMB)), Notices: x.notices,
 		})

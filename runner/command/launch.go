@@ -12,7 +12,7 @@ import (
 
 // launch starts a process and waits until it is ready.
 func (p *Pool) launch(ctx context.Context) (*process, error) {
-	proc, err := spawn(&p.cfg, p.program, p.args, p.keeper.start)
+	proc, err := spawn(&p.cfg, p.program, p.args, p.starter.start)
 	if err != nil {
 		return nil, &startError{what: err.Error()}
 	}
@@ -82,14 +82,11 @@ func (p *Pool) bury(proc *process) {
 	p.lostLocked(proc, why)
 }
 
-// keeper starts processes, all on one thread: on Linux a process ends with the
-// thread that started it, and the runtime ends threads as it likes. It also keeps
-// the pool's time.
-type keeper struct {
-	starts      chan launch
-	idle, retry *time.Timer
-	stopping    chan struct{}
-	stopped     chan struct{}
+// starter starts processes, all on one thread: on Linux a process ends with the
+// thread that started it, and the runtime ends threads as it likes.
+type starter struct {
+	starts  chan launch
+	stopped chan struct{}
 }
 
 type launch struct {
@@ -97,44 +94,27 @@ type launch struct {
 	err chan error
 }
 
-func newKeeper() *keeper {
-	k := &keeper{
-		starts: make(chan launch), idle: time.NewTimer(time.Hour), retry: time.NewTimer(time.Hour),
-		stopping: make(chan struct{}), stopped: make(chan struct{}),
-	}
-	k.idle.Stop()
-	k.retry.Stop()
-	return k
-}
-
-func (k *keeper) run(endIdle, retry func()) {
-	defer close(k.stopped)
-	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-	for {
-		select {
-		case l := <-k.starts:
+func newStarter() *starter {
+	s := &starter{starts: make(chan launch), stopped: make(chan struct{})}
+	go func() {
+		defer close(s.stopped)
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		for l := range s.starts {
 			l.err <- l.cmd.Start()
-		case <-k.idle.C:
-			endIdle()
-		case <-k.retry.C:
-			retry()
-		case <-k.stopping:
-			k.idle.Stop()
-			k.retry.Stop()
-			return
 		}
-	}
+	}()
+	return s
 }
 
-// start starts a command. It must not be called once the keeper is stopped.
-func (k *keeper) start(cmd *exec.Cmd) error {
+// start starts a command. It must not be called once the starter is stopped.
+func (s *starter) start(cmd *exec.Cmd) error {
 	l := launch{cmd: cmd, err: make(chan error, 1)}
-	k.starts <- l
+	s.starts <- l
 	return <-l.err
 }
 
-// stop ends the keeper, and with it any process that it started.
-func (k *keeper) stop() {
-	close(k.stopping)
-	<-k.stopped
+// stop ends the starter, and with it any process that it started.
+func (s *starter) stop() {
+	close(s.starts)
+	<-s.stopped
 }

@@ -20,7 +20,9 @@ type Pool struct {
 	cfg     Config
 	program string
 	args    []string
-	keeper  *keeper
+	starter *starter
+	// endIdleLater and retryLater are set while there is no run, and while spares wait.
+	endIdleLater, retryLater *time.Timer
 	// work counts runs, starts and processes, and the sweep: all that Close waits for.
 	work sync.WaitGroup
 	once sync.Once
@@ -35,7 +37,7 @@ type Pool struct {
 	versions runner.Versions
 	doubt    error // why the latest start failed, nil if it did not
 	keep     bool  // spares are kept: there was a run of late
-	held     bool  // no spare is started before the keeper's retry
+	held     bool  // no spare is started before the retry
 	pause    *backoff.ExponentialBackOff
 	closed   bool
 }
@@ -49,14 +51,16 @@ func NewPool(cfg Config) (*Pool, error) {
 		return nil, err
 	}
 	p := &Pool{
-		cfg: cfg, program: program, args: args, keeper: newKeeper(), living: make(map[*process]bool),
+		cfg: cfg, program: program, args: args, starter: newStarter(), living: make(map[*process]bool),
 		pause: backoff.NewExponentialBackOff(
 			backoff.WithInitialInterval(500*time.Millisecond),
 			backoff.WithMaxInterval(time.Minute),
 			backoff.WithMaxElapsedTime(0),
 		),
 	}
-	go p.keeper.run(p.endIdle, p.retry)
+	p.endIdleLater, p.retryLater = time.AfterFunc(time.Hour, p.endIdle), time.AfterFunc(time.Hour, p.retry)
+	p.endIdleLater.Stop()
+	p.retryLater.Stop()
 	p.work.Go(func() { sweepFolders(p.cfg.Logger) })
 	return p, nil
 }
@@ -197,7 +201,9 @@ func (p *Pool) Close() error {
 		p.mu.Unlock()
 		p.endIdle()
 		p.work.Wait()
-		p.keeper.stop()
+		p.endIdleLater.Stop()
+		p.retryLater.Stop()
+		p.starter.stop()
 	})
 	return nil
 }
@@ -211,7 +217,7 @@ func (p *Pool) enter() bool {
 	}
 	p.work.Add(1)
 	p.runs++
-	p.keeper.idle.Stop()
+	p.endIdleLater.Stop()
 	return true
 }
 
@@ -219,7 +225,7 @@ func (p *Pool) leave() {
 	p.mu.Lock()
 	p.runs--
 	if p.runs == 0 {
-		p.keeper.idle.Reset(p.cfg.SpareIdle)
+		p.endIdleLater.Reset(p.cfg.SpareIdle)
 	}
 	p.mu.Unlock()
 	p.work.Done()

@@ -168,7 +168,7 @@ func (p *Pool) place(proc *process) {
 	default:
 		p.idle = append(p.idle, proc)
 		if p.runs == 0 { // those before it may have been ended for that already
-			p.keeper.idle.Reset(p.cfg.SpareIdle)
+			p.endIdleLater.Reset(p.cfg.SpareIdle)
 		}
 	}
 }
@@ -271,11 +271,11 @@ func (p *Pool) holdLocked(why error) {
 	}
 	p.held = true
 	pause := p.pause.NextBackOff()
-	p.keeper.retry.Reset(pause)
+	p.retryLater.Reset(pause)
 	p.cfg.Logger.Warn("an engine process was lost before it had a run", "error", why, "next_spare_in", pause)
 }
 
-// retry is called by the keeper when spares may be started again.
+// retry lets spares be started again.
 func (p *Pool) retry() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -284,7 +284,7 @@ func (p *Pool) retry() {
 }
 
 // endIdle ends the processes that have no run, unless there is a run, and keeps
-// none until there is one. The keeper calls it.
+// none until there is one.
 func (p *Pool) endIdle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

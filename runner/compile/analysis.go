@@ -15,8 +15,8 @@ type analysis struct {
 	chains     []chain
 	chainOf    map[*ast.CallExpression]int // the index of the chain that a call is part of
 	imports    []Import
-	regexps    []int // offsets of regular expressions
-	awaits     []int // offsets of `await` outside every function, in order
+	regexps    map[int]bool // offsets of regular expressions
+	awaits     []int        // offsets of `await` outside every function, in order
 	// exported tells that the body has a default export.
 	exported bool
 	exports  []reference // what is exported by its name
@@ -63,7 +63,7 @@ type walker struct {
 	analysis
 	body     string
 	cursor   cursor
-	forAwait map[int]bool
+	forAwait map[int]int
 	// lazyChain is the chain of members and calls visited last that begins with `$`.
 	lazyChain ast.Expression
 	err       *Error // the first
@@ -74,6 +74,7 @@ func analyse(ctx context.Context, body string, tree *syntaxTree) (*analysis, err
 	w := &walker{body: body, cursor: cursor{text: body}, forAwait: tree.forAwait, analysis: analysis{
 		names:   map[string]struct{}{},
 		chainOf: map[*ast.CallExpression]int{},
+		regexps: map[int]bool{},
 	}}
 	top := place{scope: &scope{function: true}}
 	for _, s := range tree.Body {

@@ -14,7 +14,7 @@ type builder struct {
 	body    string
 	cursor  cursor
 	program *syntaxTree
-	tokens  *tokens
+	tokens  tokens
 	edits   edits
 	// prologue is what goes in front of the first line.
 	prologue []fragment

@@ -58,20 +58,20 @@ type Import struct {
 
 // Compile compiles the body of one job, whatever memory that takes; see [Compiler]. Its error is an [*Error].
 func Compile(job Job) (*Module, error) {
-	return compile(context.Background(), job, countTokens(job.Body))
+	return compile(context.Background(), job, sizeOf(job.Body))
 }
 
 // maxBody is what the compiler can count: what it notes of a module are offsets of 32 bits.
 const maxBody = 64 << 20
 
-// compile compiles a body of about so many tokens. When ctx ends, the error is its cause.
-func compile(ctx context.Context, job Job, count int) (module *Module, err error) {
+// compile compiles a body of this size. When ctx ends, the error is its cause.
+func compile(ctx context.Context, job Job, s size) (module *Module, err error) {
 	defer contain(&err, job.Name)
 
 	if len(job.Body) > maxBody {
 		return nil, &Error{Name: job.Name, Message: fmt.Sprintf("The code is too large: %d bytes, over the limit of %d", len(job.Body), maxBody)}
 	}
-	program, err := parse(ctx, job.Body)
+	program, err := parse(ctx, job.Body, s)
 	if err != nil {
 		return nil, forJob(err, job.Name)
 	}
@@ -79,7 +79,7 @@ func compile(ctx context.Context, job Job, count int) (module *Module, err error
 	if err != nil {
 		return nil, forJob(err, job.Name)
 	}
-	tokens, err := scan(job.Body, count, found.regexps)
+	tokens, err := scan(job.Body, s.tokens, found.regexps)
 	if err != nil {
 		return nil, forJob(err, job.Name)
 	}

@@ -108,8 +108,8 @@ func (b *Batch) Close() {
 
 // Compile compiles a job; see the function [Compile]. When ctx ends, the error is its cause.
 func (b *Batch) Compile(ctx context.Context, job Job) (module *Module, err error) {
-	err = b.within(ctx, job, func(tokens int) error {
-		module, err = compile(ctx, job, tokens)
+	err = b.within(ctx, job, func(s size) error {
+		module, err = compile(ctx, job, s)
 		return err
 	})
 	return module, err
@@ -117,15 +117,15 @@ func (b *Batch) Compile(ctx context.Context, job Job) (module *Module, err error
 
 // Condition compiles a condition; see the function [Condition]. When ctx ends, the error is its cause.
 func (b *Batch) Condition(ctx context.Context, expression string) (function string, err error) {
-	err = b.within(ctx, Job{Body: expression}, func(int) error {
-		function, err = Condition(expression)
+	err = b.within(ctx, Job{Body: expression}, func(s size) error {
+		function, err = condition(expression, s)
 		return err
 	})
 	return function, err
 }
 
 // within calls do when there is room for a job.
-func (b *Batch) within(ctx context.Context, job Job, do func(tokens int) error) error {
+func (b *Batch) within(ctx context.Context, job Job, do func(size) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -139,7 +139,7 @@ func (b *Batch) within(ctx context.Context, job Job, do func(tokens int) error) 
 		}
 		defer b.compiler.work.Release(work)
 	}
-	return do(size.tokens)
+	return do(size)
 }
 
 func (c *Compiler) tooLarge(what string, s size, memory int64) string {
@@ -148,9 +148,18 @@ func (c *Compiler) tooLarge(what string, s size, memory int64) string {
 }
 
 // size is what the memory that compiling takes goes by.
-type size struct{ tokens, bytes int }
+type size struct {
+	tokens, bytes int
+	nested        int // the offset at which a source nests too deeply to be parsed, -1 if it does not
+}
 
-func sizeOf(source string) size { return size{tokens: countTokens(source), bytes: len(source)} }
+// tooNested returns why a source cannot be parsed, nil if it can.
+func (s size) tooNested(source string) error {
+	if s.nested < 0 {
+		return nil
+	}
+	return errorAt(source, s.nested, "Nested too deeply")
+}
 
 func (s size) plus(t size) size {
 	return size{tokens: min(s.tokens+t.tokens, manyTokens), bytes: s.bytes + t.bytes}

@@ -99,7 +99,7 @@ func TestLargeCodeIsCompiledInTurn(t *testing.T) {
 
 		under, goOn := make(chan struct{}), make(chan struct{})
 		go func() {
-			_ = first.within(t.Context(), large, func(int) error { close(under); <-goOn; return nil })
+			_ = first.within(t.Context(), large, func(size) error { close(under); <-goOn; return nil })
 		}()
 		<-under
 		ended := errors.New("the time of the run is over")
@@ -146,7 +146,7 @@ func TestCompilingEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	begin := time.Now()
-	_, err := compile(ctx, Job{Body: body.String(), Adaptors: []Adaptor{{Name: "a"}}}, 0)
+	_, err := compile(ctx, Job{Body: body.String(), Adaptors: []Adaptor{{Name: "a"}}}, sizeOf(""))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Less(t, time.Since(begin), 20*time.Second)
 }

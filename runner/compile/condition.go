@@ -20,6 +20,10 @@ const (
 // condition, which means always, is not for this function. The error is an [*Error] without a name, its position
 // being one in the expression.
 func Condition(expression string) (function string, err error) {
+	return condition(expression, sizeOf(expression))
+}
+
+func condition(expression string, s size) (function string, err error) {
 	defer contain(&err, "")
 
 	// A line break after `return` would end the statement.
@@ -27,8 +31,8 @@ func Condition(expression string) (function string, err error) {
 	if strings.TrimSpace(expression) == "" {
 		return "", errorAt(expression, len(expression), endOfInput)
 	}
-	if offset := tooNested(expression); offset >= 0 {
-		return "", errorAt(expression, offset, "Nested too deeply")
+	if err := s.tooNested(expression); err != nil {
+		return "", err
 	}
 	function = conditionHead + expression[indent:] + conditionTail
 	program, err := parser.ParseFile(nil, "", function, 0, parser.WithDisableSourceMaps)

@@ -93,8 +93,10 @@ var brokenShapes = map[string]shape{
 	"$.m($.x)":                        {why: methodOutside, refused: "Must be inside an operation"},
 	"const $ = { x: 'own' }; fn($.x)": {why: "a `$` that the job itself declares at the top is the state's all the same", means: "const own = { x: 'own' }; fn(own.x)"},
 	"get(1).catch()":                  {why: "a catch without a function refers to a p that is not there", means: "get(1).then()"},
-	"get(later(1).then(s => s)).then()": {why: "a chain in the arguments of an operation that has one itself is called at once",
-		means: "const inner = later(1).then(s => s); get(inner).then()"},
+	"get(later(1).then(s => s)).then()": {
+		why:   "a chain in the arguments of an operation that has one itself is called at once",
+		means: "const inner = later(1).then(s => s); get(inner).then()",
+	},
 	"const c = { a: helper2(1) }; fn(c.a)": {why: "what only an object at the top names is not imported", means: "const a = helper2(1); fn(a)"},
 	"fn({ each })":                         {why: "what only a key names is not imported", means: "const e = each; fn({ each: e })"},
 	"fn(1); export default [get(2)]":       {why: "operations come after the elements of an array that the job exports itself", means: "fn(1); get(2)"},

@@ -89,17 +89,8 @@ type piece struct {
 
 // apply returns the text with the edits made and head and tail added, and where each piece of it comes from.
 func (e *edits) apply(text string, head, tail []fragment) (string, []piece) {
-	length := len(text)
-	for _, list := range [][]fragment{head, tail} {
-		for _, f := range list {
-			length += len(f.text)
-		}
-	}
-	for i := range e.list {
-		length += len(e.list[i].text)
-	}
 	var out strings.Builder
-	out.Grow(length)
+	out.Grow(len(text) + 32*(len(e.list)+len(head)+len(tail))) // most of what is added is short
 	pieces := make([]piece, 0, 2*len(e.list)+len(head)+len(tail)+1)
 
 	add := func(s string, origin int, copied bool) {

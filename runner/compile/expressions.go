@@ -72,7 +72,7 @@ func (w *walker) operator(e ast.Expression, p place) {
 	case *ast.Optional:
 		w.link(e, e.Expression, p)
 	case *ast.RegExpLiteral:
-		w.regexps = append(w.regexps, offset(e.Idx))
+		w.regexps[offset(e.Idx)] = true
 		w.checkRegexp(e)
 	case *ast.NumberLiteral, *ast.StringLiteral:
 		w.checkLiteral(e)

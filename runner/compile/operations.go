@@ -1,7 +1,6 @@
 package compile
 
 import (
-	"slices"
 	"sort"
 	"strconv"
 
@@ -17,20 +16,16 @@ func (b *builder) operations() (elements []fragment, operations []Operation) {
 	if b.exported && own == nil {
 		return nil, nil
 	}
-	var calls []*ast.CallExpression
 	for _, s := range b.program.Body {
-		if call := operationOf(s); call != nil {
-			calls = append(calls, call)
+		call := operationOf(s)
+		if call == nil {
+			continue
 		}
-	}
-	b.edits.list = slices.Grow(b.edits.list, 2*len(calls))
-	elements, operations = make([]fragment, 0, 2*len(calls)), make([]Operation, len(calls))
-	for i, call := range calls {
-		if i > 0 {
+		if len(operations) > 0 {
 			elements = append(elements, comma)
 		}
-		element, operation := b.operation(call, i+1)
-		elements, operations[i] = append(elements, element), operation
+		element, operation := b.operation(call, len(operations)+1)
+		elements, operations = append(elements, element), append(operations, operation)
 	}
 	if own != nil {
 		b.putInto(own, elements)

@@ -12,23 +12,23 @@ import (
 // A syntaxTree is a body that parses as a module.
 type syntaxTree struct {
 	*ast.Program
-	// forAwait holds the offsets of the `await` of every `for await`, which the tree shows as plain loops.
-	forAwait map[int]bool
+	// forAwait has the offset of the `await` of every `for await`, which the tree shows as plain loops, by that of the `for`.
+	forAwait map[int]int
 }
 
 // maxForAwait bounds how often one body is parsed.
 const maxForAwait = 100
 
-// parse parses the body of a job.
-func parse(ctx context.Context, body string) (*syntaxTree, error) {
+// parse parses the body of a job, which has this size.
+func parse(ctx context.Context, body string, s size) (*syntaxTree, error) {
 	if strings.HasPrefix(body, "#!") {
 		// The parser would take it for a comment, but on a first line that begins with our imports it is none.
 		return nil, errorAt(body, 0, unexpectedToken)
 	}
-	if offset := tooNested(body); offset >= 0 {
-		return nil, errorAt(body, offset, "Nested too deeply")
+	if err := s.tooNested(body); err != nil {
+		return nil, err
 	}
-	tree := &syntaxTree{}
+	tree := &syntaxTree{forAwait: map[int]int{}}
 	source := body
 	for ctx.Err() == nil {
 		program, err := parser.ParseFile(nil, "", source, 0, parser.IsModule, parser.WithDisableSourceMaps)
@@ -37,24 +37,25 @@ func parse(ctx context.Context, body string) (*syntaxTree, error) {
 			return tree, nil
 		}
 		failure := syntaxError(source, err)
-		offset, ok := offsetAt(source, failure.Position, V8)
-		if !ok || !isForAwait(source, offset) || len(tree.forAwait) == maxForAwait {
+		offset, _ := offsetAt(source, failure.Position, V8)
+		loop := forBefore(source, offset)
+		if loop < 0 || len(tree.forAwait) == maxForAwait {
 			return nil, wording(failure)
 		}
 		// The parser knows no `for await`, but says itself where one stands: there it reads spaces instead.
-		if tree.forAwait == nil {
-			tree.forAwait = map[int]bool{}
-		}
-		tree.forAwait[offset] = true
+		tree.forAwait[loop] = offset
 		source = source[:offset] + strings.Repeat(" ", len("await")) + source[offset+len("await"):]
 	}
 	return nil, context.Cause(ctx)
 }
 
-// isForAwait reports whether the parser stopped at the `await` of a `for await`.
-func isForAwait(source string, offset int) bool {
-	return strings.HasPrefix(source[offset:], "await") &&
-		strings.HasSuffix(strings.TrimRight(source[:offset], " \t\r\n"), "for")
+// forBefore returns the offset of the `for` before the `await` at which the parser stopped, -1 if it stopped elsewhere.
+func forBefore(source string, offset int) int {
+	before, ok := strings.CutSuffix(strings.TrimRight(source[:offset], " \t\r\n"), "for")
+	if !ok || !strings.HasPrefix(source[offset:], "await") {
+		return -1
+	}
+	return len(before)
 }
 
 // syntaxError makes an error of the parser's first one.

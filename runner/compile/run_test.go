@@ -200,6 +200,11 @@ func TestCompiledJobRuns(t *testing.T) {
 			want: `{"logged":[[1]],"executed":1}`,
 		},
 		{
+			name: "a string over lines of all kinds",
+			body: "log('a\\\r\nb\\\nc\\\rd'); log($.data ?? 'e\\\r\n(', `${`\r\n}`}`)\n/* ` */ log(1)",
+			want: `{"logged":["abcd","e(","\n}",1],"executed":3}`,
+		},
+		{
 			name: "templates in templates",
 			body: "log(`\\`\\${ ${ `{${ `}` }` } $`);",
 			want: `{"logged":["` + "`" + `${ {} $"],"executed":1}`,

@@ -1,16 +1,16 @@
 package compile
 
 import (
+	"cmp"
 	"sort"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
 // tokens are the tokens of a body that parses. The syntax tree says where most things start, but not where the
 // brackets and commas around them stand, nor where a statement ends; the tokens do.
-type tokens struct {
-	list []packedToken
-}
+type tokens []packedToken
 
 // packedToken is a token in 16 bytes: a body has very many.
 type packedToken struct {
@@ -19,8 +19,8 @@ type packedToken struct {
 }
 
 // at returns token i.
-func (t *tokens) at(i int) token {
-	p := t.list[i]
+func (t tokens) at(i int) token {
+	p := t[i]
 	return token{start: int(p.start), end: int(p.end), match: int(p.match), kind: p.kind}
 }
 
@@ -40,41 +40,39 @@ const (
 // scan splits source into tokens. Whether a slash starts a regular expression is known only to a parser, so their
 // offsets are given. Count is about how many there will be. Comments and white space are left out. The error is for a regular expression without an end: the
 // parser lets one pass whose last character class is open.
-func scan(source string, count int, regexps []int) (*tokens, error) {
-	s := scanner{source: source, regexps: make(map[int]bool, len(regexps))}
-	for _, offset := range regexps {
-		s.regexps[offset] = true
-	}
-	s.list = make([]packedToken, 0, count)
+func scan(source string, count int, regexps map[int]bool) (tokens, error) {
+	s := scanner{source: source, regexps: regexps, list: make(tokens, 0, count)}
 	for s.at < len(source) {
 		s.next()
 	}
 	if s.err != nil {
 		return nil, s.err
 	}
-	return &tokens{list: s.list}, nil
+	return s.list, nil
 }
 
 // starting returns the index of the token that starts at offset.
-func (t *tokens) starting(offset int) int {
-	return sort.Search(len(t.list), func(i int) bool { return int(t.list[i].start) >= offset })
+func (t tokens) starting(offset int) int {
+	return sort.Search(len(t), func(i int) bool { return int(t[i].start) >= offset })
 }
 
 // kind is the kind of token i, 0 if there is none.
-func (t *tokens) kind(i int) byte {
-	if i < 0 || i >= len(t.list) {
+func (t tokens) kind(i int) byte {
+	if i < 0 || i >= len(t) {
 		return 0
 	}
-	return t.list[i].kind
+	return t[i].kind
 }
 
 type scanner struct {
 	source  string
 	at      int
 	regexps map[int]bool
-	list    []packedToken
+	list    tokens
 	open    []int32 // indexes of the brackets not closed yet
-	err     error
+	// templates has for each open brace of a template how many brackets are open around it.
+	templates []int
+	err       error
 }
 
 func (s *scanner) next() {
@@ -83,22 +81,13 @@ func (s *scanner) next() {
 	case isWordByte(c):
 		s.word()
 	case c == '"' || c == '\'':
-		s.skipTo(start+1, c)
-		s.add(start, literal)
+		s.literal(stringEnd(s.source, start))
 	case c == '`':
-		s.template()
+		s.template(start + 1)
 	case c == '/' && s.regexps[start]:
 		s.regexp()
-	case c == '/' && s.peek(1) == '/':
-		for s.at < len(s.source) && V8.lineEnd(s.source[s.at:]) == 0 {
-			s.at++
-		}
-	case c == '/' && s.peek(1) == '*':
-		s.at += 2
-		for s.at < len(s.source) && (s.source[s.at] != '*' || s.peek(1) != '/') {
-			s.at++
-		}
-		s.at = min(s.at+2, len(s.source))
+	case c == '/' && (s.peek(1) == '/' || s.peek(1) == '*'):
+		s.at = cmp.Or(commentEnd(s.source, start), len(s.source))
 	case c <= ' ':
 		s.at++
 	default:
@@ -114,7 +103,7 @@ func (s *scanner) word() {
 		c := s.source[s.at]
 		switch {
 		case c == '\\' && s.peek(1) == 'u' && s.peek(2) == '{':
-			s.skipTo(s.at+3, '}')
+			s.at += 1 + max(strings.IndexByte(s.source[s.at:], '}'), 0)
 		case c >= utf8.RuneSelf:
 			r, n := utf8.DecodeRuneInString(s.source[s.at:])
 			if unicode.IsSpace(r) || r == '\ufeff' || r == '\u2028' || r == '\u2029' {
@@ -130,75 +119,33 @@ func (s *scanner) word() {
 	s.add(start, word)
 }
 
-// template takes a template literal: its text as literals, the code in it as tokens.
-func (s *scanner) template() {
-	start := s.at
-	s.at++
-	for s.at < len(s.source) {
-		switch c := s.source[s.at]; {
-		case c == '\\':
-			s.at += 2
-		case c == '`':
-			s.at++
-			s.add(start, literal)
-			return
-		case c == '$' && s.peek(1) == '{':
-			s.at++
-			s.add(start, literal)
-			s.substitution()
-			start = s.at
-		default:
-			s.at++
-		}
+// template takes a part of a template literal, the text from an offset on as a literal. The code in it comes as tokens.
+func (s *scanner) template(from int) {
+	end := templateEnd(s.source, from)
+	if end == 0 || s.source[end-1] == '`' {
+		s.literal(end)
+		return
 	}
-	s.at = len(s.source)
-	s.add(start, literal)
-}
-
-// substitution takes `{ … }` inside a template.
-func (s *scanner) substitution() {
-	depth := len(s.open)
-	s.next()
-	for s.at < len(s.source) && len(s.open) > depth {
-		s.next()
-	}
+	s.literal(end - 1)
+	s.templates = append(s.templates, len(s.open))
 }
 
 func (s *scanner) regexp() {
-	start := s.at
-	class := false
-	for s.at++; s.at < len(s.source); s.at++ {
-		switch c := s.source[s.at]; {
-		case c == '\\':
-			s.at++
-		case c == '[':
-			class = true
-		case c == ']':
-			class = false
-		case c == '/' && !class:
-			s.at++
-			for s.at < len(s.source) && isWordByte(s.source[s.at]) && s.source[s.at] < utf8.RuneSelf {
-				s.at++ // flags
-			}
-			s.add(start, literal)
-			return
-		}
+	end := regexpEnd(s.source, s.at)
+	if end == 0 {
+		s.err = errorAt(s.source, s.at, "Invalid regular expression: missing /")
 	}
-	s.err = errorAt(s.source, start, "Invalid regular expression: missing /")
+	for end > 0 && end < len(s.source) && isWordByte(s.source[end]) && s.source[end] < utf8.RuneSelf {
+		end++ // flags
+	}
+	s.literal(end)
 }
 
-// skipTo moves behind the next unescaped end, searching from offset.
-func (s *scanner) skipTo(offset int, end byte) {
-	for s.at = offset; s.at < len(s.source); s.at++ {
-		switch s.source[s.at] {
-		case '\\':
-			s.at++
-		case end:
-			s.at++
-			return
-		}
-	}
-	s.at = len(s.source)
+// literal takes what ends before an offset; 0 stands for the end of the source.
+func (s *scanner) literal(end int) {
+	start := s.at
+	s.at = cmp.Or(end, len(s.source))
+	s.add(start, literal)
 }
 
 func (s *scanner) bracket(start int, c byte) {
@@ -211,6 +158,10 @@ func (s *scanner) bracket(start int, c byte) {
 			last := int32(len(s.list) - 1) //nolint:gosec // see maxBody
 			s.list[last].match, s.list[s.open[n-1]].match = s.open[n-1], last
 			s.open = s.open[:n-1]
+		}
+		if n := len(s.templates) - 1; n >= 0 && s.templates[n] == len(s.open) {
+			s.templates = s.templates[:n]
+			s.template(s.at)
 		}
 	}
 }

@@ -130,24 +130,9 @@ func (w *walker) tryStatement(s *ast.TryStatement, p place) {
 
 // noAwait refuses `for await` on a loop that is no for-of.
 func (w *walker) noAwait(loop ast.Statement) {
-	if len(w.forAwait) == 0 {
-		return
+	if at, ok := w.forAwait[offset(loop.Idx0())]; ok {
+		w.fail(at, unexpectedToken)
 	}
-	from := offset(loop.Idx0()) + len("for")
-	for at := range w.forAwait {
-		if at >= from && blank(w.body[from:at]) {
-			w.fail(at, unexpectedToken)
-		}
-	}
-}
-
-func blank(s string) bool {
-	for i := range len(s) {
-		if s[i] > ' ' {
-			return false
-		}
-	}
-	return true
 }
 
 func (w *walker) bindings(list []*ast.Binding, as declaration, p place) {

@@ -19,8 +19,8 @@ type culprit struct {
 	at   file.Idx
 }
 
-// maxNamed bounds the code that is read once more for a name.
-const maxNamed = 256 << 10
+// maxNamed bounds the code that is read once more for a name: what that takes is not counted by [compile.Compiler].
+const maxNamed = 32 << 10
 
 // culpritAt returns what is at a frame of the job, nil if that cannot be told.
 func (s *step) culpritAt(f frame) *culprit {
@@ -142,7 +142,7 @@ func nodesIn(v reflect.Value, do func(ast.Node)) {
 		if v.IsNil() || v.Type().Elem().PkgPath() != astPackage {
 			return
 		}
-		if node, ok := v.Interface().(ast.Node); ok {
+		if node, ok := reflect.TypeAssert[ast.Node](v); ok {
 			do(node)
 		}
 		nodesIn(v.Elem(), do)

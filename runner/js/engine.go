@@ -3,7 +3,6 @@ package js
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -22,9 +21,6 @@ type Config struct {
 	// Compiler compiles the jobs and bounds what that takes; engines of one process
 	// share it. Defaults to one of its own.
 	Compiler *compile.Compiler
-	// Logger defaults to one that discards. It gets what concerns the worker;
-	// what concerns a run goes to that run's log.
-	Logger *slog.Logger
 }
 
 // Engine executes plans in QuickJS. It may be used concurrently.
@@ -51,9 +47,6 @@ func New(cfg Config) *Engine {
 	}
 	if cfg.Compiler == nil {
 		cfg.Compiler = compile.NewCompiler(0)
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Engine{cfg: cfg, maxVisits: runner.MaxVisits, compile: compilePrelude}
 }
@@ -111,7 +104,6 @@ func (e *Engine) Prepare(_ context.Context, run *runner.Run) (runner.Execution, 
 	if err != nil {
 		return nil, runner.Unable(&runner.Failure{Reason: runner.Exception, Type: "EngineError", Message: "the js engine cannot start: " + err.Error()})
 	}
-	run.AnnounceLimits()
 	x := &execution{engine: e, prelude: prelude, run: run}
 	return runner.Prepared(versions, x.execute), nil
 }

@@ -44,7 +44,6 @@ type leaf struct {
 }
 
 func (x *execution) execute(ctx context.Context) (runner.Result, error) {
-	x.run.AnnounceVersions()
 	defer func() {
 		if x.conditions != nil {
 			x.conditions.close()

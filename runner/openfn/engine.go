@@ -176,7 +176,6 @@ func (e *Engine) Prepare(ctx context.Context, run *runner.Run) (runner.Execution
 		return nil, err
 	}
 	l.host.warm(ctx, l.packages)
-	run.AnnounceLimits()
 	versions := runner.Versions{"engine": "openfn", "node": l.host.node.Version, "runtime": l.host.runtime.Version, "compiler": "phxworker"}
 	l.packages.addTo(versions)
 	return runner.Prepared(versions, func(ctx context.Context) (runner.Result, error) { return e.execute(ctx, run, l) }), nil
@@ -184,7 +183,6 @@ func (e *Engine) Prepare(ctx context.Context, run *runner.Run) (runner.Execution
 
 // execute executes the plan of a run.
 func (e *Engine) execute(ctx context.Context, run *runner.Run, l loaded) (runner.Result, error) {
-	run.AnnounceVersions()
 	say := func(level, text string) { run.Log(runner.TextLine(level, "R/T", text)) }
 	say("info", "Compiling all workflow steps...")
 	begin := time.Now()

@@ -21,7 +21,7 @@ func (s *Server) controlled(control http.HandlerFunc) http.HandlerFunc {
 		case s.hasToken(r):
 			control(w, r)
 		case s.cfg.Token == "":
-			writeError(w, http.StatusForbidden, "controls are off, for this worker has no token: "+s.cfg.NoToken)
+			writeError(w, http.StatusForbidden, "controls are off, for this worker has no token: "+s.cfg.ControlsOff)
 		default:
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			w.WriteHeader(http.StatusUnauthorized)

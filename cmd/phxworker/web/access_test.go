@@ -37,7 +37,7 @@ func TestWhoMayControl(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := start(t, phxworker.Config{}, Config{Token: tt.token, NoToken: "as the program says"})
+				h := start(t, phxworker.Config{}, Config{Token: tt.token, ControlsOff: "as the program says"})
 				h.token = ""
 				for _, control := range controls {
 					a := h.ask(control[0], control[1], `{"slots":1}`, tt.change)

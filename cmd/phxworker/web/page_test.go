@@ -72,7 +72,8 @@ func TestThePageSaysWhereRunsEnded(t *testing.T) {
 	var document bytes.Buffer
 	require.NoError(t, newPage().write(&document, Status{Stats: phxworker.Stats{
 		Groups: []phxworker.GroupStats{
-			{Name: "a", Counts: slots.Counts{Size: 1, Open: 1}}, {Name: "b"},
+			{Name: "a", Counts: slots.Counts{Size: 1, Open: 1}},
+			{Name: "b"},
 			{Name: "c", Counts: slots.Counts{Size: 1}, Paused: true, OnRequest: true},
 		},
 		Results: []phxworker.RunResult{

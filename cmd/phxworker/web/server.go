@@ -18,9 +18,9 @@ type Config struct {
 	Metrics http.Handler
 	// Token is what controls ask for. Defaults to none, which is that they are off.
 	Token string
-	// NoToken says to whoever asks for a control that is off how to switch them on. Defaults
+	// ControlsOff says to whoever asks for a control that is off how to switch them on. Defaults
 	// to what to do in the program.
-	NoToken string
+	ControlsOff string
 	// OpenClaim leaves POST /claim open to whoever may read, for a worker that lives by it
 	// ([phxworker.Claim], Manual). Defaults to asking for the token.
 	OpenClaim bool
@@ -60,8 +60,8 @@ func New(worker *phxworker.Worker, cfg Config) *Server {
 	if cfg.Version == "" {
 		cfg.Version = phxworker.Version()
 	}
-	if cfg.NoToken == "" {
-		cfg.NoToken = "set web.Config.Token in the program"
+	if cfg.ControlsOff == "" {
+		cfg.ControlsOff = "set web.Config.Token in the program"
 	}
 	s := &Server{
 		cfg: cfg, worker: worker, log: cfg.Logger, started: time.Now(),

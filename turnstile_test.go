@@ -1,4 +1,4 @@
-package phxworker
+package phxworker_test
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/slots"
@@ -29,7 +30,7 @@ type frail struct {
 	problem error // of a check
 }
 
-var errFullDisk = &Failure{Reason: runner.Exception, Type: "EngineError", Message: "no space left in /repo"}
+var errFullDisk = &phxworker.Failure{Reason: runner.Exception, Type: "EngineError", Message: "no space left in /repo"}
 
 func (f *frail) wreck() error {
 	time.Sleep(f.after)
@@ -39,15 +40,15 @@ func (f *frail) wreck() error {
 	return runner.Unable(errFullDisk)
 }
 
-func (f *frail) Prepare(context.Context, *Run) (Execution, error) {
+func (f *frail) Prepare(context.Context, *phxworker.Run) (phxworker.Execution, error) {
 	if f.prepare {
 		return idle, f.wreck()
 	}
-	return Prepared(nil, func(context.Context) (Result, error) { return Result{}, f.wreck() }), nil
+	return phxworker.Prepared(nil, func(context.Context) (phxworker.Result, error) { return phxworker.Result{}, f.wreck() }), nil
 }
 
 // idle is an execution that does nothing.
-var idle = Prepared(nil, func(context.Context) (Result, error) { return Result{}, nil })
+var idle = phxworker.Prepared(nil, func(context.Context) (phxworker.Result, error) { return phxworker.Result{}, nil })
 
 // checked is one that can be asked.
 type checked struct{ *frail }
@@ -60,8 +61,8 @@ func (c checked) Check(context.Context) error {
 	return c.problem
 }
 
-// crowd is runs that wait.
-func crowd(n int) (ids []string) {
+// manyRuns returns the ids of runs that wait.
+func manyRuns(n int) (ids []string) {
 	for i := range n {
 		ids = append(ids, fmt.Sprint("r", i))
 	}
@@ -92,16 +93,16 @@ func TestAWorkerThatCannotExecuteStopsClaiming(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						f := &frail{after: f.after}
 						h := openHouse(t, quiet)
-						ids := crowd(61)
+						ids := manyRuns(61)
 						h.enqueue("manual", ids...)
 						var log bytes.Buffer
-						worker, stop := h.hire(Config{Groups: slots.MustParse(groups), Engine: f, Claim: Claim{DemandAll: all}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+						worker, stop := h.hire(phxworker.Config{Groups: slots.MustParse(groups), Engine: f, Claim: phxworker.Claim{DemandAll: all}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 						settle(4*time.Second + f.after)
 						lost := ended(h, ids)["exception"]
 						require.Positive(t, lost)
 						require.LessOrEqual(t, lost, 3)
 						broken := worker.Stats().Unable[0]
-						require.Equal(t, BreakerEngine, broken.Name)
+						require.Equal(t, phxworker.BreakerEngine, broken.Name)
 						require.Equal(t, "no space left in /repo", broken.Error)
 
 						settle(10 * time.Minute) // 5, 10, 20, 40, 80, 160 s
@@ -127,10 +128,10 @@ func TestAWorkerThatCannotExecuteStopsClaiming(t *testing.T) {
 func TestNoRunIsLostToAnEngineWhereTheServerTakesRunsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := extended(t, mockserver.Config{})
-		ids := crowd(61)
+		ids := manyRuns(61)
 		h.enqueue("manual", ids...)
 		f := checked{&frail{}}
-		worker, _ := h.hire(all(Config{Groups: slots.MustParse("manual:50"), Engine: f, MaxAttempts: -1}))
+		worker, _ := h.hire(all(phxworker.Config{Groups: slots.MustParse("manual:50"), Engine: f, MaxAttempts: -1}))
 		settle(10 * time.Minute)
 		require.Equal(t, map[string]int{"available": 61}, ended(h, ids))
 		require.NotEmpty(t, unable(worker))
@@ -144,9 +145,9 @@ func TestNoRunIsLostToAnEngineWhereTheServerTakesRunsBack(t *testing.T) {
 func TestAnEngineThatCanBeAskedIsTriedWhenItSaysThatItIsWell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
-		ids := crowd(61)
+		ids := manyRuns(61)
 		f := checked{&frail{}}
-		worker, _ := h.hire(Config{Groups: slots.MustParse("manual:50"), Engine: f})
+		worker, _ := h.hire(phxworker.Config{Groups: slots.MustParse("manual:50"), Engine: f})
 		feed := worker.Subscribe(100)
 		settle(time.Second)
 		require.EqualValues(t, 1, f.checks.Load(), "before the first claim")
@@ -158,14 +159,14 @@ func TestAnEngineThatCanBeAskedIsTriedWhenItSaysThatItIsWell(t *testing.T) {
 		require.Greater(t, f.checks.Load(), int32(10))
 		require.Equal(t, "npm does not answer", unable(worker))
 		_, err := worker.Claim(t.Context())
-		require.ErrorIs(t, err, ErrUnable)
+		require.ErrorIs(t, err, phxworker.ErrUnable)
 		f.mended.Store(true)
 		settle(10 * time.Minute)
 		require.Equal(t, map[string]int{"exception": lost, "success": 61 - lost}, ended(h, ids))
 
 		var kinds []string
 		for len(feed.Events()) > 0 {
-			if e := <-feed.Events(); e.Kind == EventUnable || e.Kind == EventAble {
+			if e := <-feed.Events(); e.Kind == phxworker.EventUnable || e.Kind == phxworker.EventAble {
 				kinds = append(kinds, string(e.Kind))
 			}
 		}
@@ -179,7 +180,7 @@ func TestTheFirstCheckComesBeforeTheFirstClaim(t *testing.T) {
 			h := openHouse(t, quiet)
 			h.enqueue("manual", "a")
 			f := checked{&frail{problem: errors.New("npm does not answer")}}
-			worker, _ := h.hire(Config{Engine: f})
+			worker, _ := h.hire(phxworker.Config{Engine: f})
 			settle(time.Hour)
 			require.Empty(t, h.sent("claim"))
 			require.NotEmpty(t, joinsOf(h), "the join does not wait for it")
@@ -194,10 +195,10 @@ func TestTheFirstCheckComesBeforeTheFirstClaim(t *testing.T) {
 			h := openHouse(t, quiet)
 			h.enqueue("manual", "a")
 			problem := &fs.PathError{Op: "open", Path: "/repo", Err: fs.ErrPermission}
-			_, stop := h.hire(Config{Engine: checked{&frail{problem: problem}}})
+			_, stop := h.hire(phxworker.Config{Engine: checked{&frail{problem: problem}}})
 			settle(time.Minute)
 			err := stop()
-			require.ErrorIs(t, err, ErrUnable)
+			require.ErrorIs(t, err, phxworker.ErrUnable)
 			require.ErrorIs(t, err, fs.ErrPermission)
 			require.Empty(t, h.sent("claim"))
 		})
@@ -205,7 +206,7 @@ func TestTheFirstCheckComesBeforeTheFirstClaim(t *testing.T) {
 	t.Run("the worker is stopped meanwhile", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := openHouse(t, quiet)
-			_, stop := h.hire(Config{Engine: patient{Func: h.gate.hold}})
+			_, stop := h.hire(phxworker.Config{Engine: patient{Func: h.gate.hold}})
 			settle(time.Minute)
 			require.NoError(t, stop())
 		})
@@ -213,7 +214,7 @@ func TestTheFirstCheckComesBeforeTheFirstClaim(t *testing.T) {
 }
 
 // patient is an engine whose check takes its time.
-type patient struct{ Func }
+type patient struct{ phxworker.Func }
 
 func (patient) Check(ctx context.Context) error {
 	<-ctx.Done()
@@ -226,7 +227,7 @@ func TestAnOldRunThatEndsWellProvesNothing(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("manual", "old")
 		var full atomic.Bool
-		worker, _ := h.hire(Config{Groups: slots.MustParse("manual:5"), Engine: Func(func(ctx context.Context, run *Run) (any, error) {
+		worker, _ := h.hire(phxworker.Config{Groups: slots.MustParse("manual:5"), Engine: phxworker.Func(func(ctx context.Context, run *phxworker.Run) (any, error) {
 			if full.Load() {
 				return nil, runner.Unable(errFullDisk)
 			}
@@ -247,9 +248,9 @@ func TestAnOldRunThatEndsWellProvesNothing(t *testing.T) {
 // Guards against runs that are lost to an engine which could not prepare them, though
 // nothing had been reported of them yet: they wait until it is well, and so does the queue.
 func TestRunsThatCouldNotBePreparedWait(t *testing.T) {
-	for name, f := range map[string]func() Engine{
-		"asked by a run":   func() Engine { return &frail{prepare: true} },
-		"asked by a check": func() Engine { return checked{&frail{prepare: true}} },
+	for name, f := range map[string]func() phxworker.Engine{
+		"asked by a run":   func() phxworker.Engine { return &frail{prepare: true} },
+		"asked by a check": func() phxworker.Engine { return checked{&frail{prepare: true}} },
 	} {
 		for _, proven := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", busy before: ", proven), func(t *testing.T) {
@@ -257,8 +258,8 @@ func TestRunsThatCouldNotBePreparedWait(t *testing.T) {
 					h := openHouse(t, quiet)
 					engine := f()
 					ill := engine.(interface{ set(mended bool) })
-					ids := crowd(61)
-					worker, stop := h.hire(Config{Groups: slots.MustParse("manual:50"), Engine: engine})
+					ids := manyRuns(61)
+					worker, stop := h.hire(phxworker.Config{Groups: slots.MustParse("manual:50"), Engine: engine})
 					if proven {
 						ill.set(true)
 						h.enqueue("manual", "before")
@@ -293,7 +294,7 @@ func TestATrialThatIsCancelledIsNoEndOfTrials(t *testing.T) {
 		h := openHouse(t, quiet)
 		h.enqueue("manual", "a", "b")
 		f := &hanging{trials: make(chan string, 1)}
-		worker, _ := h.hire(Config{Groups: slots.MustParse("manual:2"), Engine: f})
+		worker, _ := h.hire(phxworker.Config{Groups: slots.MustParse("manual:2"), Engine: f})
 		settle(4 * time.Second)
 		require.Equal(t, 2, ended(h, []string{"a", "b"})["claimed"])
 		f.hangs.Store(true)
@@ -311,7 +312,7 @@ type hanging struct {
 	trials        chan string
 }
 
-func (f *hanging) Prepare(ctx context.Context, run *Run) (Execution, error) {
+func (f *hanging) Prepare(ctx context.Context, run *phxworker.Run) (phxworker.Execution, error) {
 	switch {
 	case f.mended.Load():
 		return idle, nil
@@ -328,10 +329,10 @@ func (f *hanging) Prepare(ctx context.Context, run *Run) (Execution, error) {
 func TestRunsThatFailProveThatTheEngineWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
-		ids := crowd(300)
+		ids := manyRuns(300)
 		h.enqueue("manual", ids...)
 		var now, most atomic.Int32
-		h.hire(Config{Groups: slots.MustParse("manual:50"), Engine: Func(func(context.Context, *Run) (any, error) {
+		h.hire(phxworker.Config{Groups: slots.MustParse("manual:50"), Engine: phxworker.Func(func(context.Context, *phxworker.Run) (any, error) {
 			most.Store(max(most.Load(), now.Add(1)))
 			defer now.Add(-1)
 			time.Sleep(90 * time.Millisecond)
@@ -350,7 +351,7 @@ func TestASlowPreparationHoldsNoOtherGroupBack(t *testing.T) {
 		slow := &slowly{}
 		slow.takes.Store(int64(4 * time.Minute))
 		h.enqueue("manual", "a", "b", "c")
-		h.hire(Config{Groups: slots.MustParse("fast_lane:1 manual>*:20"), Engine: slow})
+		h.hire(phxworker.Config{Groups: slots.MustParse("fast_lane:1 manual>*:20"), Engine: slow})
 		settle(20 * time.Second)
 		slow.takes.Store(0)
 		h.enqueue("fast_lane", "quick")
@@ -369,7 +370,7 @@ func TestACheckThatPanicsOrHangs(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := openHouse(t, quiet)
 				h.enqueue("manual", "a")
-				worker, stop := h.hire(Config{Engine: odd{Func: func(context.Context, *Run) (any, error) { return nil, nil }, check: check}})
+				worker, stop := h.hire(phxworker.Config{Engine: odd{Func: func(context.Context, *phxworker.Run) (any, error) { return nil, nil }, check: check}})
 				settle(10 * time.Minute)
 				require.Contains(t, unable(worker), "the engine")
 				require.Equal(t, "available", h.state("a"))
@@ -381,7 +382,7 @@ func TestACheckThatPanicsOrHangs(t *testing.T) {
 
 // odd is an engine with a check of the test's.
 type odd struct {
-	Func
+	phxworker.Func
 
 	check func(context.Context) error
 }
@@ -390,7 +391,7 @@ func (o odd) Check(ctx context.Context) error { return o.check(ctx) }
 
 type slowly struct{ takes atomic.Int64 }
 
-func (s *slowly) Prepare(context.Context, *Run) (Execution, error) {
+func (s *slowly) Prepare(context.Context, *phxworker.Run) (phxworker.Execution, error) {
 	time.Sleep(time.Duration(s.takes.Load()))
 	return idle, nil
 }
@@ -399,7 +400,7 @@ func (s *slowly) Prepare(context.Context, *Run) (Execution, error) {
 func TestNoGroupWaitsForTheClaimsOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := extended(t, mockserver.Config{})
-		h.hire(all(Config{Groups: slots.MustParse("a:9 b:9 c:9 d:9 e:9"), Claim: Claim{DemandAll: true}}))
+		h.hire(all(phxworker.Config{Groups: slots.MustParse("a:9 b:9 c:9 d:9 e:9"), Claim: phxworker.Claim{DemandAll: true}}))
 		settle(time.Second)
 		for _, queue := range []string{"a", "b", "c", "d", "e"} {
 			require.Len(t, h.claimsOf(queue), 1, queue)
@@ -407,5 +408,80 @@ func TestNoGroupWaitsForTheClaimsOfOthers(t *testing.T) {
 		h.enqueue("e", "run")
 		settle(0)
 		require.Equal(t, "started", h.state("run"))
+	})
+}
+
+// signed is a server that signs its runs, and wakes nobody.
+var signed = mockserver.Config{WakeDebounce: 24 * time.Hour}
+
+// strangersKey is the public key of another server.
+func strangersKey(t *testing.T) string {
+	t.Helper()
+	stranger, err := mockserver.New(mockserver.Config{})
+	require.NoError(t, err)
+	defer stranger.Close()
+	return stranger.PublicKey()
+}
+
+// Guards against a worker that drops every run of the queue because its key does not fit.
+func TestAKeyThatDoesNotFit(t *testing.T) {
+	for name, server := range map[string]mockserver.Config{"another key": signed, "tokens that are not signed": quiet} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := openHouse(t, server)
+				ids := manyRuns(30)
+				h.enqueue("manual", ids...)
+				var log bytes.Buffer
+				worker, stop := h.hire(phxworker.Config{Groups: slots.MustParse("fast_lane:1 manual>*:9"), PublicKey: strangersKey(t), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				settle(50 * time.Second)
+				require.Equal(t, 29, ended(h, ids)["available"], "one is enough to know")
+				broken := worker.Stats().Unable[0]
+				require.Equal(t, phxworker.BreakerKey, broken.Name)
+				require.Contains(t, broken.Error, "WORKER_LIGHTNING_PUBLIC_KEY")
+				_, err := worker.Claim(t.Context())
+				require.ErrorIs(t, err, phxworker.ErrUnable)
+
+				settle(3 * time.Hour) // 1, 2, 4, 8, 16, 30, 30 … minutes
+				require.InDelta(t, 30-10, ended(h, ids)["available"], 1, "one a trial")
+				require.NoError(t, stop())
+				require.Equal(t, 1, strings.Count(log.String(), "no more claims: the tokens of runs cannot be verified"))
+				require.Equal(t, 1, strings.Count(log.String(), "level=ERROR"), log.String())
+				require.NotContains(t, log.String(), "eyJ", "no token may reach a log")
+				require.Empty(t, h.sent("run:start"))
+			})
+		})
+	}
+}
+
+// A key may fit again: the server was told the right one.
+func TestATokenThatVerifiesEndsATrial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, signed)
+		h.enqueue("manual", "a", "b", "c", "d", "e")
+		worker, _ := h.hire(phxworker.Config{PublicKey: h.server.PublicKey()})
+		settle(0)
+		worker.TripKey(errors.New("as if it did not fit"))
+		h.enqueue("manual", "f")
+		for _, id := range []string{"a", "b", "c", "d", "e"} {
+			h.gate.release(id)
+		}
+		settle(50 * time.Second)
+		require.Equal(t, "available", h.state("f"))
+		settle(20 * time.Second)
+		require.Equal(t, "started", h.state("f"))
+		require.Empty(t, unable(worker))
+	})
+}
+
+func TestARefusedRunGoesBackWhereTheServerTakesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{})
+		ids := manyRuns(9)
+		h.enqueue("manual", ids...)
+		h.hire(all(phxworker.Config{PublicKey: strangersKey(t), MaxAttempts: -1}))
+		settle(time.Hour)
+		require.Equal(t, map[string]int{"available": 9}, ended(h, ids))
+		require.NotEmpty(t, h.sent("run:release"))
+		require.LessOrEqual(t, len(h.sent("claim")), 20)
 	})
 }

@@ -12,7 +12,7 @@ import (
 // worker.
 func (r *Run) complete(result Result, failure *Failure) *Failure {
 	end := delivery.End{Reason: Success}
-	r.outbox.Unbound()
+	r.outbox.TakeAll()
 	if failure != nil && r.Versions != nil {
 		r.closeOpen(failure)
 	}

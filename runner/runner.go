@@ -1,10 +1,9 @@
 // Package runner takes one claimed run from the join of its topic to its run:complete.
 //
-// [Runner.Run] joins run:<id>, fetches the plan, the input dataclip and the
-// credentials, hands them to an [Engine] as a [Run], executes what that has prepared (an
-// [Execution]), and reports to the server what it does: run:start, step:start, run:log, step:complete,
-// run:complete, then it leaves. The engine decides what happens; the runner
-// owns how it is told.
+// [Runner.Run] joins run:<id>, fetches the plan, the input dataclip and the credentials, hands them to an [Engine] as
+// a [Run], executes what that has prepared (an [Execution]), and reports to the server what it does: run:start,
+// step:start, run:log, step:complete, run:complete, then it leaves. The engine decides what happens; the runner owns
+// how it is told.
 //
 // # Rooms
 //

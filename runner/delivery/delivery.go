@@ -31,7 +31,7 @@
 // # Back-pressure
 //
 // The methods of an Outbox block while it holds [Config.OutboxBytes] that the server has not acknowledged, at most
-// until the context of [Outbox.Bound] ends.
+// until the context of [Outbox.WaitUntil] ends.
 package delivery
 
 import (
@@ -105,8 +105,7 @@ type Delivery struct {
 
 	resent, shortened atomic.Uint64
 	acknowledged      claim.Durations
-	// batched is set once the server has taken a run:batch_logs, unbatched when it was found
-	// not to know it.
+	// batched is set once the server has taken a run:batch_logs, unbatched when it was found not to know it.
 	batched, unbatched atomic.Bool
 	// warnUntold is for what is worth a line once: a server makes all of its tokens alike.
 	warnUntold sync.Once
@@ -132,7 +131,7 @@ func (d *Delivery) Open(run claim.Run, permit Permit, log *slog.Logger) *Outbox 
 		work:     make(chan struct{}, 1), room: make(chan struct{}),
 	}
 	o.limits.Store(&unlimited)
-	o.Learn(nil)
+	o.Hide(nil)
 	if o.untold = !o.tokenEnd.After(run.Claimed); o.untold {
 		o.tokenEnd = run.Claimed.Add(untoldLife)
 		d.warnUntold.Do(func() {

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // Guards against a batch that is too large for a frame, though none of its lines is.
 func TestABatchIsBoundedByItsSizeToo(t *testing.T) {
 	box := New(Config{}, slog.New(slog.DiscardHandler)).Open(claim.Run{}, nil, nil)
-	box.Unbound()
+	box.TakeAll()
 	for range 6 {
 		box.put(&logLine{}, 900_000)
 	}

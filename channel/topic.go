@@ -164,6 +164,7 @@ func (t *Topic) PushWhenReady(ctx context.Context, event string, payload any) (R
 		case <-t.ctx.Done():
 			return Reply{}, t.pushing(event, notSent(context.Cause(t.ctx)))
 		case <-ctx.Done():
+			return Reply{}, err
 		}
 	}
 }

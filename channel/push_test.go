@@ -379,6 +379,17 @@ func TestAPushThatWaitedTellsItsEndings(t *testing.T) {
 			})
 		})
 	}
+	t.Run("its context is over, and the topic ready", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t)
+			_, topic, _, _ := joined(t, s, s.config())
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			_, err := topic.PushWhenReady(ctx, "shout", "hi")
+			require.ErrorIs(t, err, ErrNotSent)
+			require.ErrorIs(t, err, context.Canceled)
+		})
+	})
 	t.Run("what can never be sent", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newServer(t)

@@ -1,7 +1,6 @@
 package cgroup
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,7 +9,8 @@ import (
 func TestTheFolderOfAGroup(t *testing.T) {
 	const (
 		unified = "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 none rw,nsdelegate\n"
-		hybrid  = "30 24 0:26 / /sys/fs/cgroup/memory rw - cgroup none rw,memory\n31 24 0:27 / /sys/fs/cgroup/unified rw - cgroup2 none rw\n"
+		older   = "30 24 0:26 / /sys/fs/cgroup/memory rw - cgroup none rw,memory\n"
+		hybrid  = older + "31 24 0:27 / /sys/fs/cgroup/unified rw - cgroup2 none rw\n"
 		within  = "30 24 0:26 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n"
 	)
 	for _, tt := range []struct{ name, mounts, groups, want, problem string }{
@@ -18,7 +18,7 @@ func TestTheFolderOfAGroup(t *testing.T) {
 		{name: "a container with groups of its own", mounts: unified, groups: "0::/\n", want: "/sys/fs/cgroup"},
 		{name: "a container with those of all", mounts: within, groups: "0::/docker/abc/x\n", want: "/sys/fs/cgroup/x"},
 		{name: "both versions", mounts: hybrid, groups: "4:memory:/a\n0::/b\n", want: "/sys/fs/cgroup/unified/b"},
-		{name: "the first version", mounts: hybrid[:strings.Index(hybrid, "\n")], groups: "4:memory:/a\n", problem: "control groups of version 2 are not mounted here"},
+		{name: "the first version", mounts: older, groups: "4:memory:/a\n", problem: "control groups of version 2 are not mounted here"},
 		{name: "in no group", mounts: unified, groups: "4:memory:/a\n", problem: "the worker is in no control group of version 2"},
 		{name: "another container's", mounts: within, groups: "0::/docker/abcd\n", problem: "the group of the worker, /docker/abcd, is not among those that are mounted at /sys/fs/cgroup"},
 	} {

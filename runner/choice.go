@@ -8,8 +8,9 @@ import (
 // Accepter is an engine for some plans only.
 type Accepter interface {
 	Preparer
-	// Accepts reports whether the engine can execute the plan.
-	Accepts(plan *Plan) bool
+	// Accepts returns why the engine cannot execute the plan, in a sentence without a full
+	// stop, nil if it can. When ctx has ended, what it returns does not matter.
+	Accepts(ctx context.Context, plan *Plan) error
 }
 
 // Either returns an engine that leaves to second what first does not accept. It is a
@@ -39,24 +40,35 @@ func (e *either) Check(ctx context.Context) error {
 	return nil
 }
 
-func (e *either) choose(run *Run) Preparer {
-	if e.first.Accepts(run.Plan) {
+func (e *either) choose(ctx context.Context, run *Run) Preparer {
+	if e.first.Accepts(ctx, run.Plan) == nil {
 		return e.first
 	}
 	return e.second
 }
 
+// Prepare says, where the second engine cannot be had, why the run needs that one.
 func (e *either) Prepare(ctx context.Context, run *Run) (Versions, error) {
-	return e.choose(run).Prepare(ctx, run)
+	why := e.first.Accepts(ctx, run.Plan)
+	if why == nil {
+		return e.first.Prepare(ctx, run)
+	}
+	versions, err := e.second.Prepare(ctx, run)
+	if failure, ok := err.(*Failure); ok && failure.Reason == Exception && ctx.Err() == nil { //nolint:errorlint // one that is wrapped is the worker's own
+		explained := *failure
+		explained.Message += "; this run cannot do without: " + why.Error()
+		return versions, &explained
+	}
+	return versions, err
 }
 
 // Notify hands a notice to the engine that has the run, if that takes any.
 func (e *either) Notify(ctx context.Context, run *Run, notice json.RawMessage) {
-	if engine, ok := e.choose(run).(Notifiable); ok {
+	if engine, ok := e.choose(ctx, run).(Notifiable); ok {
 		engine.Notify(ctx, run, notice)
 	}
 }
 
 func (e *either) Execute(ctx context.Context, run *Run) (Result, error) {
-	return e.choose(run).Execute(ctx, run)
+	return e.choose(ctx, run).Execute(ctx, run)
 }

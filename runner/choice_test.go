@@ -15,7 +15,7 @@ type checked struct {
 	ill error
 }
 
-func (checked) Accepts(*Plan) bool { return false }
+func (checked) Accepts(context.Context, *Plan) error { return errors.New("not this one") }
 
 func (c checked) Check(context.Context) error { return c.ill }
 
@@ -40,4 +40,18 @@ func TestAChoiceIsAsWellAsBothEngines(t *testing.T) {
 			require.Equal(t, tt.want, choice.Check(t.Context()))
 		})
 	}
+}
+
+// without is an engine that there is not on this machine.
+type without struct{ preparing }
+
+func (without) Prepare(context.Context, *Run) (Versions, error) {
+	return nil, &Failure{Reason: Exception, Type: "EngineError", Message: "there is no second engine"}
+}
+
+// Guards against a run that ends for want of an engine without a word on why it needs that one.
+func TestAChoiceSaysWhyARunNeedsTheOtherEngine(t *testing.T) {
+	preparer := Either(checked{}, without{})
+	_, err := preparer.Prepare(t.Context(), &Run{Plan: &Plan{}})
+	require.EqualError(t, err, "EngineError (exception): there is no second engine; this run cannot do without: not this one")
 }

@@ -1,52 +1,50 @@
 package js
 
 import (
+	"context"
 	"regexp"
-	"strings"
+	"time"
 
 	"github.com/phxworker/phxworker/runner"
 )
 
 var _ runner.Accepter = (*Engine)(nil)
 
-// beyond are the parts of the adaptor, and of OpenFn's own engine, that this one
-// does not have. A body may use the words for something else; that it is
-// not accepted then does no harm.
-var beyond = regexp.MustCompile(`\b(http|dateFns|util|collections)\b`)
+// otherwise is what QuickJS may do otherwise than Node: the words of errors that a job catches, numbers without an end
+// in a state, and whatever tells that jobs there are in a context of their own, and their states are not.
+var otherwise = regexp.MustCompile(`\b(catch|allSettled|stack|instanceof|constructor|prototype|__proto__|getPrototypeOf|setPrototypeOf|BigInt|collections)\b|\b[0-9]+n\b`)
 
-// local is what comes to something else in Node, which knows the languages and
-// the names of time zones, where this engine knows en-US and offsets.
-var local = regexp.MustCompile(`\b(toLocale\w+|localeCompare|Intl|toTimeString)\b|(\bString\(|\$\{)\s*new Date\([^()]*\)\s*[)}]`)
+var dates = regexp.MustCompile(`\bDate\b`)
 
-// module is the name of a module that a job may import.
-var module = regexp.MustCompile("[\"'`](" + allowedModules + "[^\"'`]*)")
-
-// Accepts implements [runner.Accepter]: a plan whose jobs need no adaptor but
-// the basic operations of today's language-common. What fails at once, and in the
-// same words as elsewhere, is accepted too.
-func (e *Engine) Accepts(plan *runner.Plan) bool {
-	for i := range plan.Jobs {
-		if job := &plan.Jobs[i]; job.Body != "" && !accepts(job) {
+// inUTC tells whether the worker's time zone is UTC, the only one whose name is known here.
+var inUTC = func() bool {
+	for _, at := range []time.Time{time.Unix(0, 0), time.Date(2000, 7, 1, 0, 0, 0, 0, time.UTC), time.Now()} {
+		if name, offset := at.Local().Zone(); name != "UTC" || offset != 0 {
 			return false
+		}
+	}
+	return true
+}()
+
+// Accepts implements [runner.Accepter]: a plan that needs nothing but what is built in, and whose code does not name
+// what QuickJS may do otherwise than Node.
+func (e *Engine) Accepts(ctx context.Context, plan *runner.Plan) error {
+	for i := range plan.Jobs {
+		if word := namesOtherwise(plan.Jobs[i].Body); word != "" {
+			return &refusal{&plan.Jobs[i], "says " + word + ", which may come to something else in Node"}
 		}
 	}
 	for i := range plan.Edges {
-		if local.MatchString(plan.Edges[i].Condition) {
-			return false
+		if word := namesOtherwise(plan.Edges[i].Condition); word != "" {
+			return &refusal{nil, "says " + word + ", which may come to something else in Node"}
 		}
 	}
-	return true
+	return e.Refuses(ctx, plan)
 }
 
-func accepts(job *runner.Job) bool {
-	name, version, err := checkAdaptor(job.Adaptor)
-	if err != nil || (name == commonAdaptor && !strings.HasPrefix(version, "3.")) || beyond.MatchString(job.Body) || local.MatchString(job.Body) {
-		return false
+func namesOtherwise(code string) string {
+	if word := otherwise.FindString(code); word != "" || inUTC {
+		return word
 	}
-	for _, m := range module.FindAllStringSubmatch(job.Body, -1) {
-		if m[1] != commonAdaptor && m[1] != runtimeModule {
-			return false
-		}
-	}
-	return true
+	return dates.FindString(code)
 }

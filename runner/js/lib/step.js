@@ -39,9 +39,7 @@ function receive(previous, defaults, credential) {
 function begin(job) {
   installBounds();
   installTimers();
-  lazily('node', ['Buffer', 'TextEncoder', 'TextDecoder', 'atob', 'btoa', 'structuredClone', 'crypto']);
-  lazily('url', ['URL', 'URLSearchParams']);
-  installLocale();
+  installDates();
   globalThis.console = makeConsole('JOB');
   globalThis.state = input;
   runJob(parse(job));

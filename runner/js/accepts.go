@@ -11,8 +11,9 @@ import (
 var _ runner.Accepter = (*Engine)(nil)
 
 // otherwise is what QuickJS may do otherwise than Node: the words of errors that a job catches, numbers without an end
-// in a state, and whatever tells that jobs there are in a context of their own, and their states are not.
-var otherwise = regexp.MustCompile(`\b(catch|allSettled|stack|instanceof|constructor|prototype|__proto__|getPrototypeOf|setPrototypeOf|BigInt|collections)\b|\b[0-9]+n\b`)
+// in a state, the order that functions give which contradict themselves, as (a, b) => a > b does, and whatever tells
+// that jobs there are in a context of their own, and their states are not.
+var otherwise = regexp.MustCompile(`\b(catch|allSettled|stack|instanceof|constructor|prototype|__proto__|getPrototypeOf|setPrototypeOf|BigInt|collections)\b|\b[0-9]+n\b|\b(sort|toSorted)\(\s*[^\s)]`)
 
 var dates = regexp.MustCompile(`\bDate\b`)
 

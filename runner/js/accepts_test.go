@@ -34,6 +34,8 @@ func TestAccepts(t *testing.T) {
 		{name: "a global that is not built in", adaptor: common, body: "fn(s => ({ ...s, data: Buffer.from(s.data) }))"},
 		{name: "the words of an error", adaptor: common, body: "fn(s => { try { return s.a.b; } catch (e) { return { ...s, data: e.message }; } })"},
 		{name: "what a state is made of", adaptor: common, body: "fn(s => ({ ...s, data: s.data instanceof Array }))"},
+		{name: "an order", adaptor: common, body: "fn(s => ({ ...s, data: s.data.sort() }))", want: true},
+		{name: "an order that contradicts itself", adaptor: common, body: "fn(s => ({ ...s, data: s.data.sort((a, b) => a > b) }))"},
 		{name: "numbers without an end", adaptor: common, body: "fn(s => ({ ...s, data: 5n }))"},
 		{name: "a language in a condition", adaptor: common, body: "fn(s => s)", condition: "'a'.localeCompare(state.x) < 0"},
 		{name: "an error in a condition", adaptor: common, body: "fn(s => s)", condition: "(() => { try { return state.a.b } catch (e) { return e.message } })()"},

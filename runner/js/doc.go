@@ -1,7 +1,7 @@
 // Package js executes plans in QuickJS, inside the worker's own process: no Node
-// and no adaptors from npm. Jobs have the basic operations, those of
-// @openfn/language-common; a job that needs another adaptor ends its run, before
-// run:start, with an error that names the OpenFn engine.
+// and no adaptors from npm. Jobs have those operations of @openfn/language-common
+// that are proven to be the published ones (operations.go); a job that needs more
+// ends its run, before run:start, with an error that names it.
 //
 // # Order
 //

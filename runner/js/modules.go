@@ -50,8 +50,8 @@ func (s *step) globals() string {
 // is none that may be loaded.
 func (s *step) refuseImports() *verdict {
 	if spec := s.node.job.Adaptor; spec != "" {
-		if name, version, err := checkAdaptor(spec); err == nil && version == "" {
-			return refusal("module blacklisted: " + name)
+		if name, version, _ := checkAdaptor(spec); version == "" {
+			return importError("module blacklisted: " + name)
 		}
 	}
 	return checkImports(s.node.module)

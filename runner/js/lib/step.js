@@ -40,9 +40,7 @@ function begin(job) {
   installBounds();
   installJSON();
   installTimers();
-  lazily('node', ['Buffer', 'TextEncoder', 'TextDecoder', 'atob', 'btoa', 'structuredClone', 'crypto']);
-  lazily('url', ['URL', 'URLSearchParams']);
-  installLocale();
+  installDates();
   globalThis.console = makeConsole('JOB');
   globalThis.state = input;
   runJob(parse(job));

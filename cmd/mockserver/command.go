@@ -275,7 +275,7 @@ WORKER_LIGHTNING_PUBLIC_KEY (to verify run tokens)
 %[4]s
 
 Queue a run, and look at it:
-  curl -X POST '%[1]s/run?wakeup' -d '{"id":"run-1","jobs":[{"id":"a","adaptor":"@openfn/language-common","body":"fn(state => ({ ...state, hello: 42 }))"}]}'
+  curl -X POST '%[1]s/run?wait=10' -d '{"id":"run-1","jobs":[{"id":"a","adaptor":"@openfn/language-common","body":"fn(state => ({ ...state, hello: 42 }))"}]}'
   curl %[1]s/run/run-1
 `, server.HTTPURL(), server.URL(), secret, key, name)
 }

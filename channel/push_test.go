@@ -379,6 +379,18 @@ func TestAPushThatWaitedTellsItsEndings(t *testing.T) {
 			})
 		})
 	}
+	// Guards against a loop without end: the topic is ready, and the push is not sent.
+	t.Run("over before it began", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t)
+			_, topic, _, _ := joined(t, s, s.config())
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			_, err := topic.PushWhenReady(ctx, "shout", "hi")
+			require.ErrorIs(t, err, ErrNotSent)
+			require.ErrorIs(t, err, context.Canceled)
+		})
+	})
 	t.Run("what can never be sent", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newServer(t)

@@ -163,7 +163,8 @@ func (t *Topic) PushWhenReady(ctx context.Context, event string, payload any) (R
 		case <-j.conn.ctx.Done():
 		case <-t.ctx.Done():
 			return Reply{}, t.pushing(event, notSent(context.Cause(t.ctx)))
-		case <-ctx.Done():
+		case <-ctx.Done(): // while the topic is joined, ready does not look at it
+			return Reply{}, t.pushing(event, notSent(context.Cause(ctx)))
 		}
 	}
 }

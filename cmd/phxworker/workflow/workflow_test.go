@@ -162,3 +162,18 @@ func TestWhatIsNoWorkflowIsSaid(t *testing.T) {
 	_, err := Read(t.TempDir(), Options{})
 	require.ErrorContains(t, err, "there is no workflow in this folder: none of openfn.yaml")
 }
+
+// Whoever waits for a workflow to be mended has to know what may be wrong.
+func TestWhatWasReadOfNoWorkflow(t *testing.T) {
+	dir := write(t, map[string]string{"workflow.yaml": "steps:\n  - id: a\n    expression: ./gone.js\n"})
+	w, err := Read(dir, Options{})
+	require.Error(t, err)
+	require.Equal(t, []string{filepath.Join(dir, "workflow.yaml"), filepath.Join(dir, "gone.js")}, w.Files)
+}
+
+func TestAJobWhoseNameHasNoLetters(t *testing.T) {
+	dir := write(t, map[string]string{"заказы.js": "fn(s => s)"})
+	w, err := Read(filepath.Join(dir, "заказы.js"), Options{ID: "r"})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"job": "заказы"}, w.Names)
+}

@@ -143,6 +143,7 @@ func (c *Config) problem() error {
 		{"Claim.MaxBackoff", float64(c.Claim.MaxBackoff)},
 		{"Claim.Timeout", float64(c.Claim.Timeout)},
 		{"Delivery.MessageTimeout", float64(c.Delivery.MessageTimeout)},
+		{"Delivery.OutboxBytes", float64(c.Delivery.OutboxBytes)},
 		{"Delivery.BatchLogs.Interval", float64(c.Delivery.BatchLogs.Interval)},
 		{"Delivery.BatchLogs.Limit", float64(c.Delivery.BatchLogs.Limit)},
 		{"Transport.ReadLimit", float64(c.Transport.ReadLimit)},

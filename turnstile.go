@@ -119,8 +119,9 @@ func (d *door) Claim(ctx context.Context, req claim.Request) ([]claim.Run, error
 	runs, err := d.queue.claim(ctx, req, !trial) // others wait for a trial, which must not wait at the server
 	d.mu.Lock()
 	d.countLocked(d.group, len(runs)-req.Demand)
+	untried := trial && err == nil && len(runs) == 0 && d.engine.state == onTrial && d.engine.check != nil
 	d.mu.Unlock()
-	if trial && err == nil && len(runs) == 0 && d.engine.check != nil { // it says that it is well, and there is no run to try it with
+	if untried { // it says that it is well, and there is no run to try it with
 		d.close(&d.engine)
 	}
 	return runs, err

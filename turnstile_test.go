@@ -17,6 +17,7 @@ import (
 
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/slots"
 )
@@ -472,6 +473,32 @@ func TestATokenThatVerifiesEndsATrial(t *testing.T) {
 		require.Empty(t, unable(worker))
 	})
 }
+
+// A claim that tries the key, and brings nothing, says nothing of the engine, which has turned out
+// to be ill meanwhile.
+func TestAClaimWithoutARunDoesNotMakeAnEngineWell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, signed)
+		h.enqueue("manual", "a")
+		engine := asked{phxworker.Func(h.gate.hold)}
+		worker, _ := h.hire(phxworker.Config{PublicKey: h.server.PublicKey(), Engine: engine})
+		settle(time.Second)
+		worker.TripKey(errors.New("as if it did not fit"))
+		_, err := h.server.AddFault(fault.Rule{Action: fault.Delay, Event: "claim", Delay: 3 * time.Second, Count: -1})
+		require.NoError(t, err)
+		settle(61 * time.Second) // the claim is under way
+		h.gate.of("a") <- runner.Unable(errFullDisk)
+		settle(0)
+		require.Equal(t, "no space left in /repo", unable(worker))
+		settle(3 * time.Second)
+		require.Equal(t, "no space left in /repo", unable(worker))
+	})
+}
+
+// asked is an engine that always says that it is well.
+type asked struct{ phxworker.Engine }
+
+func (asked) Check(context.Context) error { return nil }
 
 func TestARefusedRunGoesBackWhereTheServerTakesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -89,7 +89,7 @@ func (r *Runner) work(working, report context.Context, topic *channel.Topic, run
 // were delivered. The error is why the server could not be told.
 func (r *Runner) tell(working, report context.Context, topic *channel.Topic, sent <-chan error, run *Run, result Result, failure *Failure) (*Failure, error) {
 	run.enter(Reporting)
-	if run.settled != Unsettled || r.giveBack(working, report, topic, run, failure) {
+	if run.settled != Unsettled || r.returnRun(working, report, topic, run, failure) {
 		run.outbox.Close()
 		<-sent //nolint:errcheck // whatever came of it: the run is not ours any more
 		return failure, nil
@@ -119,7 +119,7 @@ func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Ru
 	}
 	for err := await(ctx, run.begin); err != nil; err = await(ctx, run.begin) {
 		failure := failureOf(ctx, err)
-		if ctx.Err() != nil || failure.wants == nil || !failure.wants.gives() || r.giveBack(ctx, report, topic, run, failure) {
+		if ctx.Err() != nil || failure.wants == nil || !failure.wants.returns() || r.returnRun(ctx, report, topic, run, failure) {
 			return err
 		}
 		run.log.Warn("a run that was claimed ahead could not be returned to the queue; it goes on waiting for a slot")

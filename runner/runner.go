@@ -254,7 +254,7 @@ func (r *Run) settlement(failure *Failure, err error) Settlement {
 		return Undelivered
 	case failure == nil:
 		return Processed
-	case failure.wants != nil && !failure.wants.gives():
+	case failure.wants != nil && !failure.wants.returns():
 		return failure.wants.settled
 	case failure.Reason == Cancel:
 		return Cancelled

@@ -81,6 +81,23 @@ func TestControlsSayWhatIsWrong(t *testing.T) {
 	})
 }
 
+// Whoever reads /status need not ask whether a list or an object is there.
+func TestStatsHaveNoNulls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		worker, stop := h.hireWith(phxworker.Config{}, func(worker *phxworker.Worker) {
+			before, err := json.Marshal(worker.Stats())
+			require.NoError(t, err)
+			require.NotContains(t, string(before), "null")
+		})
+		settle(time.Second)
+		now, err := json.Marshal(worker.Stats())
+		require.NoError(t, err)
+		require.NotContains(t, string(now), "null")
+		require.NoError(t, stop())
+	})
+}
+
 func TestAResizeCountsAtOnceAndIsToldAtTheNextJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)

@@ -110,10 +110,7 @@ type Transport struct {
 	ReadLimit int64
 }
 
-const (
-	defaultSlots          = 5
-	defaultMessageTimeout = 30 * time.Second
-)
+const defaultSlots = 5
 
 // problem returns what is wrong with a configuration, in one line; nil if nothing is.
 func (c *Config) problem() error {
@@ -168,9 +165,7 @@ func (c Config) complete() (Config, error) {
 		c.Groups = slots.Plain(defaultSlots)
 	}
 	c.Claim = c.Claim.WithDefaults()
-	if c.Delivery.MessageTimeout == 0 {
-		c.Delivery.MessageTimeout = defaultMessageTimeout
-	}
+	c.Delivery = c.Delivery.WithDefaults()
 	if c.Grace == 0 {
 		c.Grace = c.Limits.WithDefaults().RunTimeout
 	}

@@ -100,10 +100,15 @@ func (t *turnstile) roomLocked(group string) int {
 		return 0
 	case t.engine.state == onTrial, t.key.state == onTrial:
 		return max(0, 1-t.total)
-	case !t.proven.IsZero() && time.Since(t.proven) < provenFor:
+	case t.trustsLocked():
 		return anyNumber
 	}
 	return max(0, t.share-t.unproven[group])
+}
+
+// trustsLocked reports whether the engine has shown lately that it executes runs.
+func (t *turnstile) trustsLocked() bool {
+	return !t.proven.IsZero() && time.Since(t.proven) < provenFor
 }
 
 // Claim implements [claim.Claimer].
@@ -156,6 +161,9 @@ func (t *turnstile) prove(began time.Time) {
 	if began.Before(t.engine.tripped) { // before it was found to be ill: that says nothing about now
 		t.mu.Unlock()
 		return
+	}
+	if !t.trustsLocked() {
+		t.changeLocked()
 	}
 	t.proven = time.Now()
 	if t.proven.Sub(t.engine.tripped) > t.engine.most { // one that comes and goes keeps its long wait

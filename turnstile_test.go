@@ -361,6 +361,38 @@ func TestASlowPreparationHoldsNoOtherGroupBack(t *testing.T) {
 	})
 }
 
+// A run that was claimed ahead shows that the engine is well, too: what waits for that hears of it.
+func TestARunThatWasClaimedAheadProvesTheEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{})
+		h.enqueue("manual", "slow")
+		h.hire(all(phxworker.Config{
+			Groups: slots.MustParse("fast_lane:1 manual:2"), Engine: slowStart{h.gate}, Claim: phxworker.Claim{Prefetch: true},
+		}))
+		settle(time.Second)
+		h.enqueue("fast_lane", "first")
+		settle(time.Minute) // no claim waits at the server any more but for fast_lane
+		h.enqueue("fast_lane", "ahead")
+		h.enqueue("manual", "next")
+		settle(5 * time.Second)
+		require.Equal(t, "available", h.state("next"), "the engine has shown nothing of late")
+		h.gate.release("first")
+		settle(2 * time.Second)
+		require.Equal(t, "started", h.state("ahead"))
+		require.Equal(t, "started", h.state("next"))
+	})
+}
+
+// slowStart is an engine that prepares the run "slow" for minutes.
+type slowStart struct{ gate *gate }
+
+func (s slowStart) Prepare(ctx context.Context, run *phxworker.Run) (phxworker.Execution, error) {
+	if run.ID == "slow" {
+		time.Sleep(4 * time.Minute)
+	}
+	return phxworker.Func(s.gate.hold).Prepare(ctx, run)
+}
+
 // Guards against a worker that falls with the check of its engine, or waits for it for ever.
 func TestACheckThatPanicsOrHangs(t *testing.T) {
 	for name, check := range map[string]func(context.Context) error{

@@ -322,6 +322,7 @@ func (f *hanging) Prepare(ctx context.Context, run *phxworker.Run) (phxworker.Ex
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
+	time.Sleep(time.Second) // until all runs are claimed: none is after the first that fails
 	return nil, runner.Unable(errFullDisk)
 }
 

@@ -9,7 +9,7 @@ PACKAGES := ./...
 SOAK     ?= 1000000
 ENDURE   ?= 1h
 
-.PHONY: check fmt lint test race vulnerabilities network modes fuzz soak endure bench tidy deploy-test release
+.PHONY: check fmt lint test race vulnerabilities network modes fuzz soak endure bench tidy deploy-test release upstream
 
 check: tidy fmt lint vulnerabilities test race network modes deploy-test
 
@@ -62,6 +62,9 @@ release: ## Make the archives of VERSION, their bills of materials and SHA256SUM
 	cd deploy && $(GO) run ./release -version '$(VERSION)' -out ../dist.part
 	rm -rf dist
 	mv dist.part dist
+
+upstream: ## Ask npm what OpenFn has published that the table in docs/compatibility.md lacks.
+	$(GO) run ./internal/upstream
 
 tidy: ## Bring the module files in line with the code.
 	$(GO) mod tidy

@@ -146,8 +146,6 @@ func (c *Config) problem() error {
 		{"Transport.ReadLimit", float64(c.Transport.ReadLimit)},
 		{"Limits.RunTimeout", float64(c.Limits.RunTimeout)},
 		{"Limits.MemoryMB", c.Limits.MemoryMB},
-		{"Limits.PayloadMB", c.Limits.PayloadMB},
-		{"Limits.LogPayloadMB", c.Limits.LogPayloadMB},
 	} {
 		if n.value < 0 {
 			return fmt.Errorf("%s is negative: give more, or 0 for the default", n.field)

@@ -67,10 +67,10 @@ type Config struct {
 	// in any case.
 	DisableCompression bool
 
-	// RetryRefused has a Join wait on when the server refuses the socket's parameters
-	// ([DialError.Refused]), as it does over any other failed dial. It is for programs
-	// that nobody watches: a proxy may answer 403 while a server restarts, and a secret may
-	// be changed on one side first. By default Join returns that error.
+	// RetryRefused makes [Socket.Join] wait on when the server refuses the socket's
+	// parameters ([DialError.Refused]), as it does after any other failed dial. Set it in
+	// programs that nobody watches: a proxy may answer 403 while a server restarts, and a
+	// secret may be changed on one side first. By default Join returns that error.
 	RetryRefused bool
 	// MinBackoff and MaxBackoff bound the waits between attempts to connect or
 	// to join again: the n-th is random between zero and MinBackoff × 2ⁿ, but

@@ -403,6 +403,17 @@ func roundTrip(t *testing.T, cfg Config, payload string) {
 	require.Equal(t, payload, got)
 }
 
+// Guards against "first record does not look like a TLS handshake" and nothing about what to do.
+func TestTLSWhereThereIsNone(t *testing.T) {
+	srv := httptest.NewServer(http.NotFoundHandler())
+	defer srv.Close()
+	socket, err := Open(Config{URL: "wss" + strings.TrimPrefix(srv.URL, "http")})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, socket.Close()) }()
+	require.Eventually(t, func() bool { return socket.Err() != nil }, time.Minute, time.Millisecond)
+	require.ErrorContains(t, socket.Err(), "there is no TLS at this port: write ws instead of wss, or the port of what has it")
+}
+
 func TestTLSWithACertificateAuthorityOfOnesOwn(t *testing.T) {
 	srv := httptest.NewUnstartedServer(echo(t, websocket.Upgrader{}))
 	srv.Config.ErrorLog = discardLog()

@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -127,7 +128,11 @@ type DialError struct {
 
 func (e *DialError) Error() string {
 	if e.Status == 0 {
-		return fmt.Sprintf("cannot connect to %s: %s", e.URL, shorten(fmt.Sprint(e.Err), longText)) // it may quote the answer
+		text := fmt.Sprintf("cannot connect to %s: %s", e.URL, shorten(fmt.Sprint(e.Err), longText)) // it may quote the answer
+		if _, ok := errors.AsType[tls.RecordHeaderError](e.Err); ok {
+			text += "; there is no TLS at this port: write ws instead of wss, or the port of what has it"
+		}
+		return text
 	}
 	answer := fmt.Sprintf("%s answered HTTP %d %s", e.URL, e.Status, http.StatusText(e.Status))
 	if e.Body != "" && e.Status != http.StatusNotFound { // whose body is a page about it

@@ -379,8 +379,7 @@ func TestAPushThatWaitedTellsItsEndings(t *testing.T) {
 			})
 		})
 	}
-	// Guards against a loop without end: the topic is ready, and the push is not sent.
-	t.Run("over before it began", func(t *testing.T) {
+	t.Run("its context is over, and the topic ready", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newServer(t)
 			_, topic, _, _ := joined(t, s, s.config())

@@ -74,11 +74,12 @@ func (c *conn) request(ctx context.Context, j *Join, ref frame.Ref, event string
 func (c *conn) reply(ctx context.Context, ref frame.Ref, w *waiter, within time.Duration) (answer, error) {
 	var a answer
 	var why error
+	var timer *time.Timer
 	var late <-chan time.Time
 	if within > 0 {
-		ticker := time.NewTicker(within)
-		defer ticker.Stop()
-		late = ticker.C
+		timer = time.NewTimer(within)
+		defer timer.Stop()
+		late = timer.C
 	}
 	for waiting := true; waiting; {
 		waiting = false
@@ -89,7 +90,9 @@ func (c *conn) reply(ctx context.Context, ref frame.Ref, w *waiter, within time.
 		case <-late:
 			if waiting = c.inbox.arriving.Load(); !waiting {
 				why = ErrUnanswered
+				break
 			}
+			timer.Reset(min(within, lookAgain))
 		}
 	}
 	if why != nil {
@@ -105,6 +108,10 @@ func (c *conn) reply(ctx context.Context, ref frame.Ref, w *waiter, within time.
 	}
 	return a, nil
 }
+
+// lookAgain is when an answer that is late is asked for again, where a message was just coming in: it may be a small one, such as
+// the answer to a heartbeat.
+const lookAgain = time.Second
 
 // send encodes a message and writes it, with w waiting for the reply. On an
 // error, which is always ErrNotSent, w waits no more.

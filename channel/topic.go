@@ -144,10 +144,10 @@ func (t *Topic) Push(ctx context.Context, event string, payload any) (Reply, err
 	return t.pushUnder(ctx, now.join, event, payload)
 }
 
-// PushWhenReady is [Topic.Push] that waits for the topic to be joined, however often the
-// join is lost meanwhile. It sends the push once: it tries again only while nothing was sent, so
-// that of a push whose outcome is unknown the caller decides. Its error is of the
-// three kinds of Push; [ErrNotSent] when ctx ends or the topic does before it could be sent.
+// PushWhenReady waits until the topic is joined and then does what [Topic.Push] does. If the join
+// is lost before the push was sent, it waits for the next one. It never sends twice: what to
+// do after an unknown outcome is the caller's decision. Its errors are those of Push; it is
+// [ErrNotSent] when ctx or the topic ends before the push could be sent.
 func (t *Topic) PushWhenReady(ctx context.Context, event string, payload any) (Reply, error) {
 	for {
 		j, err := t.ready(ctx)
@@ -163,8 +163,8 @@ func (t *Topic) PushWhenReady(ctx context.Context, event string, payload any) (R
 		case <-j.conn.ctx.Done():
 		case <-t.ctx.Done():
 			return Reply{}, t.pushing(event, notSent(context.Cause(t.ctx)))
-		case <-ctx.Done(): // while the topic is joined, ready does not look at it
-			return Reply{}, t.pushing(event, notSent(context.Cause(ctx)))
+		case <-ctx.Done():
+			return Reply{}, err
 		}
 	}
 }

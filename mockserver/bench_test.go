@@ -3,6 +3,7 @@ package mockserver_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -26,7 +27,7 @@ const slots = 90
 // best. One operation is a run, which is six pushes and their replies.
 func BenchmarkRuns(b *testing.B) {
 	b.ReportAllocs()
-	s := mockserver.NewTest(b, mockserver.Config{OpaqueTokens: true, WakeDebounce: -1, KeepRuns: 1000, MaxQueued: -1})
+	s := mockserver.NewTest(b, mockserver.Config{OpaqueTokens: true, WakeDebounce: -1, KeepRuns: 1000, MaxQueued: -1, Logger: slog.New(slog.DiscardHandler)})
 	token := s.WorkerToken("w")
 	ctx := context.Background()
 	socket, err := channel.Open(channel.Config{

@@ -94,11 +94,14 @@ type Config struct {
 	// WipeDataclips erases inputs when they are first read and keeps no outputs: the
 	// retention policy erase_all. A second read gets null.
 	WipeDataclips bool
+	// Dataclips is which form of a step's output is taken, as by one version of Lightning or
+	// another. Defaults to [EitherDataclips], as since 2.19.
+	Dataclips Dataclips
 
 	// IdleTimeout closes the socket of a client that is silent for as long.
 	// Defaults to 60 s.
 	IdleTimeout time.Duration
-	// MaxFrame is the largest message taken, in bytes on the wire. Defaults to
+	// MaxFrame is the largest message taken, in bytes, after decompression as well. Defaults to
 	// 11,000,000.
 	MaxFrame int64
 	// MaxTopics is how many topics a socket can have joined, worker:queue
@@ -144,7 +147,7 @@ func (c Config) plain() lightning.Config {
 	return lightning.Config{
 		Secret: c.Secret, Key: c.Key, OpaqueTokens: c.OpaqueTokens,
 		RunTimeout: c.RunTimeout, WakeDebounce: c.WakeDebounce, JanitorInterval: c.JanitorInterval,
-		KeepRuns: c.KeepRuns, WipeDataclips: c.WipeDataclips, Logger: c.Logger,
+		KeepRuns: c.KeepRuns, WipeDataclips: c.WipeDataclips, Dataclips: c.Dataclips, Logger: c.Logger,
 		MaxQueued: max(c.MaxQueued, 0),
 	}
 }

@@ -32,7 +32,7 @@ func ExampleStart() {
 		answer, _ := io.ReadAll(resp.Body)
 		fmt.Print(resp.StatusCode, " ", string(answer))
 	}
-	post(`{"id": "run-1", "jobs": [{"id": "a", "body": "fn(state => state)"}]}`)
+	post(`{"id": "run-1", "jobs": [{"id": "a", "adaptor": "@openfn/language-common", "body": "fn(state => state)"}]}`)
 	post(`{"id": "run-1", "jobs": []}`)
 	post(`{"id": "run-2"}`)
 

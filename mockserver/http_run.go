@@ -29,7 +29,9 @@ func (s *Server) postRun(w http.ResponseWriter, r *http.Request) {
 	}
 	run, err := readRun(body)
 	if err == nil {
-		run.Queue = query.Get("queue")
+		if query.Has("queue") {
+			run.Queue = query.Get("queue")
+		}
 		run.Priority, err = parsePriority(query.Get("priority"))
 	}
 	if err != nil {
@@ -48,7 +50,10 @@ func (s *Server) postRun(w http.ResponseWriter, r *http.Request) {
 	if query.Has("wakeup") {
 		s.Wake()
 	}
-	writeJSON(w, http.StatusCreated, map[string]string{"id": id})
+	writeJSON(w, http.StatusCreated, struct {
+		ID       string   `json:"id"`
+		Warnings []string `json:"warnings,omitempty"`
+	}{id, lightning.Doubts(run.Plan)})
 }
 
 // runParameters are what may stand in the query of POST /run: a slip would be
@@ -74,13 +79,19 @@ func (s *Server) postAndWait(w http.ResponseWriter, r *http.Request, run Run) {
 	result, err := s.Dispatch(ctx, run)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		writeJSON(w, http.StatusGatewayTimeout, map[string]string{
-			"id": result.ID, "error": fmt.Sprintf("run %q has not ended within %v; it stays, see GET /run/{id}", result.ID, patience),
-		})
+		writeJSON(w, http.StatusGatewayTimeout, struct {
+			Error    string   `json:"error"`
+			ID       string   `json:"id"`
+			Warnings []string `json:"warnings,omitempty"`
+		}{fmt.Sprintf("run %q has not ended within %v; it stays, see GET /run/{id}", result.ID, patience), result.ID, lightning.Doubts(run.Plan)})
 	case err != nil:
 		refuseRun(w, err)
 	default:
-		writeJSON(w, http.StatusOK, result)
+		writeJSON(w, http.StatusOK, struct {
+			Result
+
+			Warnings []string `json:"warnings,omitempty"`
+		}{result, lightning.Doubts(run.Plan)})
 	}
 }
 
@@ -130,6 +141,9 @@ func readRun(body json.RawMessage) (Run, error) {
 	run := Run{Plan: body, Dataclip: fields["dataclip"]}
 	if raw, ok := fields["key"]; ok && json.Unmarshal(raw, &run.Key) != nil {
 		return Run{}, &InvalidError{Field: "key", Reason: "must be a string"}
+	}
+	if raw, ok := fields["queue"]; ok && json.Unmarshal(raw, &run.Queue) != nil {
+		return Run{}, &InvalidError{Field: "queue", Reason: "must be a string"}
 	}
 	if raw, ok := fields["credentials"]; ok {
 		if json.Unmarshal(raw, &run.Credentials) != nil {

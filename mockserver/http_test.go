@@ -79,7 +79,7 @@ func TestHTTPRun(t *testing.T) {
 	status, _ = mocktest.Call(t, m, "PUT", "/dataclips/d1", `{"data":1}`)
 	require.Equal(t, 201, status)
 
-	posted := `{"id":"r1", "dataclip_id":"d1", "jobs":[{"id":"a","body":"fn(s => s)"}]}`
+	posted := `{"id":"r1", "dataclip_id":"d1", "jobs":[{"id":"a","adaptor":"@openfn/language-common","body":"fn(s => s)"}]}`
 	status, body = mocktest.Call(t, m, "POST", "/run?wakeup", posted)
 	require.Equal(t, 201, status, body)
 	require.Equal(t, `{"id":"r1"}`+"\n", body)

@@ -27,6 +27,8 @@ type (
 	ConflictError = lightning.ConflictError
 	// InvalidError refuses a run whose plan is not one.
 	InvalidError = lightning.InvalidError
+	// Dataclips is which form of a step's output is taken.
+	Dataclips = lightning.Dataclips
 	// Owner is who had a run, in extended mode.
 	Owner = extended.Owner
 	// End is how an owner's time with a run ended.
@@ -57,6 +59,13 @@ const (
 	Silent       = extended.Silent
 	Released     = extended.Released
 	NotJoined    = extended.NotJoined
+)
+
+// The forms of a step's output.
+const (
+	EitherDataclips = lightning.EitherDataclips
+	ObjectDataclips = lightning.ObjectDataclips
+	TextDataclips   = lightning.TextDataclips
 )
 
 // ErrNotification is what [Server.Notify] says of a payload that is not a JSON object.

@@ -31,7 +31,7 @@ func AcceptAdaptors(names ...string) AcceptFunc {
 }
 
 // accept decides on a run whose plan is there.
-func (r *Runner) accept(ctx, report context.Context, topic *channel.Topic, run *Run) error {
+func (r *Runner) accept(ctx, report context.Context, run *Run) error {
 	if at := run.Plan.Options.Deadline(); !at.IsZero() && time.Now().After(at) {
 		return Discard("its deadline passed at " + at.UTC().Format(time.RFC3339))
 	}
@@ -51,7 +51,7 @@ func (r *Runner) accept(ctx, report context.Context, topic *channel.Topic, run *
 		back.settled, back.release = Returned, terms.ReleasePostpone
 	}
 	switch {
-	case r.returnRun(ctx, report, topic, run, &Failure{wants: &back}):
+	case r.returnRun(ctx, report, run, &Failure{wants: &back}):
 		return err
 	case r.cfg.RefuseUnsuitable:
 		return d.failure()
@@ -88,7 +88,7 @@ const releaseStopped = 5 * time.Second
 
 // returnRun returns the run to the queue, if that is what the failure wants and the server
 // takes it, and reports whether it is no longer this worker's.
-func (r *Runner) returnRun(work, report context.Context, topic *channel.Topic, run *Run, failure *Failure) bool {
+func (r *Runner) returnRun(work, report context.Context, run *Run, failure *Failure) bool {
 	if failure == nil || failure.wants == nil || !failure.wants.returns() {
 		return false
 	}
@@ -97,10 +97,10 @@ func (r *Runner) returnRun(work, report context.Context, topic *channel.Topic, r
 	if delay == 0 && d.settled != Postponed {
 		delay = requeueDelay
 	}
-	ctx, cancel := releasing(work, report, topic)
+	ctx, cancel := releasing(work, report, run.topic)
 	defer cancel()
 	release := terms.Release{ID: run.ID, Token: run.given.Token, Reason: d.release, DelayMS: delay.Milliseconds()}
-	if !r.terms.Return(ctx, topic, run.outbox, release, d.stopped, run.log) {
+	if !r.terms.Return(ctx, run.topic, run.outbox, release, d.stopped, run.log) {
 		return false
 	}
 	run.settled, run.why = d.settled, d.reason

@@ -24,12 +24,20 @@ type either struct {
 
 var _ Checker = (*either)(nil)
 
-// Prepare has one of the engines prepare the run, which then executes it.
+// Prepare has one of the engines prepare the run, which then executes it. Where the second cannot be had, it says why
+// the run needs that one.
 func (e *either) Prepare(ctx context.Context, run *Run) (Execution, error) {
-	if e.first.CanRun(ctx, run.Plan) == nil {
+	why := e.first.CanRun(ctx, run.Plan)
+	if why == nil {
 		return e.first.Prepare(ctx, run)
 	}
-	return e.second.Prepare(ctx, run)
+	execution, err := e.second.Prepare(ctx, run)
+	if failure, ok := err.(*Failure); ok && failure.Reason == Exception && ctx.Err() == nil { //nolint:errorlint // one that is wrapped is the worker's own
+		explained := *failure
+		explained.Message += "; this run cannot do without: " + why.Error()
+		return execution, &explained
+	}
+	return execution, err
 }
 
 // Check returns why one of the engines cannot execute runs.

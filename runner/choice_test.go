@@ -41,3 +41,17 @@ func TestAChoiceIsAsWellAsBothEngines(t *testing.T) {
 		})
 	}
 }
+
+// without is an engine that there is not on this machine.
+type without struct{ preparing }
+
+func (without) Prepare(context.Context, *Run) (Execution, error) {
+	return nil, &Failure{Reason: Exception, Type: "EngineError", Message: "there is no second engine"}
+}
+
+// Guards against a run that ends for want of an engine without a word on why it needs that one.
+func TestAChoiceSaysWhyARunNeedsTheOtherEngine(t *testing.T) {
+	preparer := Either(checked{}, without{})
+	_, err := preparer.Prepare(t.Context(), &Run{Plan: &Plan{}})
+	require.EqualError(t, err, "EngineError (exception): there is no second engine; this run cannot do without: not this one")
+}

@@ -12,7 +12,7 @@ import (
 // worker.
 func (r *Run) complete(result Result, failure *Failure) *Failure {
 	end := delivery.End{Reason: Success}
-	r.outbox.Unbound()
+	r.outbox.TakeAll()
 	if failure != nil && r.Versions != nil {
 		r.closeOpen(failure)
 	}
@@ -37,27 +37,29 @@ func (r *Run) complete(result Result, failure *Failure) *Failure {
 }
 
 // finalState returns what is sent of a final state. One that is over the limit loses its data, as with OpenFn's
-// worker, and the run's log says so; what a step left behind is in its output, or was told there. A run without steps
-// has no other result: it has failed then, and what would still be over the limit is not sent.
+// worker, and the run's log says so; what a step left behind is in its output, or was told there. One of several leafs
+// is not sent at all, for it has the states of all, nor is any where nothing is to be sent. A run without steps has no
+// other result: it has failed then, and what would still be over the limit is not sent.
 func (r *Run) finalState(state json.RawMessage, failure *Failure) (json.RawMessage, *Failure) {
-	limit := int(r.Limits.PayloadMB * (1 << 20))
-	if len(state) <= limit {
+	if !delivery.Exceeds(len(state), r.Limits.PayloadMB) {
 		return state, failure
 	}
 	r.mu.Lock()
-	hasSteps := r.steps > 0
+	hasSteps, leafs := r.steps > 0, r.leafs
 	r.mu.Unlock()
 	what := fmt.Sprintf("The final state has %d bytes, over the payload limit of %s: ", len(state), FormatMB(r.Limits.PayloadMB))
 	smaller := withoutData(state)
 	switch {
-	case smaller != nil && (len(smaller) <= limit || hasSteps):
+	case r.Limits.PayloadMB < 0, leafs > 1:
+		state, what = nil, what+"it was not sent"
+	case smaller != nil && (hasSteps || !delivery.Exceeds(len(smaller), r.Limits.PayloadMB)):
 		state, what = smaller, what+"its data was not sent"
 	case hasSteps:
 		what += "it is sent all the same"
 	default:
 		state, what = nil, what+"it was not sent"
 	}
-	if failure == nil && !hasSteps {
+	if failure == nil && !hasSteps && r.Limits.PayloadMB >= 0 {
 		return state, &Failure{Reason: Fail, Type: "FinalStateTooLarge", Message: what}
 	}
 	r.Log(delivery.Warning(what))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -73,8 +72,7 @@ func guard[T any](ctx context.Context, r *Runner, run *Run, call func() (T, erro
 		e := end{err: &Failure{Reason: Crash, Type: "EngineError", Message: "the engine ended its goroutine"}}
 		defer func() {
 			if v := recover(); v != nil {
-				run.tally.panics.Add(1)
-				run.log.Error("panic in the engine", "panic", run.outbox.Scrub(fmt.Sprint(v)), "stack", string(debug.Stack()))
+				run.panicked("panic in the engine", v)
 				e = end{err: &Failure{Reason: Crash, Type: "Panic", Message: fmt.Sprintf("panic: %v", v)}}
 			}
 			ended <- e

@@ -16,13 +16,6 @@ import (
 	"github.com/phxworker/phxworker/runner/delivery"
 )
 
-// fetcher reads from a run's topic what the run needs. Reading the plan or a credential twice does no harm, so such a
-// read is repeated while there is hope for an answer; the input is another matter, see dataclip.
-type fetcher struct {
-	run   *Run
-	topic *channel.Topic
-}
-
 type idPayload struct {
 	ID string `json:"id"`
 }
@@ -49,11 +42,13 @@ const (
 	smallPlan = 1 << 20
 )
 
-// plan reads the plan. A large one is read again when there is room for it: it is not kept until then. Of a run that
-// was claimed ahead, a large plan is nil: who waits for a slot takes no room from who has one.
-func (f *fetcher) plan(ctx context.Context, ahead bool) (*Plan, error) {
+// fetchPlan reads the plan. Like a credential, it is read again while there is hope for an answer, for that does no
+// harm; the input is another matter, see fetchDataclip. A large one is read again when there is room for it: it is not
+// kept until then. Of a run that was claimed ahead, a large plan is nil: who waits for a slot takes no room from who
+// has one.
+func (r *Run) fetchPlan(ctx context.Context, ahead bool) (*Plan, error) {
 	for {
-		reply, _, err := f.run.outbox.Read(ctx, f.topic, "fetch:plan", struct{}{}, false)
+		reply, _, err := r.outbox.Read(ctx, r.topic, "fetch:plan", struct{}{}, false)
 		if err != nil {
 			return nil, whyUnfetched(err, "Plan", "Failed to load the plan: [fetch:plan] ")
 		}
@@ -63,29 +58,29 @@ func (f *fetcher) plan(ctx context.Context, ahead bool) (*Plan, error) {
 			return nil, unfetched("Plan", fmt.Sprintf("The plan has %d bytes, over the limit of %d", size, maxPlan))
 		case size > smallPlan && ahead:
 			return nil, nil
-		case size <= smallPlan || f.run.room.fits(size):
+		case size <= smallPlan || r.room.fits(size):
 			plan, err := ParsePlan(reply.Response)
 			if err != nil {
 				return nil, unfetched("Plan", err.Error())
 			}
 			return plan, nil
 		}
-		if err := f.run.waitForRoom(ctx, size); err != nil {
+		if err := r.waitForRoom(ctx, size); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// dataclip returns the JSON of the run's input, or nil.
+// fetchDataclip returns the JSON of the run's input, or nil.
 //
 // A server that erases what was read answers a second reading with nothing. So what comes after a first one, of which
 // nobody knows whether it was answered, is not taken when it is empty: a run must not go ahead on that.
-func (f *fetcher) dataclip(ctx context.Context, id string) (json.RawMessage, error) {
+func (r *Run) fetchDataclip(ctx context.Context, id string) (json.RawMessage, error) {
 	if id == "" {
 		return nil, nil
 	}
 	doing := "Failed to load dataclip " + delivery.Cut(id, delivery.MaxWords, "…") + ": "
-	reply, again, err := f.run.outbox.Read(ctx, f.topic, "fetch:dataclip", idPayload{id}, true)
+	reply, again, err := r.outbox.Read(ctx, r.topic, "fetch:dataclip", idPayload{id}, true)
 	if err != nil {
 		return nil, whyUnfetched(err, "DataClip", doing+"[fetch:dataclip] ")
 	}
@@ -122,9 +117,9 @@ func dataclipBody(reply channel.Reply) (json.RawMessage, error) {
 // byteValue is a byte written as a number; encoding/json would take a []byte for base64.
 type byteValue uint8
 
-// credentials returns the credential of each job that has one, by job id. They are fetched side by side, one that
+// fetchCredentials returns the credential of each job that has one, by job id. They are fetched side by side, one that
 // several jobs share once.
-func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.RawMessage, error) {
+func (r *Run) fetchCredentials(ctx context.Context, jobs []Job) (map[string]json.RawMessage, error) {
 	ids := credentialIDs(jobs)
 	bodies, errs := make([]json.RawMessage, len(ids)), make([]error, len(ids))
 	var fetching sync.WaitGroup
@@ -133,8 +128,8 @@ func (f *fetcher) credentials(ctx context.Context, jobs []Job) (map[string]json.
 		turns <- struct{}{}
 		fetching.Go(func() {
 			defer func() { <-turns }()
-			errs[i] = f.run.survive(func() error {
-				reply, _, err := f.run.outbox.Read(ctx, f.topic, "fetch:credential", idPayload{id}, false)
+			errs[i] = r.survive(func() error {
+				reply, _, err := r.outbox.Read(ctx, r.topic, "fetch:credential", idPayload{id}, false)
 				bodies[i] = reply.Response
 				return err
 			})
@@ -197,18 +192,18 @@ const (
 // againWithin bounds the second fetch of the credentials.
 const againWithin = 10 * time.Second
 
-// credentialsAgain fetches the credentials once more for the server's sake, under a new join: it scrubs their secrets
+// fetchCredentialsAgain fetches the credentials once more for the server's sake, under a new join: it scrubs their secrets
 // from the log of a run, but forgets them with each join. That is worth one try, for the worker has scrubbed them
 // itself; it reports whether there is sense in another try after the next rejoin.
-func (f *fetcher) credentialsAgain(ctx context.Context, join *channel.Join, jobs []Job) bool {
+func (r *Run) fetchCredentialsAgain(ctx context.Context, join *channel.Join) (again bool) {
 	ctx, cancel := context.WithTimeout(ctx, againWithin)
 	defer cancel()
-	for _, id := range credentialIDs(jobs) {
+	for _, id := range credentialIDs(r.Plan.Jobs) {
 		_, err := join.PushWithin(ctx, againWithin, "fetch:credential", idPayload{id})
 		if err == nil {
 			continue
 		}
-		f.run.log.Warn("a credential could not be fetched again after a rejoin; the worker alone scrubs it from the log", "error", err)
+		r.log.Warn("a credential could not be fetched again after a rejoin; the worker alone scrubs it from the log", "error", err)
 		if !errors.As(err, new(*channel.RefusedError)) {
 			return !errors.Is(err, channel.ErrCrashed) && !errors.Is(err, channel.ErrUnanswered) && ctx.Err() == nil
 		}

@@ -19,7 +19,7 @@ import (
 func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run *Run) (failure *Failure, err error) {
 	workCtx, cancelWork := context.WithCancelCause(work)
 	reportCtx, cancelReport := context.WithCancelCause(report)
-	run.cancelWork = cancelWork
+	run.topic, run.cancelWork = topic, cancelWork
 	defer run.room.free()
 	sent := make(chan error, 1)
 	var beside sync.WaitGroup
@@ -43,13 +43,13 @@ func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run 
 	}
 	var result Result
 	if mistake := run.survive(func() error {
-		result, failure = r.work(workCtx, reportCtx, topic, run)
+		result, failure = r.work(workCtx, reportCtx, run)
 		return nil
 	}); mistake != nil {
 		failure = &Failure{Reason: Exception, Type: "WorkerError", Message: mistake.Error()}
 	}
 	err = run.survive(func() (err error) {
-		failure, err = r.tell(workCtx, reportCtx, topic, sent, run, result, failure)
+		failure, err = r.tell(workCtx, reportCtx, sent, run, result, failure)
 		return err
 	})
 	cancelWork(nil)
@@ -63,20 +63,25 @@ func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run 
 func (r *Run) survive(do func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			r.tally.panics.Add(1)
-			said := r.outbox.Scrub(fmt.Sprint(v))
-			r.log.Error("panic in the worker; the run ends", "panic", said, "stack", string(debug.Stack()))
-			err = fmt.Errorf("a mistake in the worker: panic: %s", said)
+			err = fmt.Errorf("a mistake in the worker: panic: %s", r.panicked("panic in the worker; the run ends", v))
 		}
 	}()
 	return do()
 }
 
+// panicked counts and logs a panic, and returns what it says, without secrets.
+func (r *Run) panicked(where string, v any) (said string) {
+	r.tally.panics.Add(1)
+	said = r.outbox.Scrub(fmt.Sprint(v))
+	r.log.Error(where, "panic", said, "stack", string(debug.Stack()))
+	return said
+}
+
 // work takes a joined run to the end of its execution.
-func (r *Runner) work(working, report context.Context, topic *channel.Topic, run *Run) (Result, *Failure) {
+func (r *Runner) work(working, report context.Context, run *Run) (Result, *Failure) {
 	run.enter(Loading)
-	failure := failureOf(working, r.load(working, report, topic, run))
-	if err := topic.Err(); err != nil && run.settled == Unsettled {
+	failure := failureOf(working, r.load(working, report, run))
+	if err := run.topic.Err(); err != nil && run.settled == Unsettled {
 		failure = topicLost(err)
 	}
 	if failure != nil {
@@ -87,13 +92,14 @@ func (r *Runner) work(working, report context.Context, topic *channel.Topic, run
 
 // tell reports the end of a run, unless it is returned to the queue; sent tells when all of its events
 // were delivered. The error is why the server could not be told.
-func (r *Runner) tell(working, report context.Context, topic *channel.Topic, sent <-chan error, run *Run, result Result, failure *Failure) (*Failure, error) {
+func (r *Runner) tell(working, report context.Context, sent <-chan error, run *Run, result Result, failure *Failure) (*Failure, error) {
 	run.enter(Reporting)
-	if run.settled != Unsettled || r.returnRun(working, report, topic, run, failure) {
+	if run.settled != Unsettled || r.returnRun(working, report, run, failure) {
 		run.outbox.Close()
 		<-sent //nolint:errcheck // whatever came of it: the run is not ours any more
 		return failure, nil
 	}
+	run.explain(failure)
 	failure = run.complete(result, failure)
 	err := <-sent
 	switch {
@@ -108,49 +114,46 @@ func (r *Runner) tell(working, report context.Context, topic *channel.Topic, sen
 
 // load fetches what the run needs before its engine can begin. A run is returned
 // under report: its topic ends with that, and the work with the topic.
-func (r *Runner) load(ctx, report context.Context, topic *channel.Topic, run *Run) error {
+func (r *Runner) load(ctx, report context.Context, run *Run) error {
 	if r.cfg.MaxAttempts > 0 && run.Attempt > r.cfg.MaxAttempts {
 		return Poison(fmt.Sprintf("this is attempt %d of at most %d", run.Attempt, r.cfg.MaxAttempts))
 	}
-	fetch := fetcher{run, topic}
-	plan, err := r.plan(ctx, &fetch, run.begin != nil)
+	plan, err := r.plan(ctx, run, run.begin != nil)
 	if err != nil {
 		return err
 	}
 	for err := await(ctx, run.begin); err != nil; err = await(ctx, run.begin) {
 		failure := failureOf(ctx, err)
-		if ctx.Err() != nil || failure.wants == nil || !failure.wants.returns() || r.returnRun(ctx, report, topic, run, failure) {
+		if ctx.Err() != nil || failure.wants == nil || !failure.wants.returns() || r.returnRun(ctx, report, run, failure) {
 			return err
 		}
 		run.log.Warn("a run that was claimed ahead could not be returned to the queue; it goes on waiting for a slot")
 	}
 	if plan == nil {
-		if plan, err = r.plan(ctx, &fetch, false); err != nil {
+		if plan, err = r.plan(ctx, run, false); err != nil {
 			return err
 		}
 	}
-	if err := r.accept(ctx, report, topic, run); err != nil || run.settled != Unsettled {
+	if err := r.accept(ctx, report, run); err != nil || run.settled != Unsettled {
 		return err
 	}
-	if run.Input, err = fetch.dataclip(ctx, plan.DataclipID); err != nil {
+	if run.Input, err = run.fetchDataclip(ctx, plan.DataclipID); err != nil {
 		return err
 	}
-	if run.credentials, err = fetch.credentials(ctx, plan.Jobs); err != nil {
+	if run.credentials, err = run.fetchCredentials(ctx, plan.Jobs); err != nil {
 		return err
 	}
-	run.outbox.Learn(run.credentials)
-	run.outbox.AfterRejoin(func(ctx context.Context, join *channel.Join) bool {
-		return fetch.credentialsAgain(ctx, join, plan.Jobs)
-	})
+	run.outbox.Hide(run.credentials)
+	run.outbox.AfterRejoin(run.fetchCredentialsAgain)
 	return nil
 }
 
-// plan fetches the plan of a run; see [fetcher.plan].
-func (r *Runner) plan(ctx context.Context, fetch *fetcher, ahead bool) (*Plan, error) {
-	plan, err := fetch.plan(ctx, ahead)
+// plan fetches the plan of a run, and applies its options; see [Run.fetchPlan].
+func (r *Runner) plan(ctx context.Context, run *Run, ahead bool) (*Plan, error) {
+	plan, err := run.fetchPlan(ctx, ahead)
 	if plan != nil {
-		fetch.run.Plan = plan
-		fetch.run.limit(r.cfg.Limits.override(plan.Options))
+		run.Plan = plan
+		run.limit(r.cfg.Limits.override(plan.Options))
 	}
 	return plan, err
 }
@@ -173,7 +176,7 @@ func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	end, late := run.deadline()
 	ctx, cancel := context.WithDeadlineCause(ctx, end, late)
 	defer cancel()
-	run.outbox.Bound(ctx)
+	run.outbox.WaitUntil(ctx)
 	run.notices, _ = ready.Execution.(Notifiable)
 	run.enter(Executing)
 	if ready.versions != nil {
@@ -227,7 +230,7 @@ func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) 
 	defer cancel()
 	for {
 		preparing, cancel := context.WithTimeoutCause(ctx, limit, unreadyFailure(limit))
-		run.outbox.Bound(preparing)
+		run.outbox.WaitUntil(preparing)
 		run.enter(Preparing)
 		*began = time.Now()
 		ready, failure := r.prepare(preparing, run)

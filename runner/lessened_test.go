@@ -3,13 +3,17 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/claim"
+	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/runner/delivery"
 )
 
 // Guards against an event that takes the connection down whenever it is sent, and
@@ -50,6 +54,47 @@ func TestAnOutputThatOutgrowsTheFrameIsReportedAsTooLarge(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, join.Epoch, "nothing else on the socket suffers")
 	})
+}
+
+// Guards against the same for an output that is sent as it is, whose size is that of the state.
+func TestAnOutputThatIsSentNativelyIsNoLargerThanItsState(t *testing.T) {
+	if testing.Short() {
+		t.Skip("megabytes of text, which the race detector reads slowly")
+	}
+	for _, native := range []bool{true, false} {
+		onWire(t, func(t *testing.T, w *wire) {
+			engine := Func(func(_ context.Context, run *Run) (any, error) {
+				state := `{"data":[` + strings.Repeat(`"abcd",`, 9_000_000/7) + `""]}` // as a text, it has 11.6 MB
+				run.StartStep("a", nil).Complete(StepResult{State: json.RawMessage(state), Leaf: true})
+				return json.RawMessage(`{"all":"well"}`), nil
+			})
+			require.NoError(t, w.run(Config{Engine: engine, Delivery: delivery.Config{NativeDataclips: native}}, planOf("")).Err)
+			require.Equal(t, native, w.events("r1", "step:complete")[0]["output_dataclip"] != nil)
+		})
+	}
+}
+
+// A version that does not take the form gets the step without its output, and the log says so.
+func TestTheFormOfOutputsAgainstEachVersion(t *testing.T) {
+	for form, takes := range map[mockserver.Dataclips][]bool{ // texts, objects
+		mockserver.EitherDataclips: {true, true}, mockserver.ObjectDataclips: {false, true}, mockserver.TextDataclips: {true, false},
+	} {
+		for i, native := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v native=%v", form, native), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWire(t, mockserver.Config{Dataclips: form})
+					require.NoError(t, w.run(Config{Engine: Func(twoSteps), Delivery: delivery.Config{NativeDataclips: native}}, planOf("")).Err)
+					require.Equal(t, "success", w.result("r1").Reason)
+					step := w.events("r1", "step:complete")[0]
+					require.Equal(t, takes[i], step["output_dataclip"] != nil)
+					if !takes[i] {
+						require.Equal(t, "DATACLIP_TOO_LARGE", step["output_dataclip_error"])
+						require.Contains(t, strings.Join(w.logged("r1"), "\n"), "The output of the step was left out")
+					}
+				})
+			})
+		}
+	}
 }
 
 func TestTheEndOfARunIsOfferedWithLess(t *testing.T) {
@@ -315,5 +360,86 @@ func TestTheLinesOfAStepThatTheServerHasLost(t *testing.T) {
 		for _, line := range w.events("r1", "run:log")[:2] {
 			require.NotContains(t, line, "step_id", "one line finds it out for the others")
 		}
+	})
+}
+
+// The steps of a run that branches: a, then b and c, which end it. Each leaves what of returns for it.
+func branches(of func(id string) string) Func {
+	return func(_ context.Context, run *Run) (any, error) {
+		state := func(id string) json.RawMessage { return json.RawMessage(of(id)) }
+		a := run.StartStep("a", nil)
+		a.Complete(StepResult{State: state("a")})
+		for _, id := range []string{"b", "c"} {
+			run.StartStep("b", a).Complete(StepResult{State: state(id), Leaf: true})
+		}
+		return map[string]any{"b": state("b"), "c": state("c")}, nil
+	}
+}
+
+// Guards against a channel that crashes over a text which is no JSON (lightning#5098), and against
+// 12 MB for a state of 9.
+func TestOutputsGoNativelyAsObjectsOnly(t *testing.T) {
+	for state, want := range map[string]string{
+		`{"a":"\"quoted\""}`: `{"a":"\"quoted\""}`, `"a text"`: `{"value":"a text"}`, `42`: `{"value":42}`, `null`: `{"value":null}`, `[1]`: `{"value":[1]}`, ``: `{}`,
+	} {
+		onWire(t, func(t *testing.T, w *wire) {
+			engine := Func(func(_ context.Context, run *Run) (any, error) {
+				run.StartStep("a", nil).Complete(StepResult{State: json.RawMessage(state), Leaf: true})
+				return nil, nil
+			})
+			w.run(Config{Engine: engine, Delivery: delivery.Config{NativeDataclips: true}}, planOf(""))
+			output, err := json.Marshal(w.events("r1", "step:complete")[0]["output_dataclip"])
+			require.NoError(t, err)
+			require.JSONEq(t, want, string(output))
+		})
+	}
+}
+
+func TestTheSizeOfADataclipIsTold(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		w.run(Config{Engine: branches(func(string) string { return `{"data":"` + strings.Repeat("x", 3000) + `"}` })}, planOf(`,"options":{"payload_limit_mb":0.002}`))
+		step := w.events("r1", "step:complete")[0]
+		require.Equal(t, "DATACLIP_TOO_LARGE", step["output_dataclip_error"])
+		require.Equal(t, "0.00287", step["dataclip_size_mb"], "also of one that is not sent")
+	})
+}
+
+// Guards against the states of all leafs in an event that is said to be without its data (kit#1517).
+func TestAFinalStateOfSeveralLeafsOverTheLimitIsWithheldWhole(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		engine := branches(func(id string) string { return `{"data":"` + strings.Repeat(id, 1500) + `"}` })
+		w.run(Config{Engine: engine}, planOf(`,"options":{"payload_limit_mb":0.002}`))
+		require.Empty(t, w.result("r1").FinalState)
+		require.Equal(t, "success", w.result("r1").Reason)
+		require.Contains(t, strings.Join(w.logged("r1"), "\n"), "over the payload limit of 0.002mb: it was not sent")
+		require.NotEmpty(t, w.events("r1", "step:complete")[1]["output_dataclip"], "each of them is under it")
+	})
+}
+
+func TestALimitOfNothingWithholdsEverything(t *testing.T) {
+	for _, options := range []string{`,"options":{"payload_limit_mb":0,"log_payload_limit_mb":0}`, ""} {
+		onWire(t, func(t *testing.T, w *wire) {
+			var limits Limits
+			if options == "" {
+				limits = Limits{PayloadMB: -1, LogPayloadMB: -1}
+			}
+			outcome := w.run(Config{Engine: Func(func(ctx context.Context, run *Run) (any, error) {
+				run.Print("a patient's name")
+				return twoSteps(ctx, run)
+			}), Limits: limits}, planOf(options))
+			require.NoError(t, outcome.Err)
+			require.Equal(t, "success", w.result("r1").Reason)
+			require.Empty(t, w.result("r1").FinalState)
+			for _, step := range w.events("r1", "step:complete") {
+				require.Equal(t, "DATACLIP_TOO_LARGE", step["output_dataclip_error"])
+				require.NotContains(t, step, "output_dataclip")
+			}
+			require.NotContains(t, strings.Join(w.logged("r1"), "\n"), "patient")
+		})
+	}
+	onWire(t, func(t *testing.T, w *wire) { // a run without steps
+		w.run(Config{Engine: Func(func(context.Context, *Run) (any, error) { return 42, nil }), Limits: Limits{PayloadMB: -1}}, planOf(""))
+		require.Equal(t, "success", w.result("r1").Reason)
+		require.Empty(t, w.result("r1").FinalState)
 	})
 }

@@ -19,9 +19,13 @@ type Limits struct {
 	RunTimeout time.Duration
 	// MemoryMB is what the engine may hold, in MB of 2^20 bytes. Defaults to 500.
 	MemoryMB float64
-	// PayloadMB is the largest output dataclip and final state. Defaults to 10.
+	// StateMB is what a step may leave behind for the next, as JSON. Defaults to 15 % of
+	// MemoryMB and 50 at least; negative: as much as there is memory for. See [Limits.StateLimitMB].
+	StateMB float64
+	// PayloadMB is the largest output dataclip and final state that is sent. Defaults to 10; negative:
+	// none is sent.
 	PayloadMB float64
-	// LogPayloadMB is the largest log line. Defaults to 1.
+	// LogPayloadMB is the largest log line that is sent. Defaults to 1; negative: none is sent.
 	LogPayloadMB float64
 	// WithholdDataclips keeps the contents of output dataclips from the
 	// server; their ids are still sent. A plan asks for it with
@@ -49,11 +53,16 @@ const (
 // override returns a copy of l with what the plan sets.
 func (l Limits) override(o PlanOptions) Limits {
 	set := func(limit *float64, value *float64) {
-		if value != nil && *value > 0 {
+		switch {
+		case value == nil:
+		case *value > 0:
 			*limit = min(*value, maxMB)
+		case *value == 0 && limit != &l.MemoryMB:
+			*limit = -1
 		}
 	}
 	set(&l.MemoryMB, o.RunMemoryLimitMB)
+	set(&l.StateMB, o.StateLimitMB)
 	set(&l.PayloadMB, o.PayloadLimitMB)
 	set(&l.LogPayloadMB, o.LogPayloadLimitMB)
 	if o.RunTimeoutMS != nil && *o.RunTimeoutMS > 0 {
@@ -68,8 +77,26 @@ func (l Limits) override(o PlanOptions) Limits {
 	return l
 }
 
+// StateLimitMB returns what a step may leave behind, in MB of 2^20 bytes; 0 for no limit of its own.
+func (l Limits) StateLimitMB() float64 {
+	switch {
+	case l.StateMB > 0:
+		return l.StateMB
+	case l.StateMB < 0:
+		return 0
+	}
+	return max(leastStateMB, l.MemoryMB*stateShare/100)
+}
+
+// What a step may leave behind unless somebody says otherwise, as with OpenFn's worker: no limit
+// on memory is so small that a state of this size is not let through, where there is memory for it.
+const (
+	leastStateMB = 50
+	stateShare   = 15 // percent of the memory
+)
+
 // FormatMB writes a number of MB the way it stands in the log lines of OpenFn's
-// worker: 10mb, 0.5mb.
+// worker: 10mb, 0.5mb. A limit that is negative, so that nothing is sent, is one of 0mb.
 func FormatMB(mb float64) string { return delivery.FormatMB(mb) }
 
 // announceLimits writes the lines about its limits that OpenFn's engine begins

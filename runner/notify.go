@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"runtime/debug"
 
 	"github.com/phxworker/phxworker/runner/delivery"
 )
@@ -56,7 +54,12 @@ func (r *Run) notify(ctx context.Context, notice []byte) error {
 	go func() {
 		defer close(taken)
 		defer func() { <-r.noticing }()
-		r.handOver(ctx, to, notice)
+		defer func() {
+			if v := recover(); v != nil {
+				r.panicked("panic in the engine over a notice", v)
+			}
+		}()
+		to.Notify(ctx, notice)
 	}()
 	select {
 	case <-taken:
@@ -74,16 +77,6 @@ func (r *Run) notifiable() Notifiable {
 		return nil
 	}
 	return r.notices
-}
-
-func (r *Run) handOver(ctx context.Context, to Notifiable, notice []byte) {
-	defer func() {
-		if v := recover(); v != nil {
-			r.tally.panics.Add(1)
-			r.log.Error("panic in the engine over a notice", "panic", r.outbox.Scrub(fmt.Sprint(v)), "stack", string(debug.Stack()))
-		}
-	}()
-	to.Notify(ctx, notice)
 }
 
 // Notify hands a notice, any JSON, to a run under way, as if the server had sent it,

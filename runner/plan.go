@@ -26,7 +26,7 @@ type Plan struct {
 	Options    PlanOptions `json:"options"`
 	// Globals is JavaScript whose exports every job sees.
 	Globals json.RawMessage `json:"globals"`
-	// Meta says where the run comes from; see [Plan.Owner].
+	// Meta says where the run comes from; see [Plan.Owner] and [Run.Meta].
 	Meta json.RawMessage `json:"meta"`
 	// Raw is the plan as the server sent it, with the fields this type does
 	// not know.
@@ -37,16 +37,11 @@ type Plan struct {
 // workflow. It is empty where the plan names neither. What one run leaves behind may
 // only be seen by runs of the same owner, and by none where there is none.
 func (p *Plan) Owner() string {
-	var meta struct {
-		ProjectID  string `json:"project_id"`
-		WorkflowID string `json:"workflow_id"`
-	}
-	_ = json.Unmarshal(p.Meta, &meta) // what cannot be read names nobody
-	switch project := cmp.Or(p.ProjectID, meta.ProjectID); {
-	case project != "":
-		return "project " + project
-	case meta.WorkflowID != "":
-		return "workflow " + meta.WorkflowID
+	switch m := p.meta(); {
+	case m.ProjectID != "":
+		return "project " + m.ProjectID
+	case m.WorkflowID != "":
+		return "workflow " + m.WorkflowID
 	}
 	return ""
 }
@@ -121,6 +116,7 @@ type PlanOptions struct {
 	OutputDataclips   *bool    `json:"output_dataclips"`
 	RunTimeoutMS      *float64 `json:"run_timeout_ms"`
 	RunMemoryLimitMB  *float64 `json:"run_memory_limit_mb"`
+	StateLimitMB      *float64 `json:"state_limit_mb"`
 	PayloadLimitMB    *float64 `json:"payload_limit_mb"`
 	LogPayloadLimitMB *float64 `json:"log_payload_limit_mb"`
 	JobLogLevel       string   `json:"job_log_level"`
@@ -159,7 +155,7 @@ func ParsePlan(data []byte) (*Plan, error) {
 		id := plan.Jobs[i].ID
 		switch {
 		case id == "":
-			return nil, fmt.Errorf(`jobs[%d] of the plan has no "id"`, i)
+			return nil, fmt.Errorf(`jobs[%d] of the plan%s has no "id"`, i, aside("%.100q", plan.Jobs[i].Name))
 		case seen[id]:
 			return nil, fmt.Errorf("two jobs of the plan have the id %.100q", id)
 		}
@@ -167,11 +163,19 @@ func ParsePlan(data []byte) (*Plan, error) {
 	}
 	for i := range plan.Edges {
 		if plan.Edges[i].TargetJobID == "" {
-			return nil, fmt.Errorf(`edges[%d] of the plan has no "target_job_id"`, i)
+			return nil, fmt.Errorf(`edges[%d] of the plan%s has no "target_job_id"`, i, aside("from %s", plan.labels()[plan.Edges[i].Source()]))
 		}
 	}
 	plan.Raw = data
 	return plan, nil
+}
+
+// aside puts a name, if there is any, between commas.
+func aside(format, name string) string {
+	if name == "" {
+		return ""
+	}
+	return ", " + fmt.Sprintf(format, name) + ","
 }
 
 // describeJSON turns an error of encoding/json into one for people who do not

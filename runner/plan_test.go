@@ -36,6 +36,8 @@ func TestParsePlanNamesWhatIsWrong(t *testing.T) {
 		{name: "jobs of the wrong type", in: `{"id":"r","jobs":7}`, want: "jobs must not be of type number"},
 		{name: "a body of the wrong type", in: `{"id":"r","jobs":[{"id":"j","body":{}}]}`, want: "jobs.body must not be of type object"},
 		{name: "a job without id", in: `{"id":"r","jobs":[{"body":""}]}`, want: `jobs[0] of the plan has no "id"`},
+		{name: "a job with a name and no id", in: `{"id":"r","jobs":[{"name":"Fetch"}]}`, want: `jobs[0] of the plan, "Fetch", has no "id"`},
+		{name: "an edge from somewhere to nowhere", in: `{"id":"r","jobs":[{"id":"a","name":"Fetch"}],"edges":[{"source_job_id":"a"}]}`, want: `edges[0] of the plan, from "Fetch", has no "target_job_id"`},
 		{name: "two jobs alike", in: `{"id":"r","jobs":[{"id":"j"},{"id":"j"}]}`, want: `two jobs of the plan have the id "j"`},
 		{name: "an edge to nowhere", in: `{"id":"r","jobs":[],"edges":[{}]}`, want: `edges[0] of the plan has no "target_job_id"`},
 	}
@@ -93,8 +95,8 @@ func FuzzParsePlan(f *testing.F) {
 		require.Positive(t, limits.MemoryMB)
 		require.GreaterOrEqual(t, limits.RunTimeout, time.Duration(0))
 		require.LessOrEqual(t, limits.RunTimeout, milliseconds(maxMilliseconds))
-		require.GreaterOrEqual(t, limits.PayloadMB, 0.0)
-		require.GreaterOrEqual(t, limits.LogPayloadMB, 0.0)
+		require.GreaterOrEqual(t, limits.PayloadMB, -1.0)
+		require.GreaterOrEqual(t, limits.LogPayloadMB, -1.0)
 		_, err = plan.Options.Deadline().MarshalJSON()
 		require.NoError(t, err)
 		for i := range plan.Jobs {
@@ -102,4 +104,41 @@ func FuzzParsePlan(f *testing.F) {
 			require.LessOrEqual(t, len(name)+len(version), len(plan.Jobs[i].Adaptor))
 		}
 	})
+}
+
+// As with OpenFn's worker: 0 withholds what would be sent, and is no limit of a state.
+func TestLimitsOfNothing(t *testing.T) {
+	plan, err := ParsePlan([]byte(`{"id":"r","jobs":[],"options":{"payload_limit_mb":0,"log_payload_limit_mb":0,"state_limit_mb":0,"run_memory_limit_mb":0,"run_timeout_ms":0}}`))
+	require.NoError(t, err)
+	limits := Limits{}.WithDefaults().override(plan.Options)
+	require.Negative(t, limits.PayloadMB)
+	require.Negative(t, limits.LogPayloadMB)
+	require.Zero(t, limits.StateLimitMB())
+	require.InDelta(t, 500, limits.MemoryMB, 0)
+	require.Equal(t, 300*time.Second, limits.RunTimeout)
+	require.Equal(t, "0mb", FormatMB(limits.PayloadMB))
+}
+
+func TestTheLimitOfAState(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		limits Limits
+		plan   string
+		want   float64
+	}{
+		{name: "a share of the memory", limits: Limits{MemoryMB: 700}, want: 105},
+		{name: "not less than 50", limits: Limits{MemoryMB: 64}, want: 50},
+		{name: "a share of what the plan says", plan: `{"run_memory_limit_mb":1000}`, want: 150},
+		{name: "the worker's own", limits: Limits{StateMB: 3}, plan: `{"run_memory_limit_mb":1000}`, want: 3},
+		{name: "the plan's own", limits: Limits{StateMB: 3}, plan: `{"state_limit_mb":0.5}`, want: 0.5},
+		{name: "none", limits: Limits{StateMB: -1}, want: 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var o PlanOptions
+			if tt.plan != "" {
+				require.NoError(t, json.Unmarshal([]byte(tt.plan), &o))
+			}
+			require.InDelta(t, tt.want, tt.limits.WithDefaults().override(o).StateLimitMB(), 0)
+		})
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/runner/delivery"
 	"github.com/phxworker/phxworker/runner/terms"
@@ -37,6 +38,7 @@ type Run struct {
 	credentials map[string]json.RawMessage // by job id
 	room        planRoom
 	outbox      *delivery.Outbox
+	topic       *channel.Topic // joined
 	lease       *terms.Lease
 	log         *slog.Logger
 	given       claim.Run    // as the server gave it

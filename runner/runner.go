@@ -1,10 +1,9 @@
 // Package runner takes one claimed run from the join of its topic to its run:complete.
 //
-// [Runner.Run] joins run:<id>, fetches the plan, the input dataclip and the
-// credentials, hands them to an [Engine] as a [Run], executes what that has prepared (an
-// [Execution]), and reports to the server what it does: run:start, step:start, run:log, step:complete,
-// run:complete, then it leaves. The engine decides what happens; the runner
-// owns how it is told.
+// [Runner.Run] joins run:<id>, fetches the plan, the input dataclip and the credentials, hands them to an [Engine] as
+// a [Run], executes what that has prepared (an [Execution]), and reports to the server what it does: run:start,
+// step:start, run:log, step:complete, run:complete, then it leaves. The engine decides what happens; the runner owns
+// how it is told.
 //
 // # Rooms
 //
@@ -230,13 +229,17 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
 	if out.Reason == Exception && run.Versions == nil { // before the engine began, so not the job's words; perhaps for the operator to mend
 		attrs = append(attrs, "error", firstLine(out.Message))
 	}
+	log := run.log
+	if project := run.Plan.meta().ProjectID; project != "" {
+		log = log.With("project_id", delivery.Cut(project, delivery.MaxWords, "…"))
+	}
 	switch {
 	case out.Settled == LeaseLost:
-		run.log.Warn("the run is another worker's now; nothing more is reported of it", "took", took)
+		log.Warn("the run is another worker's now; nothing more is reported of it", "took", took)
 	case run.settled != Unsettled:
-		run.log.Info("run returned to the queue", "settled", out.Settled, "why", firstLine(run.why), "took", took)
+		log.Info("run returned to the queue", "settled", out.Settled, "why", firstLine(run.why), "took", took)
 	case err == nil:
-		run.log.Info("run complete", attrs...)
+		log.Info("run complete", attrs...)
 	}
 	return out
 }

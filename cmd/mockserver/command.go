@@ -20,6 +20,7 @@ import (
 	"github.com/phxworker/phxworker/cmd/phxworker/secrets"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/mockserver/lightning"
 )
 
 // defaultSecret lets server and worker be started without thinking of one: it is
@@ -63,11 +64,12 @@ func newCommand(stdout, stderr io.Writer) *cli.Command {
 			&cli.DurationFlag{Name: "run-timeout", Usage: "the time limit of runs whose plan has none", Value: 5 * time.Minute},
 			&cli.DurationFlag{Name: "janitor-interval", Usage: "how often overdue runs are marked lost", Value: 5 * time.Minute},
 			&cli.DurationFlag{Name: "idle-timeout", Usage: "how long a worker may be silent", Value: time.Minute},
-			&cli.Int64Flag{Name: "max-frame", Usage: "the largest message taken, in `BYTES`", Value: 11_000_000},
+			&cli.Int64Flag{Name: "max-frame", Usage: "the largest message taken, in `BYTES` after decompression", Value: 11_000_000},
 			&cli.IntFlag{Name: "max-topics", Usage: "how many topics a socket can have joined", Value: 100},
 			&cli.IntFlag{Name: "max-queued", Usage: "how many runs may wait to be claimed; 0 is no limit, which is the default with --mode lightning", Value: 1000},
 			&cli.IntFlag{Name: "keep-runs", Usage: "how many ended runs are remembered", Value: 10_000},
 			&cli.BoolFlag{Name: "wipe-dataclips", Usage: "erase inputs once read and keep no outputs"},
+			&cli.StringFlag{Name: "dataclips", Usage: "the `FORM` of outputs that is taken: either, as by Lightning from 2.19 on, texts, as before, or objects, as in versions to come", Value: mockserver.EitherDataclips.String()},
 			&cli.BoolFlag{Name: "opaque-tokens", Usage: "do not sign run tokens, which is faster"},
 			&cli.StringFlag{
 				Name: "mode", Aliases: []string{"m"}, Usage: "`MODE` lightning, or extended: then the extensions of docs/extensions are known",
@@ -131,6 +133,10 @@ func config(cmd *cli.Command, stderr io.Writer) (mockserver.Config, error) {
 	if err != nil {
 		return mockserver.Config{}, err
 	}
+	dataclips, err := lightning.ParseDataclips(cmd.String("dataclips"))
+	if err != nil {
+		return mockserver.Config{}, fmt.Errorf("--dataclips: %w", err)
+	}
 	cfg := mockserver.Config{
 		Addr:            net.JoinHostPort(cmd.String("host"), strconv.Itoa(cmd.Int("port"))),
 		Secret:          secret,
@@ -140,6 +146,7 @@ func config(cmd *cli.Command, stderr io.Writer) (mockserver.Config, error) {
 		JanitorInterval: cmd.Duration("janitor-interval"),
 		KeepRuns:        orNone(cmd.Int("keep-runs")),
 		WipeDataclips:   cmd.Bool("wipe-dataclips"),
+		Dataclips:       dataclips,
 		IdleTimeout:     cmd.Duration("idle-timeout"),
 		MaxFrame:        cmd.Int64("max-frame"),
 		MaxTopics:       cmd.Int("max-topics"),
@@ -268,7 +275,7 @@ WORKER_LIGHTNING_PUBLIC_KEY (to verify run tokens)
 %[4]s
 
 Queue a run, and look at it:
-  curl -X POST '%[1]s/run?wakeup' -d '{"id":"run-1","jobs":[{"id":"a","adaptor":"@openfn/language-common","body":"fn(state => ({ ...state, hello: 42 }))"}]}'
+  curl -X POST '%[1]s/run?wait=10' -d '{"id":"run-1","jobs":[{"id":"a","adaptor":"@openfn/language-common","body":"fn(state => ({ ...state, hello: 42 }))"}]}'
   curl %[1]s/run/run-1
 `, server.HTTPURL(), server.URL(), secret, key, name)
 }

@@ -38,11 +38,14 @@ func (p *program) config(ctx context.Context, cmd *cli.Command) error {
 	}
 	settings, err := values.Settings()
 	if err != nil {
+		err = options.Explain(err, p.environ)
 		if name := settings.Engine.Name; name == "auto" || name == "openfn" {
 			err = errors.Join(p.printFences(fence.Probe(ctx)), err)
 		}
 		return err
 	}
+	settings.Notices = append(settings.Notices, options.UnknownVariables(p.environ)...)
+	settings.Engine.Cgroups = false // which would move processes, and are those of the place where it was started
 	log := slog.New(logs.Limit(options.Log{Level: slog.LevelWarn, Format: "text"}.Handler(p.stderr, false)))
 	_, executor, err := prepare(ctx, settings, log)
 	if err != nil {

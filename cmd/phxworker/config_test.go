@@ -37,6 +37,26 @@ func TestConfigShowsTheSettingsAndWhereTheyComeFrom(t *testing.T) {
 	require.Equal(t, uncommented(stdout), uncommented(again))
 }
 
+func TestVariablesThatAreNotKnownAreTold(t *testing.T) {
+	const told = `msg="variable is not known" option=WORKER_CAPCITY reason="did you mean WORKER_CAPACITY?"`
+	env := map[string]string{"WORKER_CAPCITY": "9"}
+	code, _, stderr := execute(t.Context(), env, "config", "-l", "mock", "--engine", "js")
+	require.Equal(t, exitOK, code)
+	require.Contains(t, stderr, "level=WARN "+told)
+
+	log, stop := start(t, env, "-l", "ws://127.0.0.1:1/worker", "-s", "x", "--log-format", "text", "--engine", "js")
+	log.await(t, told)
+	require.Equal(t, exitOK, stop())
+
+	// What is missing may be there under another name.
+	for _, command := range []string{"config", "start"} {
+		code, _, stderr = execute(t.Context(), map[string]string{"WORKER_SECRT": "hidden"}, command)
+		require.Equal(t, exitUsage, code)
+		require.Equal(t, "phxworker: no secret: set WORKER_SECRET to the secret that the server knows its workers by, or --secret-file to a file with it; "+
+			"WORKER_SECRT is set and is not known: did you mean WORKER_SECRET?", last(stderr))
+	}
+}
+
 func TestConfigTellsOfASecretThatAllCanSee(t *testing.T) {
 	code, stdout, stderr := execute(t.Context(), nil, "config", "--secret", "hidden", "--engine", "js")
 	require.Equal(t, exitOK, code)

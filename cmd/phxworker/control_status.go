@@ -46,12 +46,9 @@ func (p *program) status(ctx context.Context, cmd *cli.Command) error {
 	return err
 }
 
-const (
-	screen       = 80
-	shownResults = 5
-)
+const shownResults = 5
 
-// writeStatus writes what fits a terminal of 80 columns.
+// writeStatus writes what fits the terminal.
 func writeStatus(w io.Writer, s *web.Status) error {
 	var text bytes.Buffer
 	fmt.Fprintln(&text, s.Summary)
@@ -144,11 +141,11 @@ func writeRuns(w io.Writer, runs []phxworker.RunStats) {
 
 func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
-// writeLines writes the text without what ends beyond the screen, but for
+// writeLines writes the text without what ends beyond the terminal, but for
 // sentences, which come first and wrap.
 func writeLines(w io.Writer, text string) error {
 	var out strings.Builder
-	sentences := true
+	sentences, screen := true, columns(w)
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, " \n")
 		sentences = sentences && line != ""

@@ -39,7 +39,7 @@ func (p *program) demo(ctx context.Context, cmd *cli.Command) error {
 	}
 	log := slog.New(options.Log{Level: level, Format: "text"}.Handler(p.stderr, false))
 	return demo.Run(ctx, demo.Config{
-		Out: p.stdout, Keep: cmd.Bool("keep"),
+		Out: p.stdout, Columns: columns(p.stdout), Keep: cmd.Bool("keep"),
 		Engine: js.New(js.Config{}), Examples: plans, Logger: log,
 	})
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/phxworker/phxworker/internal/fence"
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/command"
+	"github.com/phxworker/phxworker/runner/command/cgroup"
 	"github.com/phxworker/phxworker/runner/compile"
 	"github.com/phxworker/phxworker/runner/js"
 	"github.com/phxworker/phxworker/runner/openfn"
@@ -47,11 +48,12 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 	compiler := compile.NewCompiler(o.CompileMemory)
 	embedded := js.New(js.Config{StatePropsToRemove: o.StateProps, Compiler: compiler})
 	spares := min(runtime.NumCPU(), maxSpares)
+	groups := openGroups(o, cgroup.Open, log)
 	switch o.Name {
 	case "js":
 		return engine{runs: embedded, end: func() error { return nil }}, nil
 	case "command":
-		return newCommand(ctx, o, command.Config{Args: o.Command, Spares: spares, Runs: o.Reuse, Logger: log})
+		return newCommand(ctx, o, command.Config{Args: o.Command, Cgroups: groups, Spares: spares, Runs: o.Reuse, Logger: log})
 	}
 	dir, err := repoDir(o.RepoDir)
 	if err != nil {
@@ -67,7 +69,7 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 	node, err := openfn.New(openfn.Config{
 		RequireFences: o.RequireFences, OwnPort: func() int { return int(port.Load()) },
 		RepoDir: dir, MonorepoDir: o.MonorepoDir, NPMEnv: o.NPMEnv,
-		MemoryMB: limits.MemoryMB, Spares: spares, Reuse: o.Reuse,
+		MemoryMB: limits.MemoryMB, Cgroups: groups, Spares: spares, Reuse: o.Reuse,
 		StatePropsToRemove: o.StateProps,
 		Optional:           o.Name == "auto",
 		Compiler:           compiler,

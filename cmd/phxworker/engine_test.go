@@ -93,6 +93,7 @@ func TestWithoutNode(t *testing.T) {
 	result := wait(t, server, "http")
 	require.Equal(t, "exception", result.Reason)
 	require.Contains(t, result.ErrorMessage, "install Node.js")
+	require.Contains(t, result.ErrorMessage, "; this run cannot do without: job a has the adaptor @openfn/language-http@7.2.10, which is not built in")
 	require.Equal(t, exitOK, stop())
 }
 

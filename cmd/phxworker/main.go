@@ -45,6 +45,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "phxworker: ended at once; what was under way is not reported")
 		os.Exit(exitAtOnce)
 	})
-	p := &program{getenv: os.Getenv, stdout: os.Stdout, stderr: os.Stderr, abort: abort}
+	p := &program{getenv: os.Getenv, environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, abort: abort}
 	os.Exit(p.run(drain, os.Args))
 }

@@ -19,6 +19,7 @@ import (
 // program is the process as its commands see it.
 type program struct {
 	getenv         func(string) string
+	environ        []string // "NAME=value"
 	stdout, stderr io.Writer
 	// abort ends at the second signal, when runs are no longer waited for.
 	abort context.Context
@@ -138,6 +139,9 @@ func explainUsage(_ context.Context, cmd *cli.Command, err error, _ bool) error 
 	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !unknown {
 		return &usageError{err.Error() + "; " + help}
+	}
+	if hasFlag(cmd, "lightning") { // those of a worker
+		help = "known are those of ws-worker up to " + options.Counterpart + ", and this worker's own; " + help
 	}
 	if len(name) == 1 {
 		return &usageError{fmt.Sprintf("unknown option -%s; %s", name, help)}

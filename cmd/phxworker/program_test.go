@@ -44,10 +44,18 @@ func getenv(env map[string]string, name string) string {
 	return ofTests
 }
 
+// environ returns the variables as a process has them.
+func environ(env map[string]string) (entries []string) {
+	for name, value := range env {
+		entries = append(entries, name+"="+value)
+	}
+	return entries
+}
+
 // execute runs the program to its end, with the arguments and variables.
 func execute(ctx context.Context, env map[string]string, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	p := &program{getenv: func(name string) string { return getenv(env, name) }, stdout: &out, stderr: &errs, abort: context.Background()}
+	p := &program{getenv: func(name string) string { return getenv(env, name) }, environ: environ(env), stdout: &out, stderr: &errs, abort: context.Background()}
 	code = p.run(ctx, append([]string{"phxworker"}, args...))
 	return code, out.String(), errs.String()
 }
@@ -69,8 +77,8 @@ func TestBadInputIsOneLineAndExitCode2(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"unknown option", nil, []string{"--bogus"}, "unknown option --bogus; see phxworker start --help"},
-		{"unknown option of start", nil, []string{"start", "-z"}, "unknown option -z; see phxworker start --help"},
+		{"unknown option", nil, []string{"--bogus"}, "unknown option --bogus; known are those of ws-worker up to 1.29.2, and this worker's own; see phxworker start --help"},
+		{"unknown option of start", nil, []string{"start", "-z"}, "unknown option -z; known are those of ws-worker up to 1.29.2, and this worker's own; see phxworker start --help"},
 		{"unknown option of demo", nil, []string{"demo", "--bogus"}, "unknown option --bogus; see phxworker demo --help"},
 		{"unknown command", nil, []string{"bogus"}, `unknown command or argument "bogus"; see phxworker --help`},
 		{"mistyped command", nil, []string{"staus"}, `unknown command or argument "staus": did you mean status? see phxworker --help`},
@@ -84,7 +92,7 @@ func TestBadInputIsOneLineAndExitCode2(t *testing.T) {
 		{"toggle of a control with a word", nil, []string{"drain", "--wait=perhaps"}, `--wait "perhaps" is neither true nor false; see phxworker drain --help`},
 		{"toggle with a word", nil, []string{"-l", "mock", "--loop=perhaps"}, `--loop "perhaps" is neither on nor off: write true, false, yes, no, on, off, 1 or 0`},
 		{"argument too many", nil, []string{"start", "-s", "x", "now"}, `unknown command or argument "now"; see phxworker --help`},
-		{"mistyped option", nil, []string{"--capcity", "5"}, "unknown option --capcity: did you mean --capacity? see phxworker start --help"},
+		{"mistyped option", nil, []string{"--capcity", "5"}, "unknown option --capcity: did you mean --capacity? known are those of ws-worker up to 1.29.2, and this worker's own; see phxworker start --help"},
 		{"mistyped option that the command does not have", nil, []string{"demo", "--capcity", "5"}, "unknown option --capcity; see phxworker demo --help"},
 		{"option without value", nil, []string{"--secret"}, "--secret has no value; see phxworker start --help"},
 		{"option that takes another for its value", nil, []string{"--capacity", "-l", "ws://x.test/worker"}, "--capacity has no value: -l after it is another option; if it is meant as the value, write --capacity=-l"},

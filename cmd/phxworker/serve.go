@@ -62,7 +62,7 @@ func serve(listener net.Listener, worker *phxworker.Worker, executor engine, set
 	if kept != nil {
 		told = log.With("token_file", kept.Path())
 	}
-	told.Info("serving", "address", "http://"+listener.Addr().String(), "controls", settings.HTTP.Token != "")
+	told.Info("serving", "address", openable(listener.Addr()), "controls", settings.HTTP.Token != "")
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan struct{})
 	go func() {
@@ -75,6 +75,15 @@ func serve(listener net.Listener, worker *phxworker.Worker, executor engine, set
 		cancel()
 		<-served
 	}
+}
+
+// openable returns a URL of the worker that can be opened on its machine: one that listens at all addresses has no
+// address that a browser could go to.
+func openable(at net.Addr) string {
+	if host, port, err := net.SplitHostPort(at.String()); err == nil && anywhere(host) {
+		return "http://" + net.JoinHostPort("127.0.0.1", port)
+	}
+	return "http://" + at.String()
 }
 
 // keepToken keeps the token that was made for a worker, where its user's commands look

@@ -39,8 +39,9 @@ func (p *program) startCommand() *cli.Command {
 func (p *program) start(ctx context.Context, cmd *cli.Command) (err error) {
 	settings, err := options.Read(cmd, p.getenv)
 	if err != nil {
-		return err
+		return options.Explain(err, p.environ)
 	}
+	settings.Notices = append(settings.Notices, options.UnknownVariables(p.environ)...)
 	made := settings.HTTP.Token == ""
 	if made { // before there is a log, which is to know what must not be in it
 		settings.HTTP.Token = token.New()
@@ -165,6 +166,20 @@ func loggable(address string) string {
 	}
 	u.RawQuery = ""
 	return u.Redacted()
+}
+
+// columns returns how wide the terminal is, 80 at least and for what is none.
+func columns(w io.Writer) int {
+	const least = 80
+	file, ok := w.(*os.File)
+	if !ok {
+		return least
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return least
+	}
+	return max(width, least)
 }
 
 func isTerminal(w io.Writer) bool {

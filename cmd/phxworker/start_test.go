@@ -82,7 +82,7 @@ func start(t *testing.T, env map[string]string, args ...string) (stderr *log, st
 		}
 		return "0"
 	}
-	p := &program{getenv: lookup, stdout: io.Discard, stderr: stderr, abort: t.Context()}
+	p := &program{getenv: lookup, environ: environ(env), stdout: io.Discard, stderr: stderr, abort: t.Context()}
 	code := make(chan int, 1)
 	go func() { code <- p.run(ctx, append([]string{"phxworker"}, args...)) }()
 	return stderr, func() int {

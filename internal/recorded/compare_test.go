@@ -15,6 +15,7 @@ func normalise(out *outcomeOfRun) {
 	for i := range out.Events {
 		payload := out.Events[i].Payload
 		delete(payload, "run_id")
+		delete(payload, "dataclip_size_mb") // newer than the recordings
 		if versions, ok := payload["versions"].(map[string]any); ok {
 			maps.DeleteFunc(versions, func(name string, version any) bool {
 				_, text := version.(string)

@@ -4,7 +4,6 @@ package recorded
 // engine. docs/compatibility.md lists the same.
 var differences = map[string]map[string]string{
 	"js": {
-		"js-buffer":               sandbox,
 		"graph-diamond":           joined,
 		"log-class-hangs":         loggedFunction,
 		"log-function-hangs":      loggedFunction,

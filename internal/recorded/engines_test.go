@@ -17,6 +17,8 @@ type engine struct {
 	make func(t *testing.T) runner.Engine
 	// applies says which recordings are for it.
 	applies func(recordedRun) bool
+	// refuses returns why the engine ends a recording before run:start, nil if it executes it.
+	refuses func(*testing.T, recordedRun) error
 	// minimum is the share of them that must come to the same, not counting those
 	// in which OpenFn's engine hangs.
 	minimum float64
@@ -31,12 +33,20 @@ var engines = []engine{
 			slow := r.Name == "err-memory" || r.Name == "state-over-engine-limit" // fill the memory, in one goroutine
 			return r.Category != "http" && (!slow || !testing.Short())
 		},
+		refuses: func(t *testing.T, r recordedRun) error {
+			plan, err := runner.ParsePlan(r.Plan)
+			if err != nil {
+				return nil
+			}
+			return js.New(js.Config{}).Refuses(t.Context(), plan)
+		},
 	},
 	{
 		name:    "openfn",
 		make:    newOpenFn,
 		minimum: 0.95,
 		applies: func(recordedRun) bool { return true },
+		refuses: func(*testing.T, recordedRun) error { return nil },
 	},
 }
 

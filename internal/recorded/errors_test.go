@@ -52,8 +52,16 @@ func TestErrorsAreTheSameInBothEngines(t *testing.T) {
 	require.Len(t, kept, len(jobs), "go test ./internal/recorded -run Errors -update writes the golden file anew")
 	t.Run("js", func(t *testing.T) {
 		b := runtest.New(t, js.New(js.Config{}))
+		refused := 0
 		for i, job := range jobs {
+			if testing.Short() && i%every != 0 {
+				continue
+			}
 			got := outcomeOf(b, job.body)
+			if strings.Contains(got, "this run needs the OpenFn engine") {
+				refused++
+				continue
+			}
 			switch job.mark {
 			case '#':
 				require.Equal(t, kept[i], got, "%s: %s", job.name, job.body)
@@ -66,6 +74,8 @@ func TestErrorsAreTheSameInBothEngines(t *testing.T) {
 				t.Errorf("what is %q before %s?", job.mark, job.name)
 			}
 		}
+		t.Logf("%d of %d jobs are refused", refused, len(jobs))
+		require.Less(t, refused, len(jobs)/10)
 	})
 }
 

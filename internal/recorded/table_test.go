@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,6 +13,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/phxworker/phxworker/internal/runtest"
+	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/js"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,10 +29,15 @@ func TestRecordedRuns(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			w := runtest.New(t, e.make(t))
 			web := newWebServer(t)
-			same, executed, hung, met := 0, 0, 0, make(map[string]bool)
+			same, refused, executed, hung, met := 0, 0, 0, 0, make(map[string]bool)
 			for _, file := range files {
 				recorded := readRecorded(t, file, web)
 				if !e.applies(recorded) {
+					continue
+				}
+				if why := e.refuses(t, recorded); why != nil {
+					refused++
+					t.Logf("%-40s refused: %v", recorded.Name, why)
 					continue
 				}
 				executed++
@@ -57,7 +65,7 @@ func TestRecordedRuns(t *testing.T) {
 			for name := range differences[e.name] {
 				require.True(t, met[name] || testing.Short(), "%s is documented to differ, but there is no such recording", name)
 			}
-			t.Logf("%s: %d of %d recorded runs come to the same", e.name, same, executed)
+			t.Logf("%s: %d of %d recorded runs come to the same, %d are refused", e.name, same, executed, refused)
 			// Where the original hangs there is nothing to come to the same as.
 			require.GreaterOrEqual(t, float64(same), e.minimum*float64(executed-hung))
 		})
@@ -92,19 +100,51 @@ func TestTheDocumentedDifferences(t *testing.T) {
 			end = parts[i+1][0]
 		}
 		name, text := string(page[part[2]:part[3]]), string(page[part[0]:end])
+		text, _, _ = strings.Cut(text, "\n## ") // what comes behind is about something else
 		documented := make(map[string]string)
 		for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (.+) \\|$").FindAllStringSubmatch(text, -1) {
 			documented[row[1]] = row[2]
 		}
 		require.Equal(t, differences[name], documented)
-		applies := 0
-		for _, file := range files {
-			if engineNamed(t, name).applies(readRecorded(t, file, &webServer{})) || testing.Short() {
-				applies++
+		if !testing.Short() {
+			applies, refused := countRuns(t, name)
+			require.Contains(t, text, fmt.Sprintf("**%d of %d come to the same**", applies-refused-len(differences[name]), applies-refused))
+			if refused > 0 {
+				require.Contains(t, text, fmt.Sprintf("%d are refused", refused))
 			}
 		}
-		if !testing.Short() {
-			require.Contains(t, text, fmt.Sprintf("**%d of %d come to the same**", applies-len(differences[name]), applies))
+	}
+	chosen := make(map[string]int)
+	differ := 0
+	for _, file := range files {
+		recorded := readRecorded(t, file, &webServer{})
+		engine := "openfn"
+		if plan, err := runner.ParsePlan(recorded.Plan); err != nil || js.New(js.Config{}).CanRun(t.Context(), plan) == nil {
+			engine = "js"
+		}
+		chosen[engine]++
+		if differences[engine][recorded.Name] != "" {
+			differ++
 		}
 	}
+	require.Contains(t, string(page), fmt.Sprintf("With `auto`, %d of the %d are executed by js, the others by openfn, and **%d come to the same**.",
+		chosen["js"], len(files), len(files)-differ))
+}
+
+// countRuns returns how many recorded runs an engine is tried with, and how many of them it refuses.
+func countRuns(t *testing.T, name string) (applies, refused int) {
+	t.Helper()
+	files, err := filepath.Glob("testdata/runs/*.json")
+	require.NoError(t, err)
+	for _, file := range files {
+		engine, recorded := engineNamed(t, name), readRecorded(t, file, &webServer{})
+		if !engine.applies(recorded) {
+			continue
+		}
+		applies++
+		if engine.refuses(t, recorded) != nil {
+			refused++
+		}
+	}
+	return applies, refused
 }

@@ -82,13 +82,12 @@ func (c *runChannel) Left() {
 }
 
 // Refuse implements [lightning.Guard].
-func (c *runChannel) Refuse(e *lightning.Event) (response []byte) {
-	e.Owner = c.owner.number
+func (c *runChannel) Refuse() (owner int, response []byte) {
 	if !c.owner.lost(c.Run) {
-		return nil
+		return c.owner.number, nil
 	}
 	c.x.stats.Stale++
-	return leaseLost
+	return c.owner.number, leaseLost
 }
 
 // Handle implements [phoenix.Channel].
@@ -104,8 +103,8 @@ func (c *runChannel) Handle(p phoenix.Push) phoenix.Reply {
 func (c *runChannel) renew(p phoenix.Push) phoenix.Reply {
 	c.x.Lock()
 	defer c.x.Unlock()
-	e := lightning.Event{At: time.Now(), Event: p.Event, Payload: bytes.Clone(p.Payload)}
-	reply := c.renewLocked(&e)
+	e := lightning.Event{At: time.Now(), Event: p.Event, Payload: bytes.Clone(p.Payload), Owner: c.owner.number}
+	reply := c.renewLocked()
 	c.CountLocked(&e, reply)
 	if e.Status == "error" {
 		c.Run.NoteLocked(e)
@@ -114,8 +113,8 @@ func (c *runChannel) renew(p phoenix.Push) phoenix.Reply {
 }
 
 // renewLocked begins the owner's lease anew.
-func (c *runChannel) renewLocked(e *lightning.Event) phoenix.Reply {
-	if c.Refuse(e) != nil || c.Run.StateLocked().Final() {
+func (c *runChannel) renewLocked() phoenix.Reply {
+	if _, lost := c.Refuse(); lost != nil || c.Run.StateLocked().Final() {
 		return phoenix.Refuse(leaseLost)
 	}
 	c.owner.renewals++

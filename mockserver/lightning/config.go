@@ -22,6 +22,7 @@ type Config struct {
 	KeepRuns        int
 	WipeDataclips   bool
 	MaxQueued       int
+	Dataclips       Dataclips
 	Logger          *slog.Logger
 	// Beyond is what a server knows that Lightning does not. Defaults to nil: nothing.
 	Beyond Beyond

@@ -15,9 +15,14 @@
 //   - final_state must be an object, or the run:complete is refused with
 //     {"errors":{"final_state":["is invalid"]}}: Lightning loses such a run
 //     (OpenFn/lightning#4627). As in Lightning it is not looked at when there is
-//     a final_dataclip_id. The output_dataclip of a step may be any JSON.
+//     a final_dataclip_id.
+//   - The output_dataclip of a step may be any JSON, as a text or, since 2.19, as it is;
+//     a text that is no JSON crashes the channel, as in Lightning. [Dataclips] has
+//     older and coming versions.
 //   - A binary push is taken where the payload does not matter, and as a
 //     run:log, whose message it then is.
+//
+// A plan is taken for what it says: one that can hardly mean it is queued as well, and [Doubts] tells why.
 //
 // Nothing here is more than Lightning. What the mock server's extended mode adds is in package
 // extended, which wraps the channels of a [Service] and is plugged in by two small

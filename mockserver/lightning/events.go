@@ -128,7 +128,7 @@ func (s *Service) startStepLocked(r *Entry, c *changeset.Changeset) phoenix.Repl
 
 // completeStep records a step's end and its output. The output and its id come
 // together, unless outputs are not kept anyway.
-func (r *Entry) completeStep(c *changeset.Changeset) phoenix.Reply {
+func (r *Entry) completeStep(c *changeset.Changeset, form Dataclips) phoenix.Reply {
 	c.Require("step_id", "reason")
 	step, clip := c.UUID("step_id"), c.UUID("output_dataclip_id")
 	c.Str("reason")
@@ -138,8 +138,8 @@ func (r *Entry) completeStep(c *changeset.Changeset) phoenix.Reply {
 	if !r.erase && c.Absent("output_dataclip") != c.Absent("output_dataclip_id") {
 		c.Require("output_dataclip", "output_dataclip_id")
 	}
-	if body := c.Str("output_dataclip"); body != "" && !json.Valid([]byte(body)) {
-		c.Fail("output_dataclip", changeset.Invalid)
+	if crash, dead := form.cast(c); dead {
+		return crash
 	}
 	if c.Valid() {
 		complete, started := r.steps[step]

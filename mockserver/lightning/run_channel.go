@@ -29,9 +29,9 @@ var _ phoenix.Channel = (*RunChannel)(nil)
 // Guard decides whether an event on a run's topic counts. It is asked with the [Service]
 // locked, so that the run cannot be taken away before the event has had its effect.
 type Guard interface {
-	// Refuse returns what the event is refused with, nil if it is not. It may say in
-	// e.Owner who sent it.
-	Refuse(e *Event) (response []byte)
+	// Refuse returns what an event is refused with, nil if it is not, and the number of who
+	// sends it, for the record.
+	Refuse() (owner int, response []byte)
 }
 
 var (
@@ -104,7 +104,8 @@ func (c *RunChannel) CountLocked(e *Event, reply phoenix.Reply) {
 // answerLocked applies a push. cs is its payload, nil if that is not an object; e is its record.
 func (c *RunChannel) answerLocked(p phoenix.Push, cs *changeset.Changeset, e *Event) phoenix.Reply {
 	if c.Guard != nil {
-		if response := c.Guard.Refuse(e); response != nil {
+		var response []byte
+		if e.Owner, response = c.Guard.Refuse(); response != nil {
 			return phoenix.Refuse(response)
 		}
 	}
@@ -131,7 +132,7 @@ func (c *RunChannel) answerLocked(p phoenix.Push, cs *changeset.Changeset, e *Ev
 	case "step:start":
 		return c.service.startStepLocked(c.Run, cs)
 	case "step:complete":
-		return c.Run.completeStep(cs)
+		return c.Run.completeStep(cs, c.service.cfg.Dataclips)
 	case "run:log":
 		return c.Run.log(cs)
 	case "run:batch_logs":

@@ -129,6 +129,11 @@ func (s *Service) enqueue(r Run) (*Entry, error) {
 	if err := s.add(added); err != nil {
 		return nil, err
 	}
+	if s.log.Enabled(context.Background(), slog.LevelWarn) {
+		for _, doubt := range Doubts(added.plan) {
+			s.log.Warn("a plan is doubtful", "run_id", added.id, "doubt", doubt)
+		}
+	}
 	return added, nil
 }
 

@@ -21,5 +21,6 @@
 // handled, and at the upgrade. A reply that a fault delays holds up what follows
 // on its topic, and nothing else; the writer of the socket sends it when it is due.
 //
-// Not here: serializer 1.0.0, long polling, presence.
+// Not here: serializer 1.0.0, long polling, presence. A client that names no vsn is refused; Phoenix takes it for
+// one of serializer 1.0.0.
 package phoenix

@@ -24,8 +24,8 @@ type Config struct {
 	// IdleTimeout is how long a client may be silent before its socket is
 	// closed with code 1000. Defaults to 60 s, as in Phoenix.
 	IdleTimeout time.Duration
-	// MaxFrame is the size of the largest message taken, in bytes as they
-	// come over the wire, so before decompression. A larger one drops the
+	// MaxFrame is the size of the largest message taken, in bytes, before
+	// decompression and after it, as with Cowboy. A larger one drops the
 	// connection without a close frame. Defaults to 11,000,000, which is
 	// Lightning's; Phoenix itself has no limit.
 	MaxFrame int64

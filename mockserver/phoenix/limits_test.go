@@ -38,7 +38,7 @@ func TestIdleSocketIsClosed(t *testing.T) {
 }
 
 // The recordings, section 16: a message over the limit ends the connection with
-// no close frame, and it is the size on the wire that counts.
+// no close frame. What is compressed counts as what it is, as with Cowboy.
 func TestMessageOverTheLimit(t *testing.T) {
 	heartbeat := func(size int) string {
 		return `[null,"1","phoenix","heartbeat",{"pad":"` + strings.Repeat("x", size) + `"}]`
@@ -64,11 +64,17 @@ func TestMessageOverTheLimit(t *testing.T) {
 		}
 		require.Equal(t, 1006, c.closed())
 	})
+	t.Run("below, and compressed", func(t *testing.T) {
+		c := newServer(t, Config{}).dial(websocket.Dialer{EnableCompression: true})
+		c.EnableWriteCompression(true)
+		c.send(heartbeat(10_900_000))
+		c.expect(answer)
+	})
 	t.Run("above, but compressed below", func(t *testing.T) {
 		c := newServer(t, Config{}).dial(websocket.Dialer{EnableCompression: true})
 		c.EnableWriteCompression(true)
-		c.send(heartbeat(11_100_000))
-		c.expect(answer)
+		_ = c.WriteMessage(websocket.TextMessage, []byte(heartbeat(11_100_000)))
+		require.Equal(t, 1006, c.closed())
 	})
 	t.Run("compressed, and endless when unpacked", func(t *testing.T) {
 		c := newServer(t, Config{MaxFrame: 10_000}).dial(websocket.Dialer{EnableCompression: true})

@@ -19,9 +19,6 @@ const (
 	writeTimeout = 10 * time.Second
 	// closeTimeout is how long a client may take to answer a close frame.
 	closeTimeout = time.Second
-	// inflation bounds a compressed message after decompression, as a multiple
-	// of MaxFrame: without it 11 MB of zeros would unpack to 11 GB.
-	inflation = 8
 )
 
 // socket is one connection from its upgrade to its end. The goroutine of the
@@ -115,12 +112,12 @@ func (s *socket) read() int {
 		kind, r, err := s.conn.NextReader()
 		if err == nil {
 			s.buf.Reset()
-			_, err = s.buf.ReadFrom(io.LimitReader(r, inflation*s.endpoint.cfg.MaxFrame+1))
+			_, err = s.buf.ReadFrom(io.LimitReader(r, s.endpoint.cfg.MaxFrame+1))
 		}
 		if err != nil {
 			return s.ended(err)
 		}
-		if int64(s.buf.Len()) > inflation*s.endpoint.cfg.MaxFrame {
+		if int64(s.buf.Len()) > s.endpoint.cfg.MaxFrame {
 			return s.ended(websocket.ErrReadLimit)
 		}
 		s.hear()

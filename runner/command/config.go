@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/command/cgroup"
 )
 
 // Config says what the processes of a [Pool] are. All but Args may be left zero.
@@ -35,6 +36,9 @@ type Config struct {
 	// bytes, with what the process has open and removed; nothing may lie deeper than a path can be long. Beyond,
 	// the process is killed and the run is a Kill of type DiskError. 0 is no limit. It is looked at every second of a run.
 	TempMB int
+	// Cgroups is where each process gets a group of its own, which the kernel keeps to the memory
+	// of its run; see [Request.LimitMB]. Defaults to none: then memory is watched.
+	Cgroups *cgroup.Parent
 	// Spares is how many processes are kept ready, from the first run on.
 	// Defaults to 0.
 	Spares int

@@ -38,7 +38,7 @@ func (e *Engine) Prepare(ctx context.Context, run *runner.Run) (runner.Execution
 	x := &execution{notices: make(chan json.RawMessage, mostNotices)}
 	x.Execution = runner.Prepared(versions, func(ctx context.Context) (runner.Result, error) {
 		return e.pool.Execute(ctx, run, Request{
-			Run: newRunBody(run), Owner: run.Plan.Owner(), MemoryMB: int(math.Ceil(run.Limits.MemoryMB)), Notices: x.notices,
+			Run: newRunBody(run), Owner: run.Plan.Owner(), MemoryMB: int(math.Ceil(run.Limits.MemoryMB)), LimitMB: run.Limits.MemoryMB, Notices: x.notices,
 		})
 	})
 	return x, nil
@@ -86,6 +86,7 @@ type runBody struct {
 type limitsBody struct {
 	RunTimeoutMS int64   `json:"run_timeout_ms"`
 	RunMemoryMB  float64 `json:"run_memory_mb"`
+	StateMB      float64 `json:"state_mb"` // 0 for none of its own
 	PayloadMB    float64 `json:"payload_mb"`
 	LogPayloadMB float64 `json:"log_payload_mb"`
 }
@@ -94,8 +95,8 @@ func newRunBody(run *runner.Run) runBody {
 	body := runBody{
 		ID: run.ID, Plan: run.Plan.Raw, Input: run.Input, Credentials: make(map[string]json.RawMessage),
 		Limits: limitsBody{
-			RunTimeoutMS: run.Limits.RunTimeout.Milliseconds(), RunMemoryMB: run.Limits.MemoryMB,
-			PayloadMB: run.Limits.PayloadMB, LogPayloadMB: run.Limits.LogPayloadMB,
+			RunTimeoutMS: run.Limits.RunTimeout.Milliseconds(), RunMemoryMB: run.Limits.MemoryMB, StateMB: run.Limits.StateLimitMB(),
+			PayloadMB: max(run.Limits.PayloadMB, 0), LogPayloadMB: max(run.Limits.LogPayloadMB, 0),
 		},
 		JobLogLevel: run.Limits.JobLogLevel,
 	}

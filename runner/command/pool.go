@@ -80,8 +80,12 @@ type Request struct {
 	MaxLine int
 	// MemoryMB is by how many MB of 2^20 bytes the resident memory of the process
 	// and its descendants may grow during the run. Beyond, they are killed and
-	// the run is a Kill of type OOMError. 0 is no limit. Only Linux watches it.
+	// the run is a Kill of type OOMError. 0 is no limit. Only Linux watches it, and not
+	// where there is a [Config.Cgroups].
 	MemoryMB int
+	// LimitMB is the memory of the run in MB of 2^20 bytes, for the group of its process, which may have
+	// the overhead of groups besides. Beyond, it ends in the same way. 0 is no limit.
+	LimitMB float64
 	// Notices are passed on to the process during the run. May be nil.
 	Notices <-chan json.RawMessage
 }
@@ -115,6 +119,13 @@ func (p *Pool) Execute(ctx context.Context, run *runner.Run, req Request) (runne
 		if !slices.Contains(proc.loaded, module) {
 			proc.loaded = append(proc.loaded, module)
 		}
+	}
+	if err := proc.group.Limit(req.LimitMB); err != nil {
+		proc.abandon()
+		return runner.Result{}, unstarted(&startError{what: "its memory cannot be limited: " + err.Error()})
+	}
+	if proc.group != nil {
+		req.MemoryMB = 0
 	}
 	talk := &talk{cfg: &p.cfg, proc: proc, run: run, notices: req.Notices, steps: make(map[string]*runner.Step), open: make(map[string]bool)}
 	result, err := talk.hold(ctx, line, req.MemoryMB)

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/command/cgroup"
 )
 
 // stage is what a process is doing, as far as its messages tell.
@@ -30,6 +32,7 @@ type process struct {
 	tmp     string
 	sees    []os.FileInfo // the settings that were there when it started
 	lock    *os.File      // on tmp
+	group   *cgroup.Group // nil if it has none
 	maxLine atomic.Int64  // bytes of a message
 
 	stdin, stdout, stderr *os.File
@@ -39,6 +42,7 @@ type process struct {
 	messages chan message  // of the run; closed when there are no more
 	left     chan struct{} // closed when nobody takes messages any more
 	exit     Exit          // set when exited is closed
+	tooLarge bool          // likewise: its group had too much memory
 	exited   chan struct{}
 	tail     tail
 
@@ -63,9 +67,14 @@ func spawn(cfg *Config, program string, args []string, start func(*exec.Cmd) err
 	if err != nil {
 		return nil, fmt.Errorf("no folder can be made for it: %w", err)
 	}
+	group, err := cfg.Cgroups.New()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("no control group can be made for it: %w", err), lock.Close(), os.RemoveAll(tmp))
+	}
 	var in, out, errs pipe
 	defer func() {
 		if err != nil {
+			removeGroup(group, cfg.Logger)
 			closeAll(in.r, in.w, out.r, out.w, errs.r, errs.w, lock)
 			removeFolder(tmp, cfg.Logger)
 		}
@@ -83,13 +92,15 @@ func spawn(cfg *Config, program string, args []string, start func(*exec.Cmd) err
 		}
 		argv = append(argv, granted...)
 	}
+	attributes := ownGroup()
+	group.Join(attributes)
 	p := &process{
-		log: cfg.Logger, tmp: tmp, lock: lock,
+		log: cfg.Logger, tmp: tmp, lock: lock, group: group,
 		sees: filesAt(cfg.Settings),
 		cmd: &exec.Cmd{
 			Path: program, Args: append(argv, args[1:]...), Dir: tmp,
 			Env:   append(slices.Clone(cfg.Env), "TMPDIR="+tmp, "HOME="+tmp),
-			Stdin: in.r, Stdout: out.w, Stderr: errs.w, SysProcAttr: ownGroup(),
+			Stdin: in.r, Stdout: out.w, Stderr: errs.w, SysProcAttr: attributes,
 		},
 		stdin: in.w, stdout: out.r, stderr: errs.r,
 		ready: make(chan struct{}), messages: make(chan message), left: make(chan struct{}), exited: make(chan struct{}),
@@ -135,6 +146,8 @@ func (p *process) live() {
 	p.mu.Unlock()
 	_ = p.cmd.Wait() // says no more than the state
 	killKin(p.tmp)
+	p.tooLarge = p.group.Exceeded()
+	removeGroup(p.group, p.log)
 
 	// What is in the pipes by now is all there will be.
 	_ = p.stdout.SetReadDeadline(past)
@@ -146,6 +159,12 @@ func (p *process) live() {
 	removeFolder(p.tmp, p.log)
 	closeAll(p.lock)
 	reading.Wait()
+}
+
+func removeGroup(group *cgroup.Group, log *slog.Logger) {
+	if err := group.Remove(); err != nil {
+		log.Warn("the control group of an engine process cannot be removed", "error", err)
+	}
 }
 
 // kill kills the whole group of the process.

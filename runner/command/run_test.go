@@ -108,7 +108,7 @@ func TestTheRunMessage(t *testing.T) {
 	rest, err := json.Marshal(body)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"id":"message","input":{"data":{"n":1.0}},"credentials":{"a":{"password":"***"}},"job_log_level":"warn",
-		"limits":{"run_timeout_ms":60000,"run_memory_mb":400,"payload_mb":10,"log_payload_mb":1}}`, string(rest))
+		"limits":{"run_timeout_ms":60000,"run_memory_mb":400,"state_mb":60,"payload_mb":10,"log_payload_mb":1}}`, string(rest))
 }
 
 func TestAProcessThatDiesEndsItsRunOnly(t *testing.T) {

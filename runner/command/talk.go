@@ -164,7 +164,7 @@ func (t *talk) autopsy(ctx context.Context, memory, space *watch) error {
 		<-t.proc.exited
 	}
 	switch {
-	case memory.exceeded():
+	case memory.exceeded() || t.proc.tooLarge:
 		return memoryFailure()
 	case space.exceeded():
 		return spaceFailure(t.cfg.TempMB)

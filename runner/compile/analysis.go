@@ -20,6 +20,8 @@ type analysis struct {
 	// exported tells that the body has a default export.
 	exported bool
 	exports  []reference // what is exported by its name
+	// calls are those of a name, by the offset of that name; nil where nobody asks for them.
+	calls map[int]*ast.CallExpression
 }
 
 // An argument is one argument of a call. Lazy state turns arguments into functions.
@@ -71,11 +73,18 @@ type walker struct {
 
 // analyse walks over the body.
 func analyse(ctx context.Context, body string, tree *syntaxTree) (*analysis, error) {
-	w := &walker{body: body, cursor: cursor{text: body}, forAwait: tree.forAwait, analysis: analysis{
+	return newWalker(body, tree).walk(ctx, tree)
+}
+
+func newWalker(body string, tree *syntaxTree) *walker {
+	return &walker{body: body, cursor: cursor{text: body}, forAwait: tree.forAwait, analysis: analysis{
 		names:   map[string]struct{}{},
 		chainOf: map[*ast.CallExpression]int{},
 		regexps: map[int]bool{},
 	}}
+}
+
+func (w *walker) walk(ctx context.Context, tree *syntaxTree) (*analysis, error) {
 	top := place{scope: &scope{function: true}}
 	for _, s := range tree.Body {
 		w.topLevel(s, top)

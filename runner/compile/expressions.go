@@ -139,6 +139,9 @@ func (w *walker) call(e *ast.CallExpression, p place) {
 	if !p.nested {
 		w.chain(e, p)
 	}
+	if id, ok := e.Callee.(*ast.Identifier); ok && w.calls != nil {
+		w.calls[offset(id.Idx)] = e
+	}
 	w.link(e, e.Callee, p)
 	for i, a := range e.ArgumentList {
 		q := p

@@ -154,9 +154,9 @@ func (o *Outbox) fateOf(e event, err error) fate {
 const (
 	// mostUnread answers to one event that are too large to be read are no chance.
 	mostUnread = 3
-	// manyLosses of a join over one event, for longer than passesWithin, are no chance: the event is what the server cannot bear, and if it
-	// takes the connection with it, all that shares that suffers too. For a batch, of which no line need be the
-	// cause, it takes fewLosses.
+	// manyLosses of a join over one event, for longer than passesWithin, are no chance: the event is what the
+	// server cannot bear, and if it takes the connection with it, all that shares that suffers too. For a batch, of
+	// which no line need be the cause, it takes fewLosses.
 	manyLosses, fewLosses = 12, 3
 	// lastsLong is how long a server may crash over everything. A line that it crashes over for longer may be the
 	// cause.

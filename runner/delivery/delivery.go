@@ -31,7 +31,7 @@
 // # Back-pressure
 //
 // The methods of an Outbox block while it holds [Config.OutboxBytes] that the server has not acknowledged, at most
-// until the context of [Outbox.Bound] ends.
+// until the context of [Outbox.WaitUntil] ends.
 package delivery
 
 import (
@@ -54,6 +54,10 @@ type Config struct {
 	MessageTimeout time.Duration
 	// OutboxBytes bounds the events of one run that the server has not acknowledged yet. Defaults to 16 MiB.
 	OutboxBytes int
+	// NativeDataclips sends a step's output as a JSON object and not as a text with JSON in it, which is up to twice
+	// as long: what is no object goes as {"value": …}. Lightning takes it from 2.19 on; an older one refuses it, and
+	// outputs are left out. Defaults to off.
+	NativeDataclips bool
 	// LogsAtMostOnce sends no log line again of which nobody knows whether it arrived. By default each arrives at
 	// least once, and Lightning stores one that comes twice twice.
 	LogsAtMostOnce bool
@@ -102,8 +106,7 @@ type Delivery struct {
 
 	resent, shortened atomic.Uint64
 	acknowledged      claim.Durations
-	// batched is set once the server has taken a run:batch_logs, unbatched when it was found
-	// not to know it.
+	// batched is set once the server has taken a run:batch_logs, unbatched when it was found not to know it.
 	batched, unbatched atomic.Bool
 	// warnUntold is for what is worth a line once: a server makes all of its tokens alike.
 	warnUntold sync.Once
@@ -129,7 +132,7 @@ func (d *Delivery) Open(run claim.Run, permit Permit, log *slog.Logger) *Outbox 
 		work:     make(chan struct{}, 1), room: make(chan struct{}),
 	}
 	o.limits.Store(&unlimited)
-	o.Learn(nil)
+	o.Hide(nil)
 	if o.untold = !o.tokenEnd.After(run.Claimed); o.untold {
 		o.tokenEnd = run.Claimed.Add(untoldLife)
 		d.warnUntold.Do(func() {

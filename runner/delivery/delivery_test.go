@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // Guards against a batch that is too large for a frame, though none of its lines is.
 func TestABatchIsBoundedByItsSizeToo(t *testing.T) {
 	box := New(Config{}, slog.New(slog.DiscardHandler)).Open(claim.Run{}, nil, nil)
-	box.Unbound()
+	box.TakeAll()
 	for range 6 {
 		box.put(&logLine{}, 900_000)
 	}
@@ -100,5 +100,11 @@ func TestWhatIsStorable(t *testing.T) {
 		`{"x":1}`:                          `{"x":1}`,
 	} {
 		require.Equal(t, want, string(storable(json.RawMessage(in))), in)
+	}
+}
+
+func TestTheSizeOfADataclipInWords(t *testing.T) {
+	for bytes, want := range map[int]string{0: "", 2: "0.00000191", 1 << 10: "0.000977", 1 << 20: "1.00", 10<<20 - 1: "10.0", 123_456_789: "118", 2000 << 20: "2000"} {
+		require.Equal(t, want, sizeMB(bytes))
 	}
 }

@@ -206,6 +206,7 @@ type stepComplete struct {
 	at       time.Time
 	dataclip string
 	output   string
+	size     int // of the output in bytes, 0 if it is not known
 	tooLarge bool
 }
 
@@ -213,13 +214,16 @@ type stepComplete struct {
 // log says so if the output is over the limit.
 func (o *Outbox) CompleteStep(step *Step, result StepResult, at time.Time) {
 	state := storable(frame.Portable(result.State)) // it is sent as a string, which the server decodes as well
-	if result.State == nil {
+	if len(state) == 0 {
 		state = json.RawMessage("{}")
 	}
 	result.State = nil // it is large, and not needed any more
 	result.WebhookResponse = storable(result.WebhookResponse)
 	e := &stepComplete{box: o, step: step, result: result, at: at}
-	if limits := o.limits.Load(); result.StateTooLarge || exceeds(len(state), limits.PayloadMB) {
+	if !result.StateTooLarge {
+		e.size = len(state)
+	}
+	if limits := o.limits.Load(); result.StateTooLarge || Exceeds(len(state), limits.PayloadMB) {
 		e.tooLarge = true
 		o.Log(Warning("The output of the step is over the payload limit of "+FormatMB(limits.PayloadMB)+": it was not sent"), step)
 	} else {
@@ -273,14 +277,15 @@ func (e *stepComplete) payload() any {
 		Timestamp           timestamp       `json:"timestamp,omitzero"`
 		WebhookResponse     json.RawMessage `json:"webhook_response,omitempty"`
 		OutputDataclipID    string          `json:"output_dataclip_id,omitempty"`
-		OutputDataclip      string          `json:"output_dataclip,omitempty"`
+		OutputDataclip      any             `json:"output_dataclip,omitempty"`
+		DataclipSizeMB      string          `json:"dataclip_size_mb,omitempty"`
 		OutputDataclipError string          `json:"output_dataclip_error,omitempty"`
 		ending
 	}{
 		StepID: e.step.id, JobID: e.step.job, Mem: e.result.Memory,
 		ThreadID: Cut(storableText(e.result.ThreadID), maxName, ""), Timestamp: timestamp(e.at),
 		WebhookResponse:  e.webhookResponse(),
-		OutputDataclipID: e.dataclip, OutputDataclip: e.output,
+		OutputDataclipID: e.dataclip, OutputDataclip: e.outputDataclip(), DataclipSizeMB: sizeMB(e.size),
 		ending: newEnding(e.result.Reason, e.result.ErrorType, e.result.ErrorMessage),
 	}
 	if e.tooLarge {
@@ -291,6 +296,43 @@ func (e *stepComplete) payload() any {
 		p.Duration = &ms
 	}
 	return p
+}
+
+// outputDataclip returns the output as the event carries it, nil for none: as a text with JSON in it or, natively, as
+// an object. A text that is sent natively would be taken for JSON, over which Lightning's channel crashes where it is none.
+func (e *stepComplete) outputDataclip() any {
+	switch {
+	case e.output == "":
+		return nil
+	case !e.box.delivery.cfg.NativeDataclips:
+		return e.output
+	}
+	return asObject(json.RawMessage(e.output))
+}
+
+// sizeMB writes how large a dataclip is, in MB of 2^20 bytes with three digits that count, as OpenFn's worker
+// does. It is empty for one whose size is not known.
+func sizeMB(bytes int) string {
+	if bytes == 0 {
+		return ""
+	}
+	const digits = 3
+	text := strconv.FormatFloat(float64(bytes)/(1<<20), 'e', digits-1, 64)
+	exponent, _ := strconv.Atoi(text[len("1.23e"):])
+	rounded, _ := strconv.ParseFloat(text, 64)
+	return strconv.FormatFloat(rounded, 'f', max(digits-1-exponent, 0), 64)
+}
+
+// asObject wraps what is no object in one, the way later versions of Lightning do it themselves. It returns nil for
+// nothing.
+func asObject(state json.RawMessage) json.RawMessage {
+	switch state = bytes.TrimSpace(state); {
+	case len(state) == 0:
+		return nil
+	case state[0] != '{':
+		return append(append([]byte(`{"value":`), state...), '}')
+	}
+	return state
 }
 
 func (e *stepComplete) settled(refusal error) {
@@ -336,13 +378,7 @@ type runComplete struct {
 // Complete reports how the run ended, and closes the outbox. A final state that is no object is wrapped in one, the
 // way later versions of Lightning do it themselves. Earlier ones lose a run that ends with 42.
 func (o *Outbox) Complete(end End) {
-	end.State = storable(bytes.TrimSpace(end.State))
-	switch {
-	case len(end.State) == 0:
-		end.State = nil
-	case end.State[0] != '{':
-		end.State = append(append([]byte(`{"value":`), end.State...), '}')
-	}
+	end.State = asObject(storable(end.State))
 	o.put(&runComplete{box: o, End: end}, len(end.State))
 	o.Close()
 }

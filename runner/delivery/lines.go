@@ -87,7 +87,7 @@ func (o *Outbox) newLine(l Line, step *Step) *logLine {
 	}
 	l.Message = messages
 	e := &logLine{box: o, line: l, step: step}
-	if limit := o.limits.Load().LogPayloadMB; exceeds(l.size(), limit) {
+	if limit := o.limits.Load().LogPayloadMB; Exceeds(l.size(), limit) {
 		e.leaveOut("over the limit of " + FormatMB(limit))
 	}
 	return e

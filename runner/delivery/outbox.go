@@ -56,7 +56,7 @@ type Outbox struct {
 	// false.
 	rejoined  func(ctx context.Context, join *channel.Join) (again bool)
 	done      <-chan struct{} // closed when nobody waits for room any more
-	unbound   bool            // there is room for everything
+	takesAll  bool            // there is room for everything
 	queue     []event
 	bytes     int
 	delivered int
@@ -72,8 +72,8 @@ const overhead = 256
 // Limit sets the limits of the run, which has none before.
 func (o *Outbox) Limit(limits Limits) { o.limits.Store(&limits) }
 
-// Learn has the secrets in these credentials, by job, replaced in all lines that come from now on.
-func (o *Outbox) Learn(credentials map[string]json.RawMessage) {
+// Hide has the secrets in these credentials, by job, replaced in all lines that come from now on.
+func (o *Outbox) Hide(credentials map[string]json.RawMessage) {
 	o.scrub.learn(o.run.Token, credentials)
 }
 
@@ -87,19 +87,19 @@ func (o *Outbox) AfterRejoin(do func(ctx context.Context, join *channel.Join) (a
 	o.rejoined = do
 }
 
-// Bound ends the waiting for room when ctx ends: a line that has found none is left out. All else is taken in any
+// WaitUntil ends the waiting for room when ctx ends: a line that has found none is left out. All else is taken in any
 // case, for there is little of it and the server counts on it.
-func (o *Outbox) Bound(ctx context.Context) {
+func (o *Outbox) WaitUntil(ctx context.Context) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.done = ctx.Done()
 }
 
-// Unbound makes room for everything: what is said at the end of a run is little, and nobody is there to wait.
-func (o *Outbox) Unbound() {
+// TakeAll makes room for everything: what is said at the end of a run is little, and nobody is there to wait.
+func (o *Outbox) TakeAll() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.unbound = true
+	o.takesAll = true
 }
 
 // put appends an event whose variable part has so many bytes, when there is room.
@@ -139,7 +139,7 @@ func (o *Outbox) append(e event) bool {
 
 // fitsLocked reports whether there is room; an event that is larger than the outbox has it alone.
 func (o *Outbox) fitsLocked(size int) bool {
-	return o.unbound || o.bytes == 0 || o.bytes+size <= o.delivery.cfg.OutboxBytes
+	return o.takesAll || o.bytes == 0 || o.bytes+size <= o.delivery.cfg.OutboxBytes
 }
 
 // putFirst puts an event before the head.

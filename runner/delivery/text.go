@@ -18,11 +18,14 @@ func Cut(text string, most int, mark string) string {
 	return strings.ToValidUTF8(text[:most], "") + mark
 }
 
-// FormatMB writes a number of MB the way it stands in the log lines of OpenFn's worker: 10mb, 0.5mb.
-func FormatMB(mb float64) string { return strconv.FormatFloat(mb, 'f', -1, 64) + "mb" }
+// FormatMB writes a number of MB the way it stands in the log lines of OpenFn's worker: 10mb, 0.5mb. A limit that is
+// negative, so that nothing is sent, is one of 0mb.
+func FormatMB(mb float64) string { return strconv.FormatFloat(max(mb, 0), 'f', -1, 64) + "mb" }
 
-// exceeds reports whether so many bytes are over a limit, if there is one.
-func exceeds(size int, limitMB float64) bool { return limitMB > 0 && float64(size) > limitMB*(1<<20) }
+// Exceeds reports whether so many bytes are over a limit: 0 is none, and a negative one lets nothing through.
+func Exceeds(size int, limitMB float64) bool {
+	return limitMB != 0 && float64(size) > max(limitMB, 0)*(1<<20)
+}
 
 // replacement stands for what the server's database cannot store.
 const replacement = "\uFFFD"

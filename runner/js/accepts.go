@@ -2,53 +2,50 @@ package js
 
 import (
 	"context"
-	"errors"
 	"regexp"
-	"strings"
+	"time"
 
 	"github.com/phxworker/phxworker/runner"
 )
 
-// beyond are the parts of the adaptor, and of OpenFn's own engine, that this one
-// does not have. A body may use the words for something else; that it is
-// not accepted then does no harm.
-var beyond = regexp.MustCompile(`\b(http|dateFns|util|collections)\b`)
+var _ runner.PartialEngine = (*Engine)(nil)
 
-// local is what comes to something else in Node, which knows the languages and
-// the names of time zones, where this engine knows en-US and offsets.
-var local = regexp.MustCompile(`\b(toLocale\w+|localeCompare|Intl|toTimeString)\b|(\bString\(|\$\{)\s*new Date\([^()]*\)\s*[)}]`)
+// otherwise is what QuickJS may do otherwise than Node: the words of errors that a job catches, numbers without an end
+// in a state, the order that functions give which contradict themselves, as (a, b) => a > b does, and whatever tells
+// that jobs there are in a context of their own, and their states are not.
+var otherwise = regexp.MustCompile(`\b(catch|allSettled|stack|instanceof|constructor|prototype|__proto__|getPrototypeOf|setPrototypeOf|BigInt|collections)\b|\b[0-9]+n\b|\b(sort|toSorted)\(\s*[^\s)]`)
 
-// module is the name of a module that a job may import.
-var module = regexp.MustCompile("[\"'`](" + allowedModules + "[^\"'`]*)")
+var dates = regexp.MustCompile(`\bDate\b`)
 
-// CanRun implements [runner.PartialEngine]: a plan whose jobs need no adaptor but
-// the basic operations of today's language-common. What fails at once, and in the
-// same words as elsewhere, is accepted too.
-func (e *Engine) CanRun(_ context.Context, plan *runner.Plan) error {
-	for i := range plan.Jobs {
-		if job := &plan.Jobs[i]; job.Body != "" && !accepts(job) {
-			return errBeyond
-		}
-	}
-	for i := range plan.Edges {
-		if local.MatchString(plan.Edges[i].Condition) {
-			return errBeyond
-		}
-	}
-	return nil
-}
-
-var errBeyond = errors.New("the plan needs more than the js engine has")
-
-func accepts(job *runner.Job) bool {
-	name, version, err := checkAdaptor(job.Adaptor)
-	if err != nil || (name == commonAdaptor && !strings.HasPrefix(version, "3.")) || beyond.MatchString(job.Body) || local.MatchString(job.Body) {
-		return false
-	}
-	for _, m := range module.FindAllStringSubmatch(job.Body, -1) {
-		if m[1] != commonAdaptor && m[1] != runtimeModule {
+// inUTC tells whether the worker's time zone is UTC, the only one whose name is known here.
+var inUTC = func() bool {
+	for _, at := range []time.Time{time.Unix(0, 0), time.Date(2000, 7, 1, 0, 0, 0, 0, time.UTC), time.Now()} {
+		if name, offset := at.Local().Zone(); name != "UTC" || offset != 0 {
 			return false
 		}
 	}
 	return true
+}()
+
+// CanRun implements [runner.PartialEngine]: a plan that needs nothing but what is built in, and whose code does not name
+// what QuickJS may do otherwise than Node.
+func (e *Engine) CanRun(ctx context.Context, plan *runner.Plan) error {
+	for i := range plan.Jobs {
+		if word := namesOtherwise(plan.Jobs[i].Body); word != "" {
+			return &refusal{&plan.Jobs[i], "says " + word + ", which may come to something else in Node"}
+		}
+	}
+	for i := range plan.Edges {
+		if word := namesOtherwise(plan.Edges[i].Condition); word != "" {
+			return &refusal{nil, "says " + word + ", which may come to something else in Node"}
+		}
+	}
+	return e.Refuses(ctx, plan)
+}
+
+func namesOtherwise(code string) string {
+	if word := otherwise.FindString(code); word != "" || inUTC {
+		return word
+	}
+	return dates.FindString(code)
 }

@@ -1,7 +1,7 @@
 // Package js executes plans in QuickJS, inside the worker's own process: no Node
-// and no adaptors from npm. Jobs have the basic operations, those of
-// @openfn/language-common; a job that needs another adaptor ends its run, before
-// run:start, with an error that names the OpenFn engine.
+// and no adaptors from npm. Jobs have those operations of @openfn/language-common
+// that are proven to be the published ones (operations.go); a job that needs more
+// ends its run, before run:start, with an error that names it.
 //
 // # Order
 //
@@ -19,8 +19,8 @@
 //
 // [runner.Limits] bound a run. One that exhausts the memory of a VM is killed,
 // even if its job catches the error that QuickJS throws first; so is one whose
-// state, as JSON, is over a quarter of that, or whose states that wait are so
-// together. A plan is bounded in the nodes that are visited. When the context ends, the job
+// state, as JSON, is over [runner.Limits.StateLimitMB], or whose states that wait are together over
+// a quarter of the memory. A plan is bounded in the nodes that are visited. When the context ends, the job
 // stops at its next loop or call. A timer still pending when a step's last
 // operation has returned is dropped. An exception that nobody catches, in a
 // timer or as a rejected promise, ends the run as a crash.

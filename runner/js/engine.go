@@ -2,7 +2,9 @@ package js
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -80,23 +82,19 @@ func (e *Engine) Check(context.Context) error {
 	return nil
 }
 
-// Prepare fails when a job of the plan needs an adaptor that the engine does not
-// have.
-func (e *Engine) Prepare(_ context.Context, run *runner.Run) (runner.Execution, error) {
+// Prepare fails when a job of the plan needs more than what is built in.
+func (e *Engine) Prepare(ctx context.Context, run *runner.Run) (runner.Execution, error) {
+	if err := e.Refuses(ctx, run.Plan); err != nil {
+		if refused, ok := errors.AsType[*refusal](err); ok {
+			return nil, refused.failure()
+		}
+		return nil, err
+	}
 	versions := runner.Versions{"engine": "js", "runtime": "quickjs " + quickjs.Version()}
-	seen := make(map[string]bool)
 	for i := range run.Plan.Jobs {
-		spec := run.Plan.Jobs[i].Adaptor
-		if spec == "" || seen[spec] {
-			continue
-		}
-		seen[spec] = true
-		name, version, err := checkAdaptor(spec)
-		if err != nil {
-			return nil, err
-		}
-		if version != "" {
-			known, _ := versions[name].([]string)
+		name, version, _ := checkAdaptor(run.Plan.Jobs[i].Adaptor)
+		known, _ := versions[name].([]string)
+		if version != "" && !slices.Contains(known, version) {
 			versions[name] = append(known, version)
 		}
 	}

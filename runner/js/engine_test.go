@@ -12,19 +12,19 @@ import (
 )
 
 func TestAdaptors(t *testing.T) {
-	const missing = "; this job needs the OpenFn engine (--engine auto or openfn)"
+	const beyond = ", which is not built in; this run needs the OpenFn engine: install Node, and use --engine auto or openfn"
 	tests := []struct {
 		adaptor             string
 		version             string // of language-common, as run:start has it
 		reason, kind, error string
 	}{
 		{adaptor: "@openfn/language-common@3.3.4", version: "3.3.4", reason: "success"},
-		{adaptor: "@openfn/language-common@1.0.0", version: "1.0.0", reason: "success"},
+		{adaptor: "@openfn/language-common@3.1.0", version: "3.1.0", reason: "success"},
 		{adaptor: "@openfn/language-common@latest", version: commonVersion, reason: "success"},
 		{adaptor: "@openfn/language-common", version: commonVersion, reason: "success"},
-		{adaptor: "@openfn/language-common@4.0.0", reason: "exception", kind: "AutoinstallError", error: "Error installing @openfn/language-common@4.0.0: the js engine stands in for versions 1 to 3 of it" + missing},
-		{adaptor: "@openfn/language-common@local", reason: "exception", kind: "AutoinstallError", error: "Error installing @openfn/language-common@local: the js engine stands in for versions 1 to 3 of it" + missing},
-		{adaptor: "@openfn/language-http@7.2.10", reason: "exception", kind: "AutoinstallError", error: "Error installing @openfn/language-http@7.2.10: the js engine has no adaptor but @openfn/language-common" + missing},
+		{adaptor: "@openfn/language-common@3.3.5", reason: "exception", kind: "AutoinstallError", error: "Error installing @openfn/language-common@3.3.5: job a has the adaptor @openfn/language-common@3.3.5" + beyond},
+		{adaptor: "@openfn/language-common@local", reason: "exception", kind: "AutoinstallError", error: "Error installing @openfn/language-common@local: job a has the adaptor @openfn/language-common@local" + beyond},
+		{adaptor: "@openfn/language-http@7.2.10", reason: "exception", kind: "AutoinstallError", error: "Error installing @openfn/language-http@7.2.10: job a has the adaptor @openfn/language-http@7.2.10" + beyond},
 		{adaptor: "lodash@4.0.0", reason: "crash", kind: "ImportError", error: "module blacklisted: lodash"},
 		{adaptor: "", reason: "success"},
 	}

@@ -18,7 +18,8 @@ type execution struct {
 	prelude *prelude
 	run     *runner.Run
 
-	conditions *conditions // nil until the first is met
+	meta       json.RawMessage // the global of all jobs
+	conditions *conditions     // nil until the first is met
 	queue      []visit
 	leafs      []leaf
 	names      map[string]bool // of the leafs
@@ -51,6 +52,7 @@ func (x *execution) execute(ctx context.Context) (runner.Result, error) {
 	}()
 	x.log("info", "Compiling all workflow steps...")
 	begin := time.Now()
+	x.meta = x.run.Meta(begin)
 	common := compile.Adaptor{Name: commonAdaptor, Exports: x.prelude.exports}
 	sources := sourcesOf(x.run.Plan, common)
 	batch, err := x.engine.cfg.Compiler.Start(ctx, sources, conditionsOf(x.run.Plan))
@@ -148,10 +150,13 @@ func (x *execution) enqueue(nodes []*node, from *runner.Step, state json.RawMess
 	return x.hold(state)
 }
 
-// hold counts a state that is kept while others are made. Together they may take what a single one may.
+// heldShare is the part of the memory limit that the states which are kept may take together.
+const heldShare = 0.25
+
+// hold counts a state that is kept while others are made. One alone may take what its step may.
 func (x *execution) hold(state json.RawMessage) error {
 	others := x.held
-	if x.held += len(state); others > 0 && float64(x.held) > stateShare*x.run.Limits.MemoryMB*(1<<20) {
+	if x.held += len(state); others > 0 && float64(x.held) > heldShare*x.run.Limits.MemoryMB*(1<<20) {
 		return &runner.Failure{Reason: runner.Kill, Type: "OOMError", Message: "Run exceeded maximum memory usage"}
 	}
 	return nil

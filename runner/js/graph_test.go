@@ -118,7 +118,7 @@ func TestAPlanThatCannotBeFollowed(t *testing.T) {
 		{name: "condition that does not parse", edges: []string{"a>b state.data ==="}, kind: "Error", message: "Failed to compile edge condition a->b (Unexpected end of input)"},
 		{name: "condition that throws", edges: []string{"a>b state.x.y"}, kind: "EdgeConditionError", message: "Cannot read properties of undefined (reading 'y')", steps: "a"},
 		{name: "condition that throws a string", edges: []string{"a>b (() => { throw 'text'; })()"}, kind: "EdgeConditionError", message: "text", steps: "a"},
-		{name: "condition that would go on for minutes", edges: []string{`a>b 'a'.localeCompare('\u0301\u0323'.repeat(3e5))`}, kind: "EdgeConditionError", message: "localeCompare() would take too long", steps: "a"},
+		{name: "condition that would go on for minutes", edges: []string{`a>b 'a'['locale' + 'Compare']('\u0301\u0323'.repeat(3e5))`}, kind: "EdgeConditionError", message: "localeCompare() would take too long", steps: "a"},
 	}
 	w := runtest.New(t, New(Config{}))
 	for _, tt := range tests {

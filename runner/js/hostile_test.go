@@ -15,7 +15,7 @@ import (
 
 // A job can end its own run only, and only as it should end.
 func TestHostileJobs(t *testing.T) {
-	limits := runner.Limits{RunTimeout: 300 * time.Millisecond, MemoryMB: 32}
+	limits := runner.Limits{RunTimeout: 300 * time.Millisecond, MemoryMB: 32, StateMB: 8}
 	tests := []struct {
 		name         string
 		body         string
@@ -53,8 +53,7 @@ func TestHostileJobs(t *testing.T) {
 		{name: "marks to be put in order", body: `fn(() => ('a' + '\u0301\u0323'.repeat(3e5)).normalize('NFC'))`, reason: "fail", kind: "RuntimeError"},
 		{name: "what becomes marks to be put in order", body: `fn(() => ('a' + '\u0e33\u0e38'.repeat(3e5)).normalize('NFKC'))`, reason: "fail", kind: "RuntimeError"},
 		{name: "marks of an object that changes", body: `let n = 0; fn(s => { String.prototype.normalize.call({ toString: () => n++ ? '\u0301\u0323'.repeat(3e5) : 'a' }); return s; })`, reason: "success"},
-		{name: "marks to be compared", body: `fn(() => 'a'.localeCompare('a' + '\u0301\u0323'.repeat(3e5)))`, reason: "fail", kind: "RuntimeError"},
-		{name: "marks to be collated", body: `fn(() => new Intl.Collator().compare('a', 'a' + '\u0301\u0323'.repeat(3e5)))`, reason: "fail", kind: "RuntimeError"},
+		{name: "marks to be compared", body: `fn(() => 'a'['locale' + 'Compare']('a' + '\u0301\u0323'.repeat(3e5)))`, reason: "fail", kind: "RuntimeError"},
 		{name: "JSON of nothing", body: `fn(() => { const a = []; a.length = 2 ** 32 - 1; for (;;) try { JSON.stringify(a); } catch {} })`, reason: "kill", kind: "TimeoutError", memoryMB: 500},
 		{name: "JSON of nothing in a timer", body: `fn(() => new Promise(() => setTimeout(() => { const a = []; a.length = 2 ** 32 - 1; JSON.stringify(a); }, 1)))`, reason: "kill", kind: "TimeoutError", memoryMB: 500},
 		{name: "JSON of the same all over", body: `fn(() => { const o = {}; for (let i = 0; i < 1e4; i++) o['k' + i] = undefined; return JSON.stringify(Array(1e6).fill(o)); })`, reason: "kill", kind: "TimeoutError", memoryMB: 500},
@@ -93,7 +92,7 @@ func TestHostileJobs(t *testing.T) {
 		{name: "iteration taken away", body: `Array.prototype[Symbol.iterator] = null; fn(s => { console.log('still', { here: 1 }); return s; })`, reason: "success"},
 		{name: "maps taken away", body: `Map.prototype.get = Map.prototype.set = null; fn(s => new Promise(r => setTimeout(r, 1, s)))`, reason: "success"},
 		{name: "Object.prototype polluted", body: `for (const k of ['get', 'set', 'value', 'adaptor', 'globals', 'errors', 'message', 'then']) Object.defineProperty(Object.prototype, k, { __proto__: null, get() { return undefined; }, set() {}, configurable: true }); fn(s => s)`, reason: "success"},
-		{name: "globals frozen", body: `const frozen = Object.freeze(globalThis); fn(s => { console.log(typeof Buffer); return s; })`, reason: "success"},
+		{name: "globals frozen", body: `const frozen = Object.freeze(globalThis); fn(s => { console.log(typeof setTimeout); return s; })`, reason: "success"},
 	}
 	w := runtest.New(t, New(Config{}))
 	// Far beyond what any of these takes on however slow a machine, and less than the

@@ -25,7 +25,9 @@ func (s *step) jobFacts() string {
 		Adaptor  bool   `json:"adaptor"`
 		Globals  string `json:"globals,omitempty"`
 		Handover string `json:"handover"`
-	}{Module: jobModule, Handover: handoverName}
+
+		Meta json.RawMessage `json:"meta"`
+	}{Module: jobModule, Handover: handoverName, Meta: s.meta}
 	for _, i := range s.node.module.Imports {
 		facts.Adaptor = facts.Adaptor || i.Module == commonAdaptor || i.Module == runtimeModule
 	}
@@ -48,8 +50,8 @@ func (s *step) globals() string {
 // is none that may be loaded.
 func (s *step) refuseImports() *verdict {
 	if spec := s.node.job.Adaptor; spec != "" {
-		if name, version, err := checkAdaptor(spec); err == nil && version == "" {
-			return refusal("module blacklisted: " + name)
+		if name, version, _ := checkAdaptor(spec); version == "" {
+			return importError("module blacklisted: " + name)
 		}
 	}
 	return checkImports(s.node.module)

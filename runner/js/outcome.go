@@ -22,6 +22,15 @@ type final struct {
 	unserialisable  bool
 }
 
+// tooLargeFailure says which limit the state was over: where it does not fit into the memory, that
+// is the lesser one.
+func tooLargeFailure(limits runner.Limits, stateMB float64) *runner.Failure {
+	if stateMB == 0 || stateMB > limits.MemoryMB {
+		stateMB = limits.MemoryMB
+	}
+	return &runner.Failure{Reason: runner.Kill, Type: "StateTooLargeError", Message: "State exceeds the limit of " + runner.FormatMB(stateMB)}
+}
+
 // outcome is how a step ended that ran to its end, well or not.
 type outcome struct {
 	reason            runner.Reason
@@ -33,9 +42,6 @@ type outcome struct {
 	memory            runner.Memory
 	verdict           verdict
 }
-
-// stateShare is the part of the memory limit that a state may take as JSON.
-const stateShare = 0.25
 
 // conclude takes over the state that the step leaves behind.
 func (s *step) conclude(ctx context.Context, verdict verdict, limit uint64) (outcome, error) {
@@ -53,11 +59,8 @@ func (s *step) conclude(ctx context.Context, verdict verdict, limit uint64) (out
 	// more than the largest state that may come out needs while it grows.
 	s.box.limitMemory(2 * limit)
 	_, err = s.box.call("finish", failed, s.node.id, string(removed))
-	if s.box.watch.exhausted || float64(len(s.final.state)) > stateShare*float64(limit) {
-		return outcome{}, &runner.Failure{
-			Reason: runner.Kill, Type: "StateTooLargeError",
-			Message: "State exceeds the limit of " + runner.FormatMB(s.run.Limits.MemoryMB*stateShare),
-		}
+	if mb := s.run.Limits.StateLimitMB(); s.box.watch.exhausted || mb > 0 && float64(len(s.final.state)) > mb*(1<<20) {
+		return outcome{}, tooLargeFailure(s.run.Limits, mb)
 	}
 	if err := s.check(ctx, err); err != nil {
 		return outcome{}, err

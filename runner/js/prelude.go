@@ -5,7 +5,6 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"modernc.org/quickjs"
@@ -17,24 +16,18 @@ var lib embed.FS
 // core are the files of the prelude that every VM runs, in order; they share
 // one function scope.
 var core = []string{
-	"core", "values", "json", "console", "bounds", "timers", "locale", "step", "condition", "jsonpath", "common", "dispatch",
+	"core", "values", "json", "console", "bounds", "timers", "dates", "step", "condition", "common", "dispatch",
 }
 
-// groups are the parts of the prelude that a VM loads when a job asks for them.
-var groups = []string{"node", "url", "csv", "schema", "intl"}
-
-// adaptorFiles are the files of the prelude that an adaptor would consist of.
-var adaptorFiles = []string{"jsonpath", "common", "csv", "schema"}
+// adaptorFile is the file of the prelude that stands for an adaptor.
+const adaptorFile = "common"
 
 // prelude is the prelude in QuickJS's bytecode, which loads ten times as fast as
 // its source.
 type prelude struct {
 	core    []byte
-	groups  map[string][]byte
-	exports []string // the names of the basic operations
-	// adaptor has the lines of the adaptor's code, of which no two files have
-	// the same.
-	adaptor []lineRange
+	exports []string  // the names of the basic operations
+	adaptor lineRange // the lines of the adaptor's code, of which no two files have the same
 }
 
 type lineRange struct{ first, last int }
@@ -52,25 +45,19 @@ func compilePrelude() (*prelude, error) {
 	defer w.close()
 	w.stripSource()
 
-	p := &prelude{groups: make(map[string][]byte)}
+	p := &prelude{}
 	var text strings.Builder
-	fmt.Fprintf(&text, "(() => {'use strict'; const host = %[1]s, native = %[2]s; delete globalThis.%[1]s; delete globalThis.%[2]s;\n", hostName, nativeName)
+	fmt.Fprintf(&text, "(() => {'use strict'; const host = %[1]s, utc = %[2]t; delete globalThis.%[1]s;\n", hostName, inUTC)
 	line := 2
-	read := func(name string) (source []byte, err error) {
-		if source, err = lib.ReadFile("lib/" + name + ".js"); err != nil {
+	for _, name := range core {
+		source, err := lib.ReadFile("lib/" + name + ".js")
+		if err != nil {
 			return nil, err
 		}
 		first := line
 		line += bytes.Count(source, []byte("\n"))
-		if slices.Contains(adaptorFiles, name) {
-			p.adaptor = append(p.adaptor, lineRange{first, line})
-		}
-		return source, nil
-	}
-	for _, name := range core {
-		source, err := read(name)
-		if err != nil {
-			return nil, err
+		if name == adaptorFile {
+			p.adaptor = lineRange{first, line}
 		}
 		text.Write(source)
 	}
@@ -78,23 +65,12 @@ func compilePrelude() (*prelude, error) {
 	if p.core, err = vm.Compile(text.String(), quickjs.EvalGlobal); err != nil {
 		return nil, fmt.Errorf("the prelude does not compile: %w", err)
 	}
-	for _, name := range groups {
-		line++
-		before := strings.Repeat("\n", line-1)
-		source, err := read(name)
-		if err != nil {
-			return nil, err
-		}
-		if p.groups[name], err = vm.Compile(before+string(source), quickjs.EvalGlobal); err != nil {
-			return nil, fmt.Errorf("%s.js of the prelude does not compile: %w", name, err)
-		}
-	}
 	return p, p.readExports()
 }
 
 // isAdaptor reports whether a line of the prelude is the adaptor's.
 func (p *prelude) isAdaptor(line int) bool {
-	return slices.ContainsFunc(p.adaptor, func(r lineRange) bool { return r.first <= line && line <= r.last })
+	return p.adaptor.first <= line && line <= p.adaptor.last
 }
 
 func (p *prelude) readExports() error {

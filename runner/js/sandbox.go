@@ -2,14 +2,10 @@ package js
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	"modernc.org/quickjs"
-	"modernc.org/quickjs/intl"
 )
 
 // sandbox is a VM that has run the prelude. It is used by one goroutine.
@@ -26,10 +22,9 @@ type sandbox struct {
 type hostFunc func(operation string, args []any) (any, error)
 
 const (
-	// The three are names of globals, which exist for a moment only and never
+	// The two are names of globals, which exist for a moment only and never
 	// while code of a job runs.
 	hostName      = "__host"
-	nativeName    = "__native"
 	rejectionName = "__rejection"
 	// overhead is the memory that an empty VM with its prelude may take on top
 	// of a job's limit.
@@ -58,10 +53,11 @@ func (b *sandbox) start(memory uint64) (err error) {
 	b.limitMemory(memory)
 	// The prelude makes no garbage that would be worth a collection.
 	b.vm.SetGCThreshold(overhead)
-	if err := b.vm.RegisterHostFunc(hostName, b.serve); err != nil {
-		return err
-	}
-	if err := b.vm.RegisterFunc(nativeName, b.load, false); err != nil {
+	err = b.vm.RegisterHostFunc(hostName, func(args []any) (any, error) {
+		operation, _ := args[0].(string)
+		return b.host(operation, args[1:])
+	})
+	if err != nil {
 		return err
 	}
 	b.entry, err = b.vm.EvalBytecodeValue(b.prelude.core)
@@ -87,33 +83,6 @@ func (b *sandbox) drain() (more bool, err error) {
 		return true, nil
 	}
 	return false, err
-}
-
-// serve answers the prelude.
-func (b *sandbox) serve(args []any) (any, error) {
-	operation, _ := args[0].(string)
-	switch operation {
-	case "intl":
-		return nil, intl.Register(b.vm)
-	case "uuid":
-		return uuid.NewString(), nil
-	case "random":
-		bytes := make([]byte, min(max(numberAt(args, 1), 0), 1<<16))
-		_, err := rand.Read(bytes)
-		return base64.StdEncoding.EncodeToString(bytes), err
-	case "url":
-		return parseURL(stringAt(args, 1), stringAt(args, 2)), nil
-	}
-	return b.host(operation, args[1:])
-}
-
-// load runs a group of the prelude and returns what it came to.
-func (b *sandbox) load(group string) quickjs.Value {
-	made, err := b.vm.EvalBytecodeValue(b.prelude.groups[group])
-	if err != nil {
-		return quickjs.UndefinedValue
-	}
-	return made
 }
 
 // guard stops the VM when ctx ends, until the function it returns is called.

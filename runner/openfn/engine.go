@@ -15,6 +15,7 @@ import (
 
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/command"
+	"github.com/phxworker/phxworker/runner/command/cgroup"
 	"github.com/phxworker/phxworker/runner/compile"
 	"github.com/phxworker/phxworker/runner/openfn/adaptors"
 )
@@ -39,6 +40,8 @@ type Config struct {
 	// that would be larger cannot be written; a folder that holds more ends the run as a
 	// Kill of type DiskError. Defaults to 1024.
 	TempMB int
+	// Cgroups is where each process gets a group of its own; see [command.Config.Cgroups].
+	Cgroups *cgroup.Parent
 	// Spares is how many processes are kept ready once there was a run.
 	// Defaults to none.
 	Spares int
@@ -200,15 +203,17 @@ func (e *Engine) execute(ctx context.Context, run *runner.Run, l loaded) (runner
 			Plan: plan, Input: run.Input,
 			Options: hostOptions{
 				JobLogLevel:        run.Limits.JobLogLevel,
-				StatePropsToRemove: e.cfg.StatePropsToRemove, StateLimitMB: stateShare * run.Limits.MemoryMB, PayloadMB: run.Limits.PayloadMB,
+				StatePropsToRemove: e.cfg.StatePropsToRemove, StateLimitMB: run.Limits.StateLimitMB(), PayloadMB: max(run.Limits.PayloadMB, 0),
 				Room:    memberRoom(run.Limits),
 				OwnPort: e.cfg.OwnPort(),
+				Meta:    run.Meta(begin),
 			},
 		},
 		Owner:    run.Plan.Owner(),
 		MaxLine:  memberRoom(run.Limits) + 4<<20,
 		Modules:  l.packages.entries(),
 		MemoryMB: residentMB(run.Limits.MemoryMB),
+		LimitMB:  run.Limits.MemoryMB,
 	}
 	result, err := l.host.execute(ctx, run, req)
 	if errors.Is(err, command.ErrUnstarted) && ctx.Err() == nil && l.host.mend(ctx) {
@@ -220,15 +225,12 @@ func (e *Engine) execute(ctx context.Context, run *runner.Run, l loaded) (runner
 // memberRoom is how much one member of a message of the host's may have, in bytes: what is
 // larger than a state or a line that the server takes would only fill the worker's memory.
 func memberRoom(limits runner.Limits) int {
-	return int(min((limits.PayloadMB+limits.LogPayloadMB)*(1<<20), 56<<20)) + 4<<20
+	return int(min((max(limits.PayloadMB, 0)+max(limits.LogPayloadMB, 0))*(1<<20), 56<<20)) + 4<<20
 }
 
 // residentMB is how much the memory of a process may grow under a limit, which is
 // one on what the job holds: V8 leaves garbage lie, and has needs of its own.
 func residentMB(limit float64) int { return int(limit*1.25) + 64 }
-
-// stateShare is the part of the memory limit that a state may take as JSON.
-const stateShare = 0.25
 
 // load returns what a plan is executed with, and installs what is missing.
 func (e *Engine) load(ctx context.Context, plan *runner.Plan, progress func(string)) (loaded, error) {

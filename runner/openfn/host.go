@@ -49,10 +49,12 @@ type hostRun struct {
 type hostOptions struct {
 	JobLogLevel        string   `json:"job_log_level,omitempty"`
 	StatePropsToRemove []string `json:"state_props_to_remove"`
-	StateLimitMB       float64  `json:"state_limit_mb"` // beyond, the run fails
+	StateLimitMB       float64  `json:"state_limit_mb"` // beyond, the run fails; 0 for none
 	PayloadMB          float64  `json:"payload_mb"`     // beyond, a state is not sent
 	Room               int      `json:"room"`           // of a member of a message, in bytes
 	OwnPort            int      `json:"own_port,omitempty"`
+
+	Meta json.RawMessage `json:"meta"` // the global of all jobs
 }
 
 func newHost(ctx context.Context, cfg Config, repo *adaptors.Repo, runtime, logger adaptors.Package) (*host, error) {
@@ -81,7 +83,7 @@ func (h *host) newPool(memoryMB float64, spares, reuse int) (*command.Pool, erro
 	return command.NewPool(command.Config{
 		Args:  []string{h.node.Path},
 		Grant: func(tmp string) ([]string, error) { return h.arguments(tmp, memoryMB) },
-		Wrap:  wrap, Settings: fence.Settings, TempMB: h.cfg.TempMB,
+		Wrap:  wrap, Settings: fence.Settings, TempMB: h.cfg.TempMB, Cgroups: h.cfg.Cgroups,
 		Env: environment(), Spares: spares, Runs: reuse, CancelGrace: -1, Died: died, Logger: h.cfg.Logger,
 	})
 }

@@ -23,6 +23,8 @@ import (
 type Config struct {
 	// Out takes the progress and the closing table.
 	Out io.Writer
+	// Columns is how wide a line of Out may be. Defaults to 80.
+	Columns int
 	// Keep leaves everything up at the end, until the context ends.
 	Keep bool
 	// Engine executes the runs.
@@ -113,7 +115,7 @@ func show(ctx context.Context, cfg Config, server *mockserver.Server) error {
 	bounded, cancel := context.WithTimeoutCause(ctx, deadline, errDeadline)
 	defer cancel()
 	final, err := scene.follow(bounded, &lines{out: cfg.Out, shown: make(map[string]stage)})
-	printReport(cfg.Out, final, claimedBy(server.Transcript()), time.Since(begin))
+	printReport(cfg.Out, max(cfg.Columns, width), final, claimedBy(server.Transcript()), time.Since(begin))
 	if err != nil {
 		return err
 	}

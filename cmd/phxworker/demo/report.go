@@ -45,11 +45,11 @@ func outcome(e examples.Expectation) string {
 	return e.Reason + ", " + e.ErrorType
 }
 
-// width is that of a terminal nobody has made larger.
+// width is that of a terminal nobody has made larger, and of what is none.
 const width = 80
 
 // printReport writes the closing table, and under it what went wrong in the runs.
-func printReport(out io.Writer, final snapshot, group map[string]string, took time.Duration) {
+func printReport(out io.Writer, columns int, final snapshot, group map[string]string, took time.Duration) {
 	runs := [][]string{{"RUN", "QUEUE", "GROUP", "REASON", "WAITED", "TOOK"}}
 	failures := [][]string{{"RUN", "WHAT WENT WRONG"}}
 	for _, r := range final.runs {
@@ -60,7 +60,7 @@ func printReport(out io.Writer, final snapshot, group map[string]string, took ti
 		}
 		runs = append(runs, []string{name, r.record.Queue, group[name], r.record.Reason, short(r.waited()), short(r.took())})
 		if failure := r.failure(); failure != "" {
-			failures = append(failures, []string{name, cut(failure, width-len("  ")-longestName(final))})
+			failures = append(failures, []string{name, cut(failure, columns-len("  ")-longestName(final))})
 		}
 	}
 	fmt.Fprintln(out)

@@ -47,7 +47,7 @@ func scenery() snapshot {
 //nolint:dupword // a queue and its group have one name
 func TestPrintReport(t *testing.T) {
 	var out bytes.Buffer
-	printReport(&out, scenery(), map[string]string{"quick": "fast_lane", "bad": "manual>*", "under-way": "manual>*"}, time.Second)
+	printReport(&out, width, scenery(), map[string]string{"quick": "fast_lane", "bad": "manual>*", "under-way": "manual>*"}, time.Second)
 	require.Equal(t, `
 RUN        QUEUE      GROUP      REASON   WAITED  TOOK
 quick      fast_lane  fast_lane  success  4.0 ms  23 ms

@@ -23,9 +23,12 @@ func (r *reader) endpoint(key string) string {
 		return mockURL
 	}
 	u, err := url.Parse(v.text)
-	if err != nil || u.Host == "" || !slices.Contains([]string{"ws", "wss", "http", "https"}, u.Scheme) {
+	switch {
+	case err != nil || u.Host == "" || !slices.Contains([]string{"ws", "wss", "http", "https"}, u.Scheme):
 		r.failf("%s is not a websocket URL: write it like wss://lightning.example.org/worker", v.from)
-	} else if u.User != nil {
+	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/websocket"):
+		r.failf("%s ends in /websocket, which the worker adds by itself: write it without, like wss://lightning.example.org/worker", v.from)
+	case u.User != nil:
 		r.failf("%s has a user name or a password in it, which the server does not want: workers prove themselves with --secret", v.from)
 	}
 	return v.text

@@ -20,7 +20,7 @@ func Normalize(args []string) ([]string, error) {
 			return append(out, args[i:]...), nil
 		}
 		if name, word, ok := strings.Cut(args[i], "="); ok && kinds[name] == Toggle {
-			set, err := setToggle(name, word)
+			set, err := setToggle(name, word, kinds)
 			if err != nil {
 				return nil, err
 			}
@@ -55,7 +55,7 @@ func Normalize(args []string) ([]string, error) {
 			out = append(out, rest[0])
 			i++
 		case Toggle:
-			inverse := strings.HasPrefix(args[i], "--no-")
+			_, inverse := inverseOf(args[i], kinds)
 			if !inverse && len(rest) > 0 && (rest[0] == "true" || rest[0] == "false") {
 				out[len(out)-1] += "=" + rest[0]
 				i++
@@ -67,17 +67,24 @@ func Normalize(args []string) ([]string, error) {
 
 // setToggle returns the argument that sets a toggle to a word; none for an empty
 // one, which counts as no value here as everywhere.
-func setToggle(name, word string) ([]string, error) {
+func setToggle(name, word string, kinds map[string]Kind) ([]string, error) {
 	on, ok := truth(word)
-	switch positive, inverse := strings.CutPrefix(name, "--no-"); {
+	switch positive, inverse := inverseOf(name, kinds); {
 	case inverse:
-		return nil, &Error{Problem: fmt.Sprintf("%s takes no value: write %s alone, or --%s", name, name, positive)}
+		return nil, &Error{Problem: fmt.Sprintf("%s takes no value: write %s alone, or %s", name, name, positive)}
 	case word == "":
 		return nil, nil
 	case !ok:
 		return nil, &Error{Problem: fmt.Sprintf("%s %q is neither on nor off: write %s", name, word, toggleWords)}
 	}
 	return []string{fmt.Sprintf("%s=%t", name, on)}, nil
+}
+
+// inverseOf returns the flag that a name turns off, and reports whether it does: a flag may be called so itself.
+func inverseOf(name string, kinds map[string]Kind) (string, bool) {
+	rest, ok := strings.CutPrefix(name, "--no-")
+	_, known := kinds["--"+rest]
+	return "--" + rest, ok && known
 }
 
 // flagKinds returns the kind of each flag, by all that can be written for it.

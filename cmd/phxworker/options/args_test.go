@@ -16,6 +16,14 @@ func verifyOptions(config *tls.Config) x509.VerifyOptions {
 	return x509.VerifyOptions{Roots: config.RootCAs, DNSName: "example.com"}
 }
 
+// Guards against a flag that is taken for the opposite of one that is not there.
+func TestAFlagThatBeginsWithNo(t *testing.T) {
+	for _, args := range [][]string{{"--no-stringify-state"}, {"--no-stringify-state=true"}, {"--no-stringify-state", "true"}} {
+		require.True(t, parse(t, args...).Bool("no-stringify-state"))
+	}
+	require.False(t, parse(t, "--no-stringify-state", "false").Bool("no-stringify-state"))
+}
+
 func TestNormalize(t *testing.T) {
 	tests := []struct {
 		name, in, want string

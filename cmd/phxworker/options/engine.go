@@ -18,6 +18,8 @@ type Engine struct {
 	Command              []string // program and arguments, of a command
 	RequireFences        bool     // nothing is executed without all of the kernel's
 	Reuse                int      // how many runs a process executes
+	Cgroups              bool     // the kernel keeps each process to the memory of its run
+	CgroupOverheadMB     int      // and to this besides
 	RepoDir, MonorepoDir string
 	NPMEnv               []string // names of variables
 	// StateProps are what is taken out of a step's state.
@@ -114,7 +116,8 @@ func (r *reader) adaptors(key string) []string {
 func (r *reader) engine() Engine {
 	e := Engine{
 		RequireFences: r.toggle("require-fences"),
-		Reuse:         r.whole("engine-reuse", 1), RepoDir: r.text(repoKey), MonorepoDir: r.folder("monorepo-dir"),
+		Cgroups:       r.toggle("cgroups"), CgroupOverheadMB: r.whole("cgroup-memory-overhead-mb", 0),
+		Reuse: r.whole("engine-reuse", 1), RepoDir: r.text(repoKey), MonorepoDir: r.folder("monorepo-dir"),
 		NPMEnv:         r.npmEnv(),
 		StateProps:     r.list("state-props-to-remove"),
 		CompileMemory:  int64(r.megabytes("compile-memory") * (1 << 20)),

@@ -13,8 +13,9 @@ func Markdown() string {
 <!-- Generated from options/table.go by "go generate ./cmd/phxworker". -->
 
 A flag beats an environment variable, that beats the config file, and an empty
-value counts as none. All options of OpenFn's ws-worker are accepted under their
-names; those marked *new* are this worker's own.
+value counts as none. All options of OpenFn's ws-worker, up to ` + Counterpart + `, are accepted
+under their names; those marked *new* are this worker's own. A variable ` + "`WORKER_…`" + ` that is
+none of them is warned of.
 
 An option that is on or off is switched by its flag alone and by --no-FLAG; as a value,
 with "=", in a variable or in a file, it takes ` + toggleWords + `.

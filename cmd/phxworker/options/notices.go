@@ -33,6 +33,7 @@ const (
 	notBatched   = "it has no effect without --batch-logs"
 	notGiven     = "it has no effect without --extensions release: no run is returned"
 	notCounted   = "it has no effect without --extensions attempt: the server does not tell how often a run was tried"
+	notGrouped   = "it has no effect without --cgroups"
 	notServed    = "nothing is served, for --port is off"
 	notProcesses = "the engine js has no processes; its jobs are executed within the worker"
 	notChecked   = "only an engine that is a command is checked when the worker starts; others start with the first run, and a failure is that run's"
@@ -62,7 +63,10 @@ func (r *reader) notices(s *Settings) []Notice {
 		why["host"], why["http-token"], why["http-token-file"] = notServed, notServed, notServed
 	}
 	if s.Engine.Name == "js" {
-		why["require-fences"] = notProcesses
+		why["require-fences"], why["cgroups"] = notProcesses, notProcesses
+	}
+	if !s.Engine.Cgroups {
+		why["cgroup-memory-overhead-mb"] = notGrouped
 	}
 	if s.Engine.Name != command {
 		why["engine-validation-timeout-ms"], why["engine-validation-retries"] = notChecked, notChecked

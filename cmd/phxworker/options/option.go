@@ -39,7 +39,7 @@ func (o Option) Key() string {
 	if o.Flag != "" {
 		return o.Flag
 	}
-	return strings.ToLower(strings.TrimPrefix(o.Env[0], "WORKER_"))
+	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(o.Env[0], ofWorkers)), "_", "-")
 }
 
 // Name returns what the option is called: its flag, or else its first variable.

@@ -179,6 +179,29 @@ func positive(text string) (float64, bool) {
 
 func (r *reader) megabytes(key string) float64 { return r.number(key, "MB") }
 
+// limit returns a number of MB as a limit of [phxworker.Limits] is, negative for 0.
+func (r *reader) limit(key string) float64 {
+	if r.isZero(key) {
+		return -1
+	}
+	return r.megabytes(key)
+}
+
+// orIfZero returns a number greater than 0, and another one for 0.
+func (r *reader) orIfZero(key, unit string, other float64) float64 {
+	if r.isZero(key) {
+		return other
+	}
+	return r.number(key, unit)
+}
+
+// isZero reports whether the option is the number 0.
+func (r *reader) isZero(key string) bool {
+	v, ok := r.take(key)
+	n, err := strconv.ParseFloat(strings.TrimSpace(v.text), 64)
+	return ok && err == nil && n == 0
+}
+
 func (r *reader) seconds(key string) time.Duration { return seconds(r.number(key, "seconds")) }
 
 func (r *reader) milliseconds(key string) time.Duration {

@@ -51,6 +51,14 @@ func TestReadRefuses(t *testing.T) {
 		{"read limit beyond any memory", nil, []string{"--read-limit", "99999999"}, `--read-limit "99999999" is more than the worker can hold: write 65536 MB at most`},
 		{"read limit for nothing", nil, []string{"--read-limit", "0.5"}, `--read-limit "0.5" is too small for any plan: write 1 MB at least`},
 		{"URL without scheme", nil, []string{"-l", "localhost:4000/worker"}, "--lightning is not a websocket URL: write it like wss://lightning.example.org/worker"},
+		{"URL with what the worker adds", nil, []string{"-l", "wss://lightning.test/worker/websocket/"}, "--lightning ends in /websocket, which the worker adds by itself: write it without, like wss://lightning.example.org/worker"},
+		{
+			"URL in quotes",
+			environment{"WORKER_LIGHTNING_SERVICE_URL": `"wss://lightning.test/worker"`},
+			nil,
+			"WORKER_LIGHTNING_SERVICE_URL is not a websocket URL: write it like wss://lightning.example.org/worker; " +
+				"WORKER_LIGHTNING_SERVICE_URL has quotes around its value, which are part of it: take them out, for Docker leaves those of an env file in",
+		},
 		{"level", environment{"WORKER_LOG_LEVEL": "loud"}, nil, `WORKER_LOG_LEVEL "loud" is not a level: write debug, info, warn, error or none`},
 		{"format", nil, []string{"--log-format", "xml"}, `--log-format "xml" is not known: write auto or text or json`},
 		{"engine and mock", nil, []string{"--engine", "openfn", "--mock"}, `--engine "openfn" and --mock exclude each other: --mock is --engine js`},
@@ -110,6 +118,11 @@ func TestNotices(t *testing.T) {
 		{"any value will do", environment{"WORKER_PROFILE_POLL_INTERVAL_MS": "a lot"}, nil, []Notice{{noEffect, "WORKER_PROFILE_POLL_INTERVAL_MS", noProfile}}},
 		{"batches that are off", environment{"WORKER_BATCH_LIMIT": "5"}, []string{"--batch-interval", "7"}, []Notice{
 			{noEffect, "--batch-interval", notBatched}, {noEffect, "WORKER_BATCH_LIMIT", notBatched},
+		}},
+		{"an overhead of groups that there are none of", environment{"CGROUP_MEMORY_OVERHEAD_MB": "256"}, nil, []Notice{{noEffect, "CGROUP_MEMORY_OVERHEAD_MB", notGrouped}}},
+		{"groups of processes that there are none of", nil, []string{"--cgroups", "--engine", "js"}, []Notice{{noEffect, "--cgroups", notProcesses}}},
+		{"secret in quotes", environment{"WORKER_SECRET": "'s'"}, nil, []Notice{
+			{doubtful, "WORKER_SECRET", "has quotes around its value, which are part of it: take them out, for Docker leaves those of an env file in"},
 		}},
 		{"batches that are on", environment{"WORKER_BATCH_LIMIT": "5"}, []string{"--batch-logs"}, nil},
 		{"validation of an engine that has none", environment{"WORKER_VALIDATION_RETRIES": "5"}, nil, []Notice{{noEffect, "WORKER_VALIDATION_RETRIES", notChecked}}},

@@ -1,6 +1,7 @@
 package options
 
 import (
+	"errors"
 	"time"
 
 	"github.com/phxworker/phxworker"
@@ -49,6 +50,9 @@ const (
 	mockURL    = "ws://localhost:8888/worker"
 	mockSecret = "mock-worker-secret" //nolint:gosec // known to everybody, and protects nothing
 
+	// What 0 stands for in ws-worker, whose engine has defaults of its own.
+	zeroMB, zeroSeconds = 500, 600
+
 	// portOff is the port of a worker that serves nothing.
 	portOff = "off"
 )
@@ -66,6 +70,14 @@ func Read(flags Parsed, getenv func(string) string) (Settings, error) {
 func (v *Values) Settings() (Settings, error) {
 	r := newReader(v)
 	s := r.settings()
+	quoted := v.quoted()
+	if problem, ok := errors.AsType[*Error](r.err); ok {
+		for _, n := range quoted {
+			problem.Problem += "; " + n.Option + " " + n.Reason
+		}
+		return s, problem
+	}
+	s.Notices = append(s.Notices, quoted...)
 	return s, r.err
 }
 
@@ -122,9 +134,10 @@ func (r *reader) settings() Settings {
 				Prefetch:  r.oneOf("prefetch", "0", "1") == "1",
 			},
 			Delivery: phxworker.Delivery{
-				MessageTimeout: r.messageTimeout(),
-				LogsAtMostOnce: r.oneOf("logs", "at-least-once", "at-most-once") == "at-most-once",
-				Spool:          r.folder("spool"),
+				MessageTimeout:  r.messageTimeout(),
+				NativeDataclips: r.toggle("no-stringify-state"),
+				LogsAtMostOnce:  r.oneOf("logs", "at-least-once", "at-most-once") == "at-most-once",
+				Spool:           r.folder("spool"),
 			},
 			Hooks:     phxworker.Hooks{RefuseUnsuitable: r.oneOf("unsuitable", "run", "fail") == "fail"},
 			Transport: phxworker.Transport{TLS: r.authorities("ca-file"), ReadLimit: r.readLimit("read-limit")},
@@ -158,10 +171,11 @@ func (r *reader) settings() Settings {
 
 func (r *reader) limits() phxworker.Limits {
 	return phxworker.Limits{
-		RunTimeout:   r.seconds("max-run-duration-seconds"),
-		MemoryMB:     r.megabytes("run-memory"),
-		PayloadMB:    r.megabytes("payload-memory"),
-		LogPayloadMB: r.megabytes("log-payload-memory"),
+		RunTimeout:   seconds(r.orIfZero("max-run-duration-seconds", "seconds", zeroSeconds)),
+		MemoryMB:     r.orIfZero("run-memory", "MB", zeroMB),
+		StateMB:      r.limit("state-memory"),
+		PayloadMB:    r.limit("payload-memory"),
+		LogPayloadMB: r.limit("log-payload-memory"),
 	}
 }
 

@@ -56,7 +56,7 @@ func defaults() Settings {
 			Limits: phxworker.Limits{RunTimeout: 300 * time.Second, MemoryMB: 500, PayloadMB: 10, LogPayloadMB: 1},
 		},
 		Engine: Engine{
-			Name: "auto", Reuse: 1, StateProps: []string{"configuration", "response"}, CollectionsVersion: "latest", CompileMemory: 64 << 20,
+			Name: "auto", Reuse: 1, StateProps: []string{"configuration", "response"}, CgroupOverheadMB: 128, CollectionsVersion: "latest", CompileMemory: 64 << 20,
 			CheckTimeout: 5 * time.Second, CheckRetries: 3,
 		},
 		HTTP:   HTTP{Port: "2222"},
@@ -85,15 +85,16 @@ func TestReadEveryOption(t *testing.T) {
 	want := Settings{
 		Worker: phxworker.Config{
 			URL: "wss://lightning.example.org/worker", Secret: "s", PublicKey: public, Name: "pod-1",
-			Groups: slots.MustParse("fast_lane:1 manual>*:4"), Claim: phxworker.Claim{DemandAll: true, Manual: true, MinBackoff: 500 * time.Millisecond, MaxBackoff: 20 * time.Second, Timeout: 90 * time.Second, Prefetch: true}, Delivery: phxworker.Delivery{MessageTimeout: 12 * time.Second, LogsAtMostOnce: true, Spool: spool, BatchLogs: phxworker.BatchLogs{Interval: 25 * time.Millisecond, Limit: 7}}, Transport: phxworker.Transport{ReadLimit: 3 << 19}, MaxRuns: 9, IdleTimeout: 3 * time.Minute, MaxAttempts: 5, Extensions: []string{"attempt", "release"}, Hooks: phxworker.Hooks{RefuseUnsuitable: true},
+			Groups: slots.MustParse("fast_lane:1 manual>*:4"), Claim: phxworker.Claim{DemandAll: true, Manual: true, MinBackoff: 500 * time.Millisecond, MaxBackoff: 20 * time.Second, Timeout: 90 * time.Second, Prefetch: true}, Delivery: phxworker.Delivery{MessageTimeout: 12 * time.Second, LogsAtMostOnce: true, NativeDataclips: true, Spool: spool, BatchLogs: phxworker.BatchLogs{Interval: 25 * time.Millisecond, Limit: 7}}, Transport: phxworker.Transport{ReadLimit: 3 << 19}, MaxRuns: 9, IdleTimeout: 3 * time.Minute, MaxAttempts: 5, Extensions: []string{"attempt", "release"}, Hooks: phxworker.Hooks{RefuseUnsuitable: true},
 			Grace: time.Minute, MaxErrors: 8,
-			Limits: phxworker.Limits{RunTimeout: 1500 * time.Millisecond, MemoryMB: 64, PayloadMB: 0.5, LogPayloadMB: 2},
+			Limits: phxworker.Limits{RunTimeout: 1500 * time.Millisecond, MemoryMB: 64, StateMB: 20, PayloadMB: 0.5, LogPayloadMB: 2},
 		},
 		AcceptAdaptors: []string{"@openfn/language-common", "@openfn/language-http"},
 		Engine: Engine{
 			Name: "command", Command: []string{"go", "run", "my engine"}, Reuse: 3, RepoDir: "adaptors", MonorepoDir: monorepo, NPMEnv: []string{"NPM_TOKEN", "A_B"},
-			StateProps:     []string{"configuration", "token"},
-			CompileMemory:  3 << 19,
+			StateProps:    []string{"configuration", "token"},
+			CompileMemory: 3 << 19,
+			Cgroups:       true, CgroupOverheadMB: 256,
 			CollectionsURL: "https://lightning.example.org/collections", CollectionsVersion: "1.2",
 			CheckTimeout: 700 * time.Millisecond, CheckRetries: 0,
 		},
@@ -108,6 +109,7 @@ func TestReadEveryOption(t *testing.T) {
 		"WORKER_MAX_ATTEMPTS": "5", "WORKER_EXTENSIONS": "attempt,release", "WORKER_UNSUITABLE": "fail",
 		"WORKER_ACCEPT_ADAPTORS": "@openfn/language-common,@openfn/language-http", "WORKER_MAX_ERRORS": "8",
 		"WORKER_LOGS": "at-most-once", "WORKER_SPOOL": spool, "WORKER_MAX_RUN_DURATION_SECONDS": "1.5", "WORKER_MAX_RUN_MEMORY_MB": "64",
+		"WORKER_ENABLE_CGROUP_ENFORCEMENT": "true", "CGROUP_MEMORY_OVERHEAD_MB": "256", "WORKER_MAX_STATE_MEMORY_MB": "20", "WORKER_NO_STRINGIFY_STATE": "true",
 		"WORKER_MAX_PAYLOAD_MB": "0.5", "WORKER_MAX_LOG_PAYLOAD_MB": "2", "WORKER_BATCH_LOGS": "true", "WORKER_BATCH_INTERVAL": "25",
 		"WORKER_BATCH_LIMIT": "7", "WORKER_ENGINE": "go run 'my engine'", "WORKER_ENGINE_REUSE": "3", "WORKER_REPO_DIR": "adaptors", "WORKER_NPM_ENV": "NPM_TOKEN, A_B",
 		"OPENFN_ADAPTORS_REPO": monorepo, "WORKER_COMPILE_MEMORY_MB": "1.5", "WORKER_STATE_PROPS_TO_REMOVE": "configuration,token",
@@ -144,7 +146,7 @@ func TestReadEveryOption(t *testing.T) {
 		inFile += o.Key() + ": " + o.yaml(word) + "\n"
 	}
 	t.Run("by flags", func(t *testing.T) {
-		got := read(t, environment{"WORKER_NAME": "pod-1", "DEPLOYED_POD_NAME": "other"}, flags...)
+		got := read(t, environment{"WORKER_NAME": "pod-1", "DEPLOYED_POD_NAME": "other", "CGROUP_MEMORY_OVERHEAD_MB": "256"}, flags...)
 		for _, notice := range got.Notices {
 			require.Equal(t, onShow, notice.Message)
 		}
@@ -202,4 +204,11 @@ func TestReadRequireFences(t *testing.T) {
 	} {
 		require.True(t, settings.Engine.RequireFences, name)
 	}
+}
+
+// As in ws-worker: 0 withholds what would be sent, is no limit of a state, and stands for a default elsewhere.
+func TestLimitsOfNothing(t *testing.T) {
+	want := phxworker.Limits{RunTimeout: 10 * time.Minute, MemoryMB: 500, StateMB: -1, PayloadMB: -1, LogPayloadMB: -1}
+	flags := []string{"--payload-memory", "0", "--log-payload-memory=0.0", "--state-memory", "0", "--run-memory", "0", "-t", "0"}
+	require.Equal(t, want, read(t, environment{"WORKER_SECRET": "s"}, flags...).Worker.Limits)
 }

@@ -3,6 +3,7 @@ package options
 // Why options have no effect.
 const (
 	noProfile = "there is no profiler in the worker"
+	noDebug   = "it lets ws-worker start without a secret"
 	noRetries = "an event is sent again after each reconnect, as often as needed, and never on a mere time-out"
 )
 
@@ -102,7 +103,7 @@ func Table() []Option {
 
 		{
 			Flag: "engine", Env: []string{"WORKER_ENGINE"}, Ours: true, Group: Runs, Placeholder: "NAME",
-			Default: "auto", Usage: `what executes the runs: "js", the embedded engine, which has the basic operations only; "openfn", Node with any adaptor; "auto", the first where it is enough; or a command, such as "python3 engine.py"`,
+			Default: "auto", Usage: `what executes the runs: "js", the embedded engine, which has the common operations of language-common only; "openfn", Node with any adaptor; "auto", the first where it is enough; or a command, such as "python3 engine.py"`,
 		},
 		{
 			Flag: "engine-reuse", Env: []string{"WORKER_ENGINE_REUSE"}, Ours: true, Group: Runs, Placeholder: "N",
@@ -146,11 +147,23 @@ func Table() []Option {
 		},
 		{
 			Flag: "max-run-duration-seconds", Aliases: []string{"t"}, Env: []string{"WORKER_MAX_RUN_DURATION_SECONDS"}, Group: Runs, Placeholder: "SECONDS",
-			Default: "300", Usage: "how long a run may take, unless its plan says otherwise",
+			Default: "300", Usage: "how long a run may take, unless its plan says otherwise; 0 stands for 600",
 		},
 		{
 			Flag: "run-memory", Env: []string{"WORKER_MAX_RUN_MEMORY_MB"}, Group: Runs, Placeholder: "MB",
-			Default: "500", Usage: "how much memory a run may use, unless its plan says otherwise",
+			Default: "500", Usage: "how much memory a run may use, unless its plan says otherwise; 0 stands for the default",
+		},
+		{
+			Flag: "cgroups", Env: []string{"WORKER_ENABLE_CGROUP_ENFORCEMENT"}, Kind: Toggle, Group: Runs,
+			Default: "off", Usage: "have the kernel keep each process of the engine to the memory of its run, in a control group (v2) of its own; the worker needs a group that it may write, see docs/deploy.md",
+		},
+		{
+			Env: []string{"CGROUP_MEMORY_OVERHEAD_MB"}, Group: Runs, Placeholder: "MB",
+			Default: "128", Usage: "what a process may have besides the memory of its run, with --cgroups",
+		},
+		{
+			Flag: "state-memory", Env: []string{"WORKER_MAX_STATE_MEMORY_MB"}, Group: Runs, Placeholder: "MB",
+			Usage: "how large a state, as JSON, a step may leave behind for the next, unless its plan says otherwise; by default 15 % of the run's memory, and 50 at least; 0 is no limit",
 		},
 		{
 			Flag: "compile-memory", Env: []string{"WORKER_COMPILE_MEMORY_MB"}, Ours: true, Group: Runs, Placeholder: "MB",
@@ -158,11 +171,15 @@ func Table() []Option {
 		},
 		{
 			Flag: "payload-memory", Env: []string{"WORKER_MAX_PAYLOAD_MB"}, Group: Runs, Placeholder: "MB",
-			Default: "10", Usage: "the largest dataclip or final state that is sent",
+			Default: "10", Usage: "the largest dataclip or final state that is sent, unless the plan says otherwise; 0 withholds all",
 		},
 		{
 			Flag: "log-payload-memory", Env: []string{"WORKER_MAX_LOG_PAYLOAD_MB"}, Group: Runs, Placeholder: "MB",
-			Default: "1", Usage: "the largest log line of a run that is sent",
+			Default: "1", Usage: "the largest log line of a run that is sent, unless the plan says otherwise; 0 withholds what they say",
+		},
+		{
+			Flag: "no-stringify-state", Env: []string{"WORKER_NO_STRINGIFY_STATE"}, Kind: Toggle, Group: Runs,
+			Default: "off", Usage: "send a step's output as a JSON object and not as a text with JSON in it, which is up to twice as long; Lightning takes it from 2.19 on; with an older one, outputs are left out",
 		},
 		{
 			Flag: "state-props-to-remove", Env: []string{"WORKER_STATE_PROPS_TO_REMOVE"}, Kind: List, Group: Runs, Placeholder: "KEY,KEY",
@@ -232,7 +249,7 @@ func Table() []Option {
 			Default: "auto", Usage: "text, json, or auto: text on a terminal and json elsewhere",
 		},
 		{
-			Flag: "sentry-dsn", Env: []string{"WORKER_SENTRY_DSN"}, Group: Logs, Placeholder: "DSN", Secret: true,
+			Flag: "sentry-dsn", Aliases: []string{"dsn"}, Env: []string{"WORKER_SENTRY_DSN"}, Group: Logs, Placeholder: "DSN", Secret: true,
 			Usage: "the Sentry project to report errors to; none by default",
 		},
 		{
@@ -240,6 +257,7 @@ func Table() []Option {
 			Default: "dev", Usage: "the environment that Sentry shows",
 		},
 
+		{Flag: "debug", Kind: Toggle, Group: other, Default: "off", Usage: "start without a secret", NoEffect: noDebug},
 		{Flag: "profile", Env: []string{"WORKER_PROFILE"}, Kind: Toggle, Group: other, Default: "off", Usage: "measure memory while runs execute", NoEffect: noProfile},
 		{Flag: "profile-poll-interval-ms", Env: []string{"WORKER_PROFILE_POLL_INTERVAL_MS"}, Group: other, Default: "10", Usage: "how often to measure", NoEffect: noProfile},
 		{Flag: "timeout-retry-count", Env: []string{"WORKER_TIMEOUT_RETRY_COUNT"}, Group: other, Default: "10", Usage: "how often to send an event again", NoEffect: noRetries},

@@ -529,7 +529,7 @@ fn(s => ({ ...s, b: Buffer.from('x').toString('hex') }))
 fn(s => new Buffer('x'))
 //# a state of the adaptor's error
 fn(s => s); each('$.data', fn(s => s))
-//~ a wrong path
+//# a wrong path
 each($.nothing, fn(s => s))
 //# an error in an operation in an operation
 each([1, 2], fn(s => s.x.y))

@@ -1,256 +1,224 @@
-// common.js has the basic operations, those of @openfn/language-common. An
-// operation is a function that takes its arguments and returns a function from
-// state to state, or to a promise of one.
+// common.js has the operations of @openfn/language-common that are built in: those of which a test shows, beside
+// the real package, that they come to the same (proof_test.go). operations.go says when a job may be executed with
+// them. They are odd where the real ones are, and declared as those are: a job can tell.
 //
-// An argument may be given as a function of the state, which is what the
-// compiler makes of `$.data.x`: a reference. Operations resolve references when
-// they run.
+// An operation is a function that takes its arguments and returns a function from state to state, or to a promise
+// of one.
 
 const adaptorConsole = makeConsole('ADA');
 
-const isThenable = value => isObject(value) && typeof value.then === 'function';
+// resolve calls every function in a value with the state. The compiler makes such functions of `$.data.x`.
+function resolve(state, value) {
+  if (value?.constructor?.name === 'RegExp') return value;
+  if (isArray(value)) return value.map(item => resolve(state, item));
+  if (typeof value === 'function') return resolve(state, value(state));
+  if (typeof value !== 'object' || !value || value.pipeTo || value.pipe) return value;
+  const copy = {};
+  const names = keysOf(value);
+  for (let i = 0; i < names.length; i++) own(copy, names[i], resolve(state, value[names[i]]));
+  return copy;
+}
 
-// after calls a function with a value, or with what a promise for it becomes.
-// Operations that need not wait stay synchronous.
-const after = (value, then) => (isThenable(value) ? value.then(then) : then(value));
+const own = (object, name, value) =>
+  define(object, name, { __proto__: null, value, writable: true, enumerable: true, configurable: true });
 
-// expandReferences calls every function in a value with the arguments, in
-// arrays and objects too.
-function expandReferences(value, ...args) {
-  if (typeof value === 'function') return expandReferences(value(...args), ...args);
-  if (Array.isArray(value)) return value.map(item => expandReferences(item, ...args));
-  if (isObject(value) && (Object.getPrototypeOf(value) === Object.prototype || Object.getPrototypeOf(value) === null)) {
-    const copy = {};
-    for (const key of Object.keys(value)) copy[key] = expandReferences(value[key], ...args);
-    return copy;
+// put is an assignment as in code that is not strict: what cannot be written stays as it is.
+const put = (object, name, value) => Reflect.set(Object(object), name, value, object);
+
+// spread is what to take apart in an object: QuickJS takes nothing out of a text.
+const spread = value => (typeof value === 'string' ? Object(value) : value);
+
+// ---- Paths
+
+// follow returns all that stands at a path: names, indices and `*`, as operations.go lets them through.
+function follow(path, json) {
+  if (!json) return undefined;
+  const found = [];
+  walk(path.match(/\w+|\*/g) ?? [], 0, json, false, found);
+  return found;
+}
+
+// walk goes one part of a path further. Behind a name, every other time, a `*` is a member of that name where there is one.
+function walk(parts, at, value, named, found) {
+  if (at === parts.length) {
+    found.push(value);
+    return;
   }
-  return value;
+  const part = parts[at];
+  const every = part === '*' && !(named && value && hasOwn(value, part));
+  if (!every) {
+    if (value && hasOwn(value, part)) walk(parts, at + 1, value[part], !named, found);
+    return;
+  }
+  if (isArray(value)) {
+    for (let i = 0; i < value.length; i++) walk(parts, at + 1, value[i], true, found);
+  } else if (value && typeof value === 'object') {
+    const names = keysOf(value);
+    for (let i = 0; i < names.length; i++) walk(parts, at + 1, value[names[i]], true, found);
+  }
+}
+
+const afterMarks = path => path.match(/^[\$\.]*(.+)/)[1];
+
+function source(path) {
+  return state => follow(path, state);
+}
+
+function sourceValue(path) {
+  return state => follow(path, state)[0];
+}
+
+function dataPath(path) {
+  return '$.data.' + afterMarks(path);
+}
+
+function dataValue(path) {
+  return sourceValue(dataPath(path));
+}
+
+function referencePath(path) {
+  return '$.references' + afterMarks(path);
+}
+
+function lastReferenceValue(path) {
+  return sourceValue(referencePath('[0].' + path));
 }
 
 // ---- Running operations
 
-const fn = operation => state => operation(state);
-
-const fnIf = (condition, operation) => state => (expandReferences(condition, state) ? operation(state) : state);
-
-const combine = (...operations) => state =>
-  operations.reduce((result, operation) => after(result, operation), state);
-
-const execute = (...operations) => async state => {
-  for (let i = 0; i < operations.length; i++) state = await operations[i](state);
-  return state;
-};
-
-function each(dataSource, operation, ...rest) {
-  if (typeof dataSource !== 'function' && !isObject(dataSource) && typeof dataSource !== 'string') {
-    throw new TypeError('dataSource argument for each operation is invalid.');
-  }
-  const run = state => {
-    const items = itemsOf(dataSource, state);
-    if (!Array.isArray(items)) {
-      throw new TypeError(`each() needs an array to go through, not ${items === null ? 'null' : typeof items}`);
+// execute waits without the methods of promises, which the job may have changed.
+function execute(...operations) {
+  return async state => {
+    state = await state;
+    for (let i = 0; i < operations.length; i++) {
+      if (typeof operations[i] === 'function') state = await operations[i](state);
     }
-    return items.reduce(
-      (result, data, index) => after(result, state => operation({ ...state, data, index })),
+    return state;
+  };
+}
+
+function fn(operation) {
+  return state => operation(state);
+}
+
+function alterState(operation) {
+  return fn(operation);
+}
+
+function fnIf(condition, operation) {
+  return state => (resolve(state, condition) ? operation(state) : state);
+}
+
+function combine(...operations) {
+  return state =>
+    operations.reduce(
+      (before, operation) => (before.then ? before.then(after => operation({ ...spread(after) })) : operation({ ...spread(before) })),
       state,
     );
-  };
-  return rest.length > 0 ? run(rest[0]) : run;
 }
 
-// itemsOf resolves the first argument of operations that go through a list: a
-// path, the list itself, or a function of the state.
+function each(dataSource, operation) {
+  if (!dataSource) throw new TypeError('dataSource argument for each operation is invalid.');
+  return state =>
+    itemsOf(dataSource, state).reduce(
+      (before, data, index) =>
+        before.then ? before.then(after => operation({ ...spread(after), data, index })) : operation({ ...spread(before), data, index }),
+      state,
+    );
+}
+
 function itemsOf(dataSource, state) {
-  if (typeof dataSource === 'string') return query(dataSource, state);
-  return typeof dataSource === 'function' ? dataSource(state) : dataSource;
+  switch (typeof dataSource) {
+    case 'string': return source(dataSource)(state);
+    case 'object': return dataSource;
+    case 'function': return dataSource(state);
+  }
 }
 
-function map(path, operation, ...rest) {
-  const run = state => {
-    const values = typeof path === 'string' ? query(path, state) : path;
-    let result = state;
-    for (const data of values) result = after(result, state => operation({ ...state, data }));
-    return result;
-  };
-  return rest.length > 0 ? run(rest[0]) : run;
-}
-
-const as = (key, operation) => state => {
-  const { data } = state;
-  return after(operation(state), result => ({ ...result, data, [key]: result.data }));
-};
-
-function group(arrayOrPath, keyPath, callback = state => state) {
-  return state => {
-    const items = itemsOf(arrayOrPath, state);
-    const path = expandReferences(keyPath, state);
-    const groups = {};
-    for (const item of items) {
-      const key = query(path, item)[0];
-      if (key !== undefined) (groups[key] ??= []).push(item);
+const map = function (path, callback) {
+  return async state => {
+    const data = [];
+    let index = 0;
+    for (const item of typeof path === 'string' ? source(path)(state) : path) {
+      data.push(await callback(item, index++, state));
     }
-    return callback({ ...state, data: groups });
+    return { ...spread(state), data };
+  };
+};
+
+function as(key, operation) {
+  return async state => {
+    const name = resolve(state, key);
+    const before = state.data;
+    const { data, ...rest } = spread(await operation(state));
+    put(state, name, data);
+    put(state, 'data', before);
+    return { ...spread(state), ...rest };
   };
 }
 
-// ---- Values from the state
+// ---- Data
 
-const source = path => state => query(path, state);
-const sourceValue = path => state => query(path, state)[0];
-const dataPath = path => `$.data.${/^\$?\.?(.*)$/s.exec(path)[1]}`;
-const dataValue = path => sourceValue(dataPath(path));
-const referencePath = path => `$.references[-1].${/^\$?\.?(.*)$/s.exec(path)[1]}`;
-const lastReferenceValue = path => sourceValue(referencePath(path));
-const index = () => state => state.index;
-
-// ---- Building data
-
-const field = (key, value) => [key, value];
-const fields = (...pairs) => Object.fromEntries(pairs);
-
-const merge = (dataSource, extra) => state => {
-  const more = expandReferences(extra, state);
-  return itemsOf(dataSource, state).map(item => ({ ...item, ...more }));
-};
-
-const join = (targetPath, sourcePath, targetKey) => state => {
-  const value = sourceValue(sourcePath)(state);
-  return query(targetPath, state).map(item => ({ [targetKey]: value, ...item }));
-};
-
-const composeNextState = (state, response) => ({
-  ...state,
-  data: response,
-  references: [...(state.references ?? []), state.data],
-});
-
-const toArray = value => (Array.isArray(value) ? value : [value]);
-const arrayToString = (array, separator) => array.join(separator);
-const humanProper = text =>
-  typeof text === 'string'
-    ? text.replace(/_/g, ' ').replace(/\S+/g, word => word[0].toUpperCase() + word.slice(1).toLowerCase())
-    : text;
-const scrubEmojis = (text, replacement = '\uFFFD') =>
-  text && text.replace(/\p{Extended_Pictographic}/gu, replacement);
-
-function chunk(array, size = 1) {
-  const chunks = [];
-  for (let i = 0; i < array.length; i += size) chunks.push(array.slice(i, i + size));
-  return chunks;
+function field(key, value) {
+  return [key, value];
 }
 
-// splitKeys returns an object in two: without some keys, and with only those.
-function splitKeys(object, keys) {
-  const without = {};
-  const only = {};
-  for (const key of Object.keys(object)) (keys.includes(key) ? only : without)[key] = object[key];
-  return [without, only];
+function fields(...pairs) {
+  const made = {};
+  for (let i = 0; i < pairs.length; i++) own(made, pairs[i][0], pairs[i][1]);
+  return made;
+}
+
+function index() {
+  return state => state.index;
+}
+
+function composeNextState(state, response) {
+  if (!state.references) put(state, 'references', []);
+  return { ...spread(state), data: response, references: [...state.references, state.data] };
 }
 
 // ---- Checks and logs
 
-const assert = (condition, message) => state => {
-  const holds = typeof condition === 'string' ? query(condition, state)[0] : expandReferences(condition, state);
-  if (!holds) throw new Error(expandReferences(message, state) ?? 'assertion failed');
-  return state;
-};
-
-const validate = (schema = 'schema', data = 'data') => state => {
-  const rules = fromState(schema, state);
-  if (typeof rules === 'string') {
-    throw new Error('validate() can take a schema from the state or as an object; for one at a URL, this job needs the OpenFn engine (--engine auto or openfn)');
-  }
-  const value = fromState(data, state);
-  const errors = load('schema').check(rules, value);
-  if (errors.length > 0) (state.validationErrors ??= []).push({ data: value, errors });
-  return state;
-};
-
-// fromState resolves an argument that is a reference or names a key of the
-// state.
-const fromState = (value, state) =>
-  typeof value === 'string' ? (/^https?:/.test(value) ? value : query(value, state)[0]) : expandReferences(value, state);
-
-const log = (...args) => state => {
-  adaptorConsole.log(...args.map(arg => expandReferences(arg, state)));
-  return state;
-};
-
-// A debug line of an adaptor is never sent.
-const debug = () => state => state;
-
-// ---- Input of other kinds
-
-const parseCsv = (csv, options = {}, callback) => state => {
-  const [text, settings] = [expandReferences(csv, state), expandReferences(options, state)];
-  const { chunkSize = Infinity, ...format } = settings ?? {};
-  const rows = load('csv').parse(text, format);
-  if (!callback) return composeNextState(state, rows);
-  return chunk(rows, chunkSize === Infinity ? Math.max(rows.length, 1) : chunkSize).reduce(
-    (result, part) => after(result, state => callback(state, part)),
-    state,
-  );
-};
-
-const cursor = (value, options = {}) => state => {
-  const { format, defaultValue, key = 'cursor' } = options;
-  const given = expandReferences(value, state) ?? expandReferences(defaultValue, state);
-  const date = typeof given === 'string' ? natural(given) : undefined;
-  const next = date ? (format ? format(date) : date.toISOString()) : format ? format(given) : given;
-  if (date) adaptorConsole.log(`Setting ${key} "${given}" to: ${next}`);
-  else adaptorConsole.log(`Setting ${key} to:`, next);
-  return { ...state, [key]: next };
-};
-
-// natural returns the date that a word means for cursor(), if it means one.
-function natural(word) {
-  const date = new Date();
-  const days = { today: 0, yesterday: -1, tomorrow: 1 };
-  const ago = /^(\d+) (minute|hour|day|week)s? ago$/.exec(word);
-  if (word === 'now' || word === 'end') return date;
-  if (word === 'start') return new Date(startedAt);
-  if (ago) {
-    return new Date(date.getTime() - Number(ago[1]) * { minute: 6e4, hour: 36e5, day: 864e5, week: 6048e5 }[ago[2]]);
-  }
-  if (!Object.hasOwn(days, word)) return undefined;
-  date.setHours(0, 0, 0, 0);
-  date.setDate(date.getDate() + days[word]);
-  return date;
+function assert(expression, message) {
+  return state => {
+    const [holds, text] = resolve(state, [expression, message]);
+    if (!holds) throw new Error(text || `assertion statement failed with ${holds}`);
+    return state;
+  };
 }
 
-const startedAt = Date.now();
-
-// ---- What is not here
-
-// elsewhere stands for a part of the adaptor that needs more than this engine
-// has.
-function elsewhere(name) {
-  return new Proxy({ __proto__: null }, {
-    get(_, key) {
-      if (typeof key === 'symbol' || key === 'then') return undefined;
-      return () => {
-        throw new Error(`${name}.${key}() is not one of the basic operations; this job needs the OpenFn engine (--engine auto or openfn)`);
-      };
-    },
-  });
+function log(...args) {
+  return state => {
+    adaptorConsole.log(...resolve(state, args));
+    return state;
+  };
 }
 
-// defer is what the compiler makes of a chain: op(…).then(f).catch(g). Where the
-// operation throws before it has returned a promise, there is no chain.
+// A debug line of an adaptor is never sent; what it is to say is looked up all the same.
+function debug(...args) {
+  return state => {
+    resolve(state, args);
+    return state;
+  };
+}
+
+// defer is what the compiler makes of a chain: op(…).then(f).catch(g). Where the operation throws before it has
+// returned a promise, there is no chain.
 const defer = (operation, complete = promise => promise, recover = error => { throw error; }) => state => {
   let promise;
   try {
-    promise = Promise.resolve(operation(state));
+    promise = promised(operation(state));
   } catch (error) {
     return recover(error, state);
   }
-  return complete(promise.catch(error => recover(error, state)));
+  return complete(whenKept(promise, undefined, error => recover(error, state)));
 };
+const promised = Promise.resolve.bind(Promise);
+const whenKept = uncurried(Promise.prototype.then);
 
-// adaptor returns the exports of @openfn/language-common.
+// adaptor returns what stands for the exports of @openfn/language-common.
 const adaptor = () => ({
-  alterState: fn, arrayToString, as, assert, chunk, combine, composeNextState, cursor, dataPath, dataValue,
-  dateFns: elsewhere('dateFns'), debug, each, execute, expandReferences, field, fields, fn, fnIf, group,
-  http: elsewhere('http'), humanProper, index, join, lastReferenceValue, log, map, merge, parseCsv, referencePath,
-  scrubEmojis, source, sourceValue, splitKeys, toArray, util: elsewhere('util'), validate,
+  alterState, as, assert, combine, composeNextState, dataPath, dataValue, debug, each, execute, field, fields, fn,
+  fnIf, index, lastReferenceValue, log, map, referencePath, source, sourceValue,
 });

@@ -7,6 +7,7 @@ let prepared = false;
 function conditions(state) {
   if (!prepared) {
     installBounds();
+    installDates();
     globalThis.console = makeConsole('ADA');
     prepared = true;
   }

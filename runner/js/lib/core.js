@@ -1,7 +1,8 @@
 // core.js opens the prelude: the code that every VM runs before any code of a
 // job. The files of the prelude are put together, in the order of prelude.go,
 // into the body of one strict function, so they share a scope that no job can
-// reach. Before them stand `host` and `native`, through which they reach Go.
+// reach. Before them stand `host`, through which they reach Go, and `utc`, which
+// tells whether that is the time zone.
 //
 // A job may redefine whatever is global. So what the prelude needs later it
 // takes here, and it does not call methods of values that a job has touched.
@@ -63,38 +64,4 @@ function refuseEval() {
     if (i === 0) hide(globalThis, 'Function', constructor);
   }
   hide(globalThis, 'eval', refuseEval);
-}
-
-// lazily defines globals that are loaded, as a group, when one of them is first
-// looked at. Most jobs need none of them, and each group costs time to set up.
-function lazily(group, names) {
-  for (let i = 0; i < names.length; i++) {
-    const name = names[i];
-    define(globalThis, name, {
-      __proto__: null,
-      configurable: true,
-      enumerable: false,
-      get() {
-        const made = load(group);
-        for (let j = 0; j < names.length; j++) {
-          const current = getOwnPropertyDescriptor(globalThis, names[j]);
-          if (current && current.get && weakGet(placeholders, current.get)) {
-            hide(globalThis, names[j], made[names[j]]);
-          }
-        }
-        return made[name];
-      },
-      set(value) { hide(globalThis, name, value); },
-    });
-    weakSet(placeholders, getOwnPropertyDescriptor(globalThis, name).get, true);
-  }
-}
-
-const placeholders = new NativeWeakMap();
-const loaded = { __proto__: null };
-
-// load returns what a group of the prelude makes.
-function load(group) {
-  if (!loaded[group]) loaded[group] = native(group)(host, from);
-  return loaded[group];
 }

@@ -40,12 +40,15 @@ function begin(job) {
   installBounds();
   installJSON();
   installTimers();
-  lazily('node', ['Buffer', 'TextEncoder', 'TextDecoder', 'atob', 'btoa', 'structuredClone', 'crypto']);
-  lazily('url', ['URL', 'URLSearchParams']);
-  installLocale();
+  installDates();
   globalThis.console = makeConsole('JOB');
   globalThis.state = input;
   runJob(parse(job));
+}
+
+// fix defines a global that nobody changes.
+function fix(name, value) {
+  define(globalThis, name, { __proto__: null, value: freeze(value), writable: false, configurable: false, enumerable: true });
 }
 
 // runJob reports the end of the operations as "settled".
@@ -74,10 +77,14 @@ async function operations(job) {
   }
   if (job.globals) {
     phase = 'globals';
+    hide(globalThis, 'meta', freeze(job.meta));
     const shared = await import(job.globals);
     const names = keysOf(shared);
     for (let i = 0; i < names.length; i++) globalThis[names[i]] = shared[names[i]];
     phase = 'load';
+    if (!hasOwn(shared, 'meta')) fix('meta', job.meta);
+  } else {
+    fix('meta', job.meta);
   }
   const module = await import(job.module);
   const list = module.default;

@@ -66,22 +66,6 @@ function unhandled(name) {
   if (!ended || reason !== endedBy) uncaught(reason);
 }
 
-const whenResolved = Promise.resolve();
-
-function queueMicrotask(callback) {
-  if (typeof callback !== 'function') {
-    throw from('host', new NativeTypeError('The "callback" argument must be of type function.'));
-  }
-  (async () => {
-    await whenResolved;
-    try {
-      callback();
-    } catch (error) {
-      uncaught(error);
-    }
-  })();
-}
-
 function installTimers() {
   hide(globalThis, 'setTimeout', function setTimeout(callback, delay, ...args) {
     return startTimer(callback, delay, args, false);
@@ -89,11 +73,6 @@ function installTimers() {
   hide(globalThis, 'setInterval', function setInterval(callback, delay, ...args) {
     return startTimer(callback, delay, args, true);
   });
-  hide(globalThis, 'setImmediate', function setImmediate(callback, ...args) {
-    return startTimer(callback, 1, args, false);
-  });
   hide(globalThis, 'clearTimeout', clearTimer);
   hide(globalThis, 'clearInterval', clearTimer);
-  hide(globalThis, 'clearImmediate', clearTimer);
-  hide(globalThis, 'queueMicrotask', queueMicrotask);
 }

@@ -70,7 +70,7 @@ func readFailure(stderr string) npmFailure {
 		}
 		// Where the log of npm lies says something about this machine and
 		// nothing to the person who reads a run's log.
-		if !ok || strings.TrimSpace(words) == "" || strings.Contains(words, "complete log of this run") {
+		if !ok || strings.TrimSpace(words) == "" || strings.Contains(words, "complete log of this run") || isTrace(words) {
 			continue
 		}
 		if code, ok := strings.CutPrefix(words, " code "); ok && f.code == "" {

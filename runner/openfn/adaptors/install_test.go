@@ -243,6 +243,13 @@ func TestWhyAPackageIsNotInstalled(t *testing.T) {
 			"npm's registry cannot be reached from this worker\nnpm ERR! code EAI_AGAIN\nnpm ERR! request failed",
 			true,
 		},
+		{
+			"a trace of npm's own code",
+			map[string]string{"FAKE_STDERR": "npm error code ECONNREFUSED\nnpm error syscall connect\nnpm error errno ECONNREFUSED\nnpm error FetchError: request to somewhere failed\n" +
+				"npm error     at ClientRequest.<anonymous> (/usr/lib/npm/index.js:130:14)\nnpm error     at process.processTicksAndRejections (node:internal:1:2) {\nnpm error   code: 'ECONNREFUSED',\nnpm error   errno: 'ECONNREFUSED',\nnpm error   requiredBy: '.'\nnpm error }\n" +
+				"npm error If you are behind a proxy"},
+			"npm's registry cannot be reached from this worker\nnpm error code ECONNREFUSED\nnpm error syscall connect\nnpm error errno ECONNREFUSED\nnpm error FetchError: request to somewhere failed\nnpm error If you are behind a proxy", true,
+		},
 		{"an ill registry", map[string]string{"FAKE_STDERR": "npm error code E503"}, "npm's registry cannot be reached from this worker\nnpm error code E503", true},
 		{"a proxy", map[string]string{"FAKE_STDERR": "npm error code SELF_SIGNED_CERT_IN_CHAIN"}, "npm's registry cannot be reached from this worker\nnpm error code SELF_SIGNED_CERT_IN_CHAIN", true},
 		{"credentials", map[string]string{"FAKE_STDERR": "npm error code E401"}, "npm's registry wants other credentials\nnpm error code E401", true},

@@ -40,9 +40,10 @@ async function followed(run, runtime, logs, steps, leafs) {
       linker: { whitelist: ['/^@openfn/'] },
       statePropsToRemove: run.options.state_props_to_remove,
       stateLimitMb: run.options.state_limit_mb,
+      globals: { meta: Object.freeze(run.options.meta) },
       callbacks: { notify: (event, details) => notify(event, details, steps, leafs, limitOf(run)) },
     });
-    return { state: smaller(finalState(state, leafs), limitOf(run)) };
+    return { state: smaller(finalState(state, leafs), limitOf(run), leafs) };
   } catch (error) {
     return ended(error);
   }
@@ -77,10 +78,11 @@ function limitOf(run) {
 }
 
 // smaller returns a final state as JSON. One over the limit loses its data, as it
-// would in the worker; nothing is left of one that is large beside them.
-function smaller(state, limit) {
+// would in the worker; nothing is left of one that is large beside them, and the worker withholds
+// that of several leafs.
+function smaller(state, limit, leafs) {
   let json = stringify(state);
-  if (size(json) > limit && json[0] === '{' && 'data' in state) json = stringify({ ...state, data: '[REDACTED]' });
+  if (size(json) > limit && leafs.completed < 2 && json[0] === '{' && 'data' in state) json = stringify({ ...state, data: '[REDACTED]' });
   return size(json) > room ? undefined : json;
 }
 

@@ -1,0 +1,56 @@
+package lightning
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDoubts(t *testing.T) {
+	const common = `"adaptor":"@openfn/language-common"`
+	for _, tt := range []struct {
+		name, plan string
+		want       []string
+	}{
+		{name: "nothing", plan: `{"id":"r","triggers":[{"id":"t","type":"webhook"}],"options":{"state_limit_mb":5},"meta":{},
+			"jobs":[{"id":"a",` + common + `,"body":"fn(s => s)"},{"id":"b",` + common + `,"body":"fn(s => s)"},{"id":"c","body":""}],
+			"edges":[{"id":"1","source_trigger_id":"t","target_job_id":"a"},{"id":"2","source_job_id":"a","target_job_id":"b","condition":"on_job_success"},
+			{"id":"3","source_job_id":"a","target_job_id":"c","condition":"!state.errors"}]}`},
+		{name: "no plan", plan: `[]`},
+		{name: "expression for body", plan: `{"jobs":[{"id":"a","name":"Fetch","expression":"fn(s => s)"}]}`, want: []string{
+			`the job "Fetch" (a) has a field "expression", which nothing reads: did you mean "body"?`,
+		}},
+		{name: "operations of no adaptor", plan: `{"jobs":[{"id":"a","body":"// first\nget('/x')"}]}`, want: []string{
+			`the job "a" has no adaptor, and calls get(): operations are an adaptor's, such as "@openfn/language-common"`,
+		}},
+		{name: "code that needs none", plan: `{"jobs":[{"id":"a","body":"export default [s => s]"}]}`},
+		{name: "conditions", plan: `{"jobs":[{"id":"a"},{"id":"b"}],"edges":[{"source_job_id":"a","target_job_id":"b","condition":"on_success"},
+			{"source_job_id":"a","target_job_id":"b","condition":"whenever"}]}`, want: []string{
+			`edges[0], from the job "a" to the job "b", has the condition "on_success": did you mean on_job_success?`,
+			`edges[1], from the job "a" to the job "b", has the condition "whenever", an expression in JavaScript that reads a variable of that name`,
+		}},
+		{name: "edges", plan: `{"jobs":[{"id":"a"}],"edges":[{"source_job_id":"a","target_job_id":"x"},{"source_job_id":"y","target_job_id":"a"},{"target_job_id":"a"},{"source":"a"}]}`, want: []string{
+			`edges[0], from the job "a" to "x", leads to a job that the plan does not have`,
+			`edges[1], from "y" to the job "a", leaves a node that the plan does not have, and is never followed`,
+			`edges[2], from nothing to the job "a", leaves no node: it needs a source_job_id or a source_trigger_id`,
+			`edges[3], from nothing to nothing, has a field "source", which nothing reads: did you mean "source_job_id"?`,
+			`edges[3], from nothing to nothing, leaves no node: it needs a source_job_id or a source_trigger_id`,
+			`edges[3], from nothing to nothing, leads nowhere: it needs a target_job_id`,
+		}},
+		{name: "jobs that are never reached", plan: `{"jobs":[{"id":"a"},{"id":"b","next":{"a":true}}]}`, want: []string{
+			`the job "b" has a field "next", which nothing reads: what comes next is told by the plan's edges`,
+			`the job "b" is never executed: no edge leads to it from the job "a", where the run starts`,
+		}},
+		{name: "a start that is not there", plan: `{"starting_node_id":"x","jobs":[{"id":"a"}]}`, want: []string{`the plan starts with "x", which it does not have`}},
+		{name: "unknown fields", plan: `{"jobs":[],"start":"a","options":{"timeout":5},"colour":1}`, want: []string{
+			`the plan has a field "colour", which nothing reads`,
+			`the plan has a field "start", which nothing reads: did you mean "starting_node_id"?`,
+			`options has a field "timeout", which nothing reads: did you mean "run_timeout_ms"?`,
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			require.Equal(t, tt.want, Doubts(json.RawMessage(tt.plan)))
+		})
+	}
+}

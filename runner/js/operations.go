@@ -1,0 +1,156 @@
+package js
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/compile"
+)
+
+// commonVersions are the versions of language-common whose operations were compared with those that are built in.
+// TestOperationsAreTheRealOnes compares the last, in CI, and all with PHXWORKER_TEST_COMMON=all.
+var commonVersions = []string{"3.1.0", "3.2.1", "3.2.2", "3.2.3", "3.3.1", commonVersion}
+
+// ofTheLast are the operations that do something else in the versions before the last.
+var ofTheLast = []string{"combine"}
+
+// builtIn are the operations of lib/common.js, and the paths that each may be given as its first argument, if any:
+// of all that such a path can say, only members, indices and `*` are built in.
+var builtIn = map[string]*regexp.Regexp{
+	"alterState": nil, "as": nil, "assert": nil, "combine": nil, "composeNextState": nil, "dataPath": nil, "debug": nil, "execute": nil,
+	"field": nil, "fields": nil, "fn": nil, "fnIf": nil, "index": nil, "log": nil, "referencePath": nil,
+
+	"each": fromState, "map": fromState, "source": fromState, "sourceValue": fromState,
+	"dataValue":          regexp.MustCompile(`^(\$?\.)?` + members + `$`),
+	"lastReferenceValue": regexp.MustCompile(`^` + members + `$`),
+}
+
+// fromState is for paths that begin at the state. A single name is not among them: for some, as "constructor", the
+// real package looks into the wrong place.
+var fromState = regexp.MustCompile(`^(\$|\$\.` + members + `|` + name + part + further + `|\$(` + brackets + `)` + further + `)$`)
+
+const (
+	members  = name + further
+	further  = part + `*`
+	part     = `(\.` + name + `|\.\*|` + brackets + `)`
+	name     = `[A-Za-z_][A-Za-z0-9_]*`
+	brackets = `\[\*\]|\[[0-9]+\]|\['` + name + `'\]|\["` + name + `"\]`
+)
+
+// needsText are those that do nothing without a path.
+var needsText = []string{"source", "sourceValue", "dataValue", "lastReferenceValue"}
+
+// exported are the names that version 3.3.4 exports. A name that no version has is what it is elsewhere: not defined.
+var exported = strings.Fields(`_ alterState arrayToString as asData assert beta chunk combine composeNextState cursor dataPath dataValue dateFns
+	debug default each execute field fields fn fnIf group http humanProper index join jsonValue lastReferenceValue log map merge
+	parseCsv referencePath scrubEmojis source sourceValue splitKeys toArray util validate`)
+
+// missing are the globals of OpenFn's jobs that are not built in.
+var missing = []string{"Buffer", "WebAssembly"}
+
+// ofLanguages are the methods whose results depend on a language, or on the name of a time zone.
+var ofLanguages = regexp.MustCompile(`\b(toLocale[A-Z]\w+|localeCompare|Intl)\b`)
+
+// refusal is why a plan cannot be executed with what is built in.
+type refusal struct {
+	job *runner.Job // nil for a condition
+	why string
+}
+
+func (r *refusal) Error() string {
+	if r.job == nil {
+		return "a condition " + r.why
+	}
+	return "job " + r.job.Label() + " " + r.why
+}
+
+// failure is how a run ends for it where there is no other engine.
+func (r *refusal) failure() *runner.Failure {
+	adaptor := commonAdaptor
+	if r.job != nil && r.job.Adaptor != "" {
+		adaptor = r.job.Adaptor
+	}
+	return &runner.Failure{
+		Reason: runner.Exception, Type: "AutoinstallError",
+		Message: "Error installing " + adaptor + ": " + r.Error() + "; this run needs the OpenFn engine: install Node, and use --engine auto or openfn",
+	}
+}
+
+// Refuses returns why the engine does not execute a plan, in a sentence without a full stop: it needs more than what
+// is built in. It returns nil where it does, as for what fails at once and in the same words as elsewhere. When ctx
+// ends, it returns its cause.
+func (e *Engine) Refuses(ctx context.Context, plan *runner.Plan) error {
+	batch, err := e.cfg.Compiler.Start(ctx, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer batch.Close()
+	for i := range plan.Jobs {
+		job := &plan.Jobs[i]
+		if job.Body == "" {
+			continue
+		}
+		adaptor, version, why := checkAdaptor(job.Adaptor)
+		if why != "" {
+			return &refusal{job, why}
+		}
+		if strings.Contains(string(plan.Globals), allowedModules) {
+			return &refusal{job, "has globals that import an adaptor"}
+		}
+		if word := ofLanguages.FindString(job.Body); word != "" {
+			return &refusal{job, "says " + word + ", which is not built in"}
+		}
+		uses, err := batch.Uses(ctx, job.Body)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			continue // the run ends with that
+		}
+		for _, use := range uses {
+			if why := beyond(use, adaptor, version); why != "" {
+				return &refusal{job, fmt.Sprintf("%s (line %d), which is not built in", why, use.Position.Line)}
+			}
+		}
+	}
+	for i := range plan.Edges {
+		if word := ofLanguages.FindString(plan.Edges[i].Condition); word != "" {
+			return &refusal{nil, "says " + word + ", which is not built in"}
+		}
+	}
+	return nil
+}
+
+// beyond returns why one use of a name is not built in, "" if it is.
+func beyond(use compile.Use, adaptor, version string) string {
+	switch {
+	case use.Module == "" && slices.Contains(missing, use.Name):
+		return "uses " + use.Name
+	case use.Module == "" && adaptor != commonAdaptor, use.Module == runtimeModule, !strings.HasPrefix(use.Module, allowedModules) && use.Module != "":
+		return ""
+	case use.Module != "" && use.Module != commonAdaptor:
+		return "imports " + use.Module
+	case use.Name == "*", use.Name == "default":
+		return "imports all of " + commonAdaptor
+	case !slices.Contains(exported, use.Name):
+		return ""
+	}
+	paths, known := builtIn[use.Name]
+	switch {
+	case !known, version != commonVersion && slices.Contains(ofTheLast, use.Name):
+		return "uses " + use.Name
+	case paths == nil, use.How == compile.Imported:
+		return ""
+	case use.How == compile.CalledWithText && paths.MatchString(use.Text):
+		return ""
+	case use.How == compile.CalledWithText:
+		return fmt.Sprintf("gives %s the path %q", use.Name, use.Text)
+	case use.How == compile.CalledWithout && !slices.Contains(needsText, use.Name):
+		return ""
+	}
+	return fmt.Sprintf("uses %s with a path that is not written out", use.Name)
+}

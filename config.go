@@ -110,10 +110,7 @@ type Transport struct {
 	ReadLimit int64
 }
 
-const (
-	defaultSlots          = 5
-	defaultMessageTimeout = 30 * time.Second
-)
+const defaultSlots = 5
 
 // problem returns what is wrong with a configuration, in one line; nil if nothing is.
 func (c *Config) problem() error {
@@ -143,6 +140,7 @@ func (c *Config) problem() error {
 		{"Claim.MaxBackoff", float64(c.Claim.MaxBackoff)},
 		{"Claim.Timeout", float64(c.Claim.Timeout)},
 		{"Delivery.MessageTimeout", float64(c.Delivery.MessageTimeout)},
+		{"Delivery.OutboxBytes", float64(c.Delivery.OutboxBytes)},
 		{"Delivery.BatchLogs.Interval", float64(c.Delivery.BatchLogs.Interval)},
 		{"Delivery.BatchLogs.Limit", float64(c.Delivery.BatchLogs.Limit)},
 		{"Transport.ReadLimit", float64(c.Transport.ReadLimit)},
@@ -165,9 +163,7 @@ func (c Config) complete() (Config, error) {
 		c.Groups = slots.Plain(defaultSlots)
 	}
 	c.Claim = c.Claim.WithDefaults()
-	if c.Delivery.MessageTimeout == 0 {
-		c.Delivery.MessageTimeout = defaultMessageTimeout
-	}
+	c.Delivery = c.Delivery.WithDefaults()
 	if c.Grace == 0 {
 		c.Grace = c.Limits.WithDefaults().RunTimeout
 	}

@@ -81,6 +81,23 @@ func TestControlsSayWhatIsWrong(t *testing.T) {
 	})
 }
 
+// Whoever reads /status need not ask whether a list or an object is there.
+func TestStatsHaveNoNulls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		worker, stop := h.hireWith(phxworker.Config{}, func(worker *phxworker.Worker) {
+			before, err := json.Marshal(worker.Stats())
+			require.NoError(t, err)
+			require.NotContains(t, string(before), "null")
+		})
+		settle(time.Second)
+		now, err := json.Marshal(worker.Stats())
+		require.NoError(t, err)
+		require.NotContains(t, string(now), "null")
+		require.NoError(t, stop())
+	})
+}
+
 func TestAResizeCountsAtOnceAndIsToldAtTheNextJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := openHouse(t, quiet)
@@ -362,7 +379,7 @@ func TestAnEventTellsHowARunEnded(t *testing.T) {
 		}
 		require.Equal(t, []phxworker.EventKind{phxworker.EventCompleted, phxworker.EventUndelivered}, kinds)
 		require.Equal(t, phxworker.RunResult{
-			Outcome: runner.Outcome{RunID: "a", Reason: "success", Joined: true, Settled: runner.Processed, Took: time.Second},
+			Outcome: runner.Outcome{RunID: "a", Reason: "success", Joined: true, Settled: runner.Processed},
 			Group:   "manual", Claimed: begin, Started: begin, Ended: begin.Add(time.Second), Lasted: 1,
 		}, results[0])
 		require.ErrorContains(t, results[1].Err, "takes run:complete in no form")

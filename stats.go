@@ -160,6 +160,7 @@ func (w *Worker) Stats() Stats {
 	stats := w.tally.read()
 	stats.Connection = ConnectionStats{Server: w.server, Lost: map[channel.Cause]uint64{}}
 	stats.Queue.Extensions, stats.Unable, stats.Runs, stats.ExtensionsOff = []string{}, []UnableStats{}, []RunStats{}, []string{}
+	stats.Delivery.Undelivered, stats.Delivery.Settled = map[string]uint64{}, map[Settlement]uint64{}
 	w.mu.Lock()
 	s := w.shift
 	stats.Phase = w.phase

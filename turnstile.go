@@ -100,10 +100,15 @@ func (t *turnstile) roomLocked(group string) int {
 		return 0
 	case t.engine.state == onTrial, t.key.state == onTrial:
 		return max(0, 1-t.total)
-	case !t.proven.IsZero() && time.Since(t.proven) < provenFor:
+	case t.trustsLocked():
 		return anyNumber
 	}
 	return max(0, t.share-t.unproven[group])
+}
+
+// trustsLocked reports whether the engine has shown lately that it executes runs.
+func (t *turnstile) trustsLocked() bool {
+	return !t.proven.IsZero() && time.Since(t.proven) < provenFor
 }
 
 // Claim implements [claim.Claimer].
@@ -119,8 +124,9 @@ func (d *door) Claim(ctx context.Context, req claim.Request) ([]claim.Run, error
 	runs, err := d.queue.claim(ctx, req, !trial) // others wait for a trial, which must not wait at the server
 	d.mu.Lock()
 	d.countLocked(d.group, len(runs)-req.Demand)
+	untried := trial && err == nil && len(runs) == 0 && d.engine.state == onTrial && d.engine.check != nil
 	d.mu.Unlock()
-	if trial && err == nil && len(runs) == 0 && d.engine.check != nil { // it says that it is well, and there is no run to try it with
+	if untried { // it says that it is well, and there is no run to try it with
 		d.close(&d.engine)
 	}
 	return runs, err
@@ -155,6 +161,9 @@ func (t *turnstile) prove(began time.Time) {
 	if began.Before(t.engine.tripped) { // before it was found to be ill: that says nothing about now
 		t.mu.Unlock()
 		return
+	}
+	if !t.trustsLocked() {
+		t.changeLocked()
 	}
 	t.proven = time.Now()
 	if t.proven.Sub(t.engine.tripped) > t.engine.most { // one that comes and goes keeps its long wait

@@ -17,6 +17,7 @@ import (
 
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/slots"
 )
@@ -321,6 +322,7 @@ func (f *hanging) Prepare(ctx context.Context, run *phxworker.Run) (phxworker.Ex
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
+	time.Sleep(time.Second) // until all runs are claimed: none is after the first that fails
 	return nil, runner.Unable(errFullDisk)
 }
 
@@ -358,6 +360,38 @@ func TestASlowPreparationHoldsNoOtherGroupBack(t *testing.T) {
 		settle(12 * time.Second) // a back-off
 		require.Equal(t, "success", h.state("quick"))
 	})
+}
+
+// A run that was claimed ahead shows that the engine is well, too: what waits for that hears of it.
+func TestARunThatWasClaimedAheadProvesTheEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{})
+		h.enqueue("manual", "slow")
+		h.hire(all(phxworker.Config{
+			Groups: slots.MustParse("fast_lane:1 manual:2"), Engine: slowStart{h.gate}, Claim: phxworker.Claim{Prefetch: true},
+		}))
+		settle(time.Second)
+		h.enqueue("fast_lane", "first")
+		settle(time.Minute) // no claim waits at the server any more but for fast_lane
+		h.enqueue("fast_lane", "ahead")
+		h.enqueue("manual", "next")
+		settle(5 * time.Second)
+		require.Equal(t, "available", h.state("next"), "the engine has shown nothing of late")
+		h.gate.release("first")
+		settle(2 * time.Second)
+		require.Equal(t, "started", h.state("ahead"))
+		require.Equal(t, "started", h.state("next"))
+	})
+}
+
+// slowStart is an engine that prepares the run "slow" for minutes.
+type slowStart struct{ gate *gate }
+
+func (s slowStart) Prepare(ctx context.Context, run *phxworker.Run) (phxworker.Execution, error) {
+	if run.ID == "slow" {
+		time.Sleep(4 * time.Minute)
+	}
+	return phxworker.Func(s.gate.hold).Prepare(ctx, run)
 }
 
 // Guards against a worker that falls with the check of its engine, or waits for it for ever.
@@ -472,6 +506,32 @@ func TestATokenThatVerifiesEndsATrial(t *testing.T) {
 		require.Empty(t, unable(worker))
 	})
 }
+
+// A claim that tries the key, and brings nothing, says nothing of the engine, which has turned out
+// to be ill meanwhile.
+func TestAClaimWithoutARunDoesNotMakeAnEngineWell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, signed)
+		h.enqueue("manual", "a")
+		engine := asked{phxworker.Func(h.gate.hold)}
+		worker, _ := h.hire(phxworker.Config{PublicKey: h.server.PublicKey(), Engine: engine})
+		settle(time.Second)
+		worker.TripKey(errors.New("as if it did not fit"))
+		_, err := h.server.AddFault(fault.Rule{Action: fault.Delay, Event: "claim", Delay: 3 * time.Second, Count: -1})
+		require.NoError(t, err)
+		settle(61 * time.Second) // the claim is under way
+		h.gate.of("a") <- runner.Unable(errFullDisk)
+		settle(0)
+		require.Equal(t, "no space left in /repo", unable(worker))
+		settle(3 * time.Second)
+		require.Equal(t, "no space left in /repo", unable(worker))
+	})
+}
+
+// asked is an engine that always says that it is well.
+type asked struct{ phxworker.Engine }
+
+func (asked) Check(context.Context) error { return nil }
 
 func TestARefusedRunGoesBackWhereTheServerTakesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -114,7 +114,8 @@ func (w *Worker) Run(ctx context.Context) error {
 // Stop stops the worker: it claims no more, and its runs finish. Those that are still under
 // way when ctx ends are stopped, as by [Worker.Abort]. Stop waits until Run has
 // returned, and returns the same: nil, or [ErrAborted] if runs were cut short. The error is
-// [ErrNotRunning] before Run was called.
+// [ErrNotRunning] before Run was called. An engine or a hook, for which Run waits, must not
+// call it: [Worker.Drain] is for these.
 func (w *Worker) Stop(ctx context.Context) error {
 	w.mu.Lock()
 	begun := w.phase != PhaseNew

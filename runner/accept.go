@@ -43,7 +43,7 @@ func (r *Runner) accept(ctx, report context.Context, run *Run) error {
 	switch {
 	case err == nil || d == nil:
 		return acceptFailure(err)
-	case !d.gives():
+	case !d.returns():
 		return err
 	}
 	back := *d
@@ -51,7 +51,7 @@ func (r *Runner) accept(ctx, report context.Context, run *Run) error {
 		back.settled, back.release = Returned, terms.ReleasePostpone
 	}
 	switch {
-	case r.giveBack(ctx, report, run, &Failure{wants: &back}):
+	case r.returnRun(ctx, report, run, &Failure{wants: &back}):
 		return err
 	case r.cfg.RefuseUnsuitable:
 		return d.failure()
@@ -86,10 +86,10 @@ const requeueDelay = 3 * time.Second
 // be time left to report it.
 const releaseStopped = 5 * time.Second
 
-// giveBack returns the run to the queue, if that is what the failure wants and the server
+// returnRun returns the run to the queue, if that is what the failure wants and the server
 // takes it, and reports whether it is no longer this worker's.
-func (r *Runner) giveBack(work, report context.Context, run *Run, failure *Failure) bool {
-	if failure == nil || failure.wants == nil || !failure.wants.gives() {
+func (r *Runner) returnRun(work, report context.Context, run *Run, failure *Failure) bool {
+	if failure == nil || failure.wants == nil || !failure.wants.returns() {
 		return false
 	}
 	d := failure.wants

@@ -117,7 +117,7 @@ func failureOf(ctx context.Context, err error) *Failure {
 	switch {
 	case err == nil:
 		return nil
-	case wants != nil && (ctx.Err() == nil || !wants.gives()): // a run that was stopped does not go back for that
+	case wants != nil && (ctx.Err() == nil || !wants.returns()): // a run that was stopped does not go back for that
 		failure = wants.failure()
 		failure.wants = wants
 		return failure

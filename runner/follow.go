@@ -94,7 +94,7 @@ func (r *Runner) work(working, report context.Context, run *Run) (Result, *Failu
 // were delivered. The error is why the server could not be told.
 func (r *Runner) tell(working, report context.Context, sent <-chan error, run *Run, result Result, failure *Failure) (*Failure, error) {
 	run.enter(Reporting)
-	if run.settled != Unsettled || r.giveBack(working, report, run, failure) {
+	if run.settled != Unsettled || r.returnRun(working, report, run, failure) {
 		run.outbox.Close()
 		<-sent //nolint:errcheck // whatever came of it: the run is not ours any more
 		return failure, nil
@@ -124,7 +124,7 @@ func (r *Runner) load(ctx, report context.Context, run *Run) error {
 	}
 	for err := await(ctx, run.begin); err != nil; err = await(ctx, run.begin) {
 		failure := failureOf(ctx, err)
-		if ctx.Err() != nil || failure.wants == nil || !failure.wants.gives() || r.giveBack(ctx, report, run, failure) {
+		if ctx.Err() != nil || failure.wants == nil || !failure.wants.returns() || r.returnRun(ctx, report, run, failure) {
 			return err
 		}
 		run.log.Warn("a run that was claimed ahead could not be returned to the queue; it goes on waiting for a slot")

@@ -132,8 +132,6 @@ type Outcome struct {
 	Stopped bool `json:"-"`
 	// Unable is set when it was this worker that could not execute the run; see [Unable].
 	Unable bool `json:"-"`
-	// Took is the time from the join of the topic to the end.
-	Took time.Duration `json:"-"`
 }
 
 // Joiner joins topics; a [*channel.Socket] does.
@@ -205,7 +203,7 @@ func (r *Runner) dismiss(run *Run) {
 
 // conclude says how a run went.
 func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
-	out := Outcome{RunID: run.ID, Reason: Success, Err: err, Took: time.Since(run.began), Settled: run.settlement(failure, err)}
+	out := Outcome{RunID: run.ID, Reason: Success, Err: err, Settled: run.settlement(failure, err)}
 	if failure != nil && failure.wants != nil {
 		out.Stopped, out.Unable = failure.wants.stopped, failure.wants.unable != nil
 	}
@@ -223,7 +221,7 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
 	}
 	// The message of a job's error is not logged: it may quote the data of the run. It is with the run, at the
 	// server.
-	took := out.Took.Round(time.Microsecond)
+	took := time.Since(run.began).Round(time.Microsecond) // from the join of the topic
 	attrs := []any{"reason", out.Reason, "took", took}
 	if out.Type != "" {
 		attrs = append(attrs, "error_type", out.Type)
@@ -257,7 +255,7 @@ func (r *Run) settlement(failure *Failure, err error) Settlement {
 		return Undelivered
 	case failure == nil:
 		return Processed
-	case failure.wants != nil && !failure.wants.gives():
+	case failure.wants != nil && !failure.wants.returns():
 		return failure.wants.settled
 	case failure.Reason == Cancel:
 		return Cancelled

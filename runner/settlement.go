@@ -118,13 +118,13 @@ func (d *disposition) failure() *Failure {
 	kinds := map[Settlement]string{Requeued: "Requeued", Postponed: "Postponed", Returned: "Returned", Discarded: "Discarded", Poisonous: "Poisonous"}
 	message := d.reason
 	switch {
-	case d.gives() && message == "":
-		message = "The worker gave the run back, which the server does not know how to take"
-	case d.gives():
-		message = "The worker gave the run back, which the server does not know how to take: " + message
+	case d.returns() && message == "":
+		message = "The worker returned the run, which the server does not know how to take"
+	case d.returns():
+		message = "The worker returned the run, which the server does not know how to take: " + message
 	}
 	return &Failure{Reason: Exception, Type: kinds[d.settled], Message: message}
 }
 
-// gives reports whether the run is to go back to the queue.
-func (d *disposition) gives() bool { return d.settled.InQueue() }
+// returns reports whether the run is to go back to the queue.
+func (d *disposition) returns() bool { return d.settled.InQueue() }

@@ -29,8 +29,8 @@
 //
 // [Pool.Freed] carries a signal when a run of this group ended, or when the pool
 // grew: there is room that was not there before. Signals coalesce into one.
-// Giving back a slot that never held a run is not signalled: only the claim
-// loop of the group reserves slots, and it knows what it gave back. If it heard
+// Freeing a slot that never held a run is not signalled: only the claim
+// loop of the group reserves slots, and it knows what it freed. If it heard
 // of that too, every empty reply would make it claim again at once.
 //
 // # Concurrency

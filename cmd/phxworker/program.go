@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +67,7 @@ func (p *program) run(ctx context.Context, args []string) int {
 // exitCode returns what the program ends with for an error.
 func exitCode(err error) int {
 	if ended, ok := errors.AsType[*reasonError](err); ok {
-		return exitCodes[ended.reason]
+		return cmp.Or(exitCodes[ended.reason], exitFailure) // "lost" has none of its own
 	}
 	switch {
 	case errors.As(err, new(*usageError)), errors.As(err, new(*options.Error)), errors.Is(err, phxworker.ErrUnable):

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,6 +61,9 @@ func (p *program) runFile(ctx context.Context, cmd *cli.Command) error {
 	if cmd.IsSet("only") && (cmd.IsSet("start") || cmd.IsSet("end")) {
 		return &usageError{"--only says both where to start and where to end: leave --start and --end out"}
 	}
+	if cmd.Bool("watch") && cmd.String("input") == "-" {
+		return &usageError{"--input - and --watch exclude each other: standard input is read once"}
+	}
 	values, err := options.Collect(cmd, p.getenv)
 	if err != nil {
 		return err
@@ -99,9 +103,9 @@ func (p *program) executeFile(ctx context.Context, cmd *cli.Command, session *on
 	id := fmt.Sprintf("run-%d", n)
 	flow, err := workflow.Read(file, workflow.Options{Adaptor: cmd.String("adaptor"), Workflow: cmd.String("workflow"), ID: id, Start: start, End: end})
 	if err != nil {
-		return nil, &usageError{err.Error()}
+		return flow.Files, &usageError{err.Error()}
 	}
-	run := oneshot.Run{ID: id, Plan: flow.Plan, Input: flow.Input}
+	run := oneshot.Run{ID: id, Plan: flow.Plan}
 	if run.Input, err = p.input(cmd, flow.Input); err != nil {
 		return flow.Files, err
 	}
@@ -133,19 +137,18 @@ func (p *program) executeFile(ctx context.Context, cmd *cli.Command, session *on
 	return flow.Files, nil
 }
 
-// printState prints a final state for people and programs; nothing if the run has none.
+// printState prints a final state for people and programs, with its numbers as they are; nothing if
+// the run has none.
 func printState(out io.Writer, state json.RawMessage) error {
 	if len(state) == 0 {
 		return nil
 	}
-	var value any
-	if err := json.Unmarshal(state, &value); err != nil {
+	var text bytes.Buffer
+	if err := json.Indent(&text, state, "", "  "); err != nil {
 		return err
 	}
-	lines := json.NewEncoder(out)
-	lines.SetEscapeHTML(false)
-	lines.SetIndent("", "  ")
-	return lines.Encode(value)
+	_, err := fmt.Fprintln(out, text.String())
+	return err
 }
 
 // input returns the run's dataclip: that of the command line, or else of the file.

@@ -115,6 +115,37 @@ func TestRunWatches(t *testing.T) {
 	require.Contains(t, stderr.String(), "nope is not defined")
 }
 
+// Guards against a watch that knows the files of workflows only that can be read: an editor
+// replaces a file, which is gone for a moment.
+func TestRunWatchesForAFileThatIsNotThere(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	flow := inFile(t, "workflow.yaml", "steps:\n  - id: a\n    expression: ./a.js\n")
+	job := filepath.Join(filepath.Dir(flow), "a.js")
+	mend := sync.OnceFunc(func() { require.NoError(t, os.WriteFile(job, []byte("fn(s => ({ data: 'mended' }))"), 0o600)) })
+	p := &program{getenv: func(name string) string { return getenv(nil, name) }, abort: context.Background()}
+	p.stdout = &actOn{text: "mended", act: interrupt}
+	stderr := &actOn{text: "— again", act: mend}
+	p.stderr = stderr
+	require.Equal(t, exitOK, p.run(ctx, []string{"phxworker", "run", flow, "--engine", "js", "--watch"}))
+	require.Contains(t, stderr.String(), "a.js: there is no such file")
+}
+
+func TestRunWatchesNoStandardInput(t *testing.T) {
+	requireUsageError(t, "--input - and --watch exclude each other: standard input is read once", nil, "run", "job.js", "--input", "-", "--watch")
+}
+
+func TestAReasonThatIsNotKnownIsNoSuccess(t *testing.T) {
+	for _, reason := range []string{"lost", ""} {
+		require.Equal(t, exitFailure, exitCode(&reasonError{reason}), reason)
+	}
+}
+
+func TestAFinalStateIsPrintedAsItIs(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, printState(&out, json.RawMessage(`{"id":12345678901234567890,"b":"<&>","a":[]}`)))
+	require.Equal(t, "{\n  \"id\": 12345678901234567890,\n  \"b\": \"<&>\",\n  \"a\": []\n}\n", out.String())
+}
+
 // executeUntil runs the program, and acts when it has written a text on standard error.
 func executeUntil(ctx context.Context, text string, act func(), args ...string) (code int, stdout, stderr string) {
 	var out bytes.Buffer

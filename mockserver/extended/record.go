@@ -23,7 +23,7 @@ const (
 	LeaseExpired End = "lease_expired"
 	// Silent: no status of the worker came for too long.
 	Silent End = "silent"
-	// Released: the worker gave the run back.
+	// Released: the worker returned the run.
 	Released End = "released"
 	// NotJoined: the worker did not join the run's topic in time, or had gone
 	// before the answer to its claim could be sent.
@@ -42,7 +42,7 @@ type Owner struct {
 	Renewals   int       `json:"renewals,omitempty"`
 	EndedAt    time.Time `json:"ended_at,omitzero"` // zero: it has the run
 	End        End       `json:"end,omitempty"`
-	// ReleaseReason and ReleaseDelayMS are what it said when it gave the run back.
+	// ReleaseReason and ReleaseDelayMS are what it said when it returned the run.
 	ReleaseReason  string `json:"release_reason,omitempty"`
 	ReleaseDelayMS int64  `json:"release_delay_ms,omitempty"`
 }

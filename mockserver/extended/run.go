@@ -143,7 +143,7 @@ func (x *Service) refusedLocked(r *lightning.Entry, o *owner, event string, payl
 	r.NoteLocked(e)
 }
 
-// releaseReasons are why a worker gives a run back. Only the first is a failure.
+// releaseReasons are why a worker returns a run. Only the first is a failure.
 var releaseReasons = []string{"requeue", "postpone", "drain", "prefetch"}
 
 // release takes a run back that a worker has claimed.

@@ -68,7 +68,8 @@ type Config struct {
 	Spool string
 }
 
-func (c Config) withDefaults() Config {
+// WithDefaults returns a copy of c with the zero fields filled that have a default.
+func (c Config) WithDefaults() Config {
 	c.MessageTimeout = cmp.Or(c.MessageTimeout, 30*time.Second)
 	c.OutboxBytes = cmp.Or(c.OutboxBytes, 16<<20)
 	return c
@@ -119,7 +120,7 @@ type Delivery struct {
 
 // New returns a Delivery.
 func New(cfg Config, log *slog.Logger) *Delivery {
-	return &Delivery{cfg: cfg.withDefaults(), log: log, undelivered: make(map[string]uint64)}
+	return &Delivery{cfg: cfg.WithDefaults(), log: log, undelivered: make(map[string]uint64)}
 }
 
 // Open returns the outbox of a run, which takes events from now on. A nil permit is one for ever. The log is for the

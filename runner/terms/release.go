@@ -14,7 +14,7 @@ type Releaser interface {
 	// TakesBack reports whether the server takes runs back. That is not known while there is no connection. It
 	// does not wait.
 	TakesBack() (yes, known bool)
-	// Release gives a run back, to be available again after the delay. It waits for a connection that is lost
+	// Release returns a run, to be available again after the delay. It waits for a connection that is lost
 	// just now, until ctx ends. The error says why the server did not take the run; it is still the worker's
 	// then.
 	Release(ctx context.Context, r Release) error
@@ -37,7 +37,7 @@ const (
 	ReleasePrefetch = "prefetch" // it was claimed ahead, and has waited too long
 )
 
-// releaseWithin bounds the wait for a connection to give a run back, and for what is to be delivered before.
+// releaseWithin bounds the wait for a connection to return a run, and for what is to be delivered before.
 const releaseWithin = 30 * time.Second
 
 // Flusher holds what was reported of a run; it waits until all of that is delivered.
@@ -53,7 +53,7 @@ func (t *Terms) TakesBack() (yes, known bool) {
 	return t.releaser.TakesBack()
 }
 
-// Return gives a run back, if the server takes it, and reports whether it is no longer this worker's. What was
+// Return returns a run to the queue, if the server takes it, and reports whether it is no longer this worker's. What was
 // reported up to then is delivered first. A lost connection is waited for, unless it is hasty.
 func (t *Terms) Return(ctx context.Context, topic *channel.Topic, reported Flusher, run Release, hasty bool, log *slog.Logger) bool {
 	if yes, known := t.TakesBack(); !yes && (known || hasty) {

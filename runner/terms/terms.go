@@ -8,7 +8,7 @@
 //     still this worker's (lease.go).
 //   - [Terms.Listen] hears what the server has to say to the run: that it is cancelled, or a
 //     notice for its engine. It tells a [Hearer] (listen.go).
-//   - [Terms.Return] gives the run back to the queue (release.go).
+//   - [Terms.Return] returns the run to the queue (release.go).
 //
 // Where nothing was agreed on, or a server knows no extensions, Keep and Listen do nothing, and Return reports that
 // the run was not taken back: every extension has a fallback, and here it is to go on without it.

@@ -37,7 +37,10 @@ type Session struct {
 // Open starts a session. The engine is the caller's; what the worker logs goes to log. It must be
 // closed.
 func Open(engine phxworker.Engine, limits phxworker.Limits, log *slog.Logger) (*Session, error) {
-	server, err := mockserver.Start(mockserver.Config{WakeDebounce: -1, TranscriptLimit: -1, KeepRuns: 1})
+	server, err := mockserver.Start(mockserver.Config{
+		WakeDebounce: -1, TranscriptLimit: -1, KeepRuns: 1,
+		RunTimeout: limits.WithDefaults().RunTimeout, // a run must end before its token does
+	})
 	if err != nil {
 		return nil, err
 	}

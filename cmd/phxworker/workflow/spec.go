@@ -258,10 +258,10 @@ func (s spec) json(node *yaml.Node) (json.RawMessage, error) {
 	return data, nil
 }
 
-// field returns the value of a field, nil if there is none.
+// field returns the value of a field, nil if there is none, or nothing in it.
 func field(node *yaml.Node, name string) *yaml.Node {
 	for _, p := range pairs(node) {
-		if p.key == name && p.width == 2 {
+		if p.key == name && p.width == 2 && p.value.ShortTag() != "!!null" {
 			return p.value
 		}
 	}

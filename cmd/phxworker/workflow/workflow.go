@@ -38,7 +38,7 @@ type Workflow struct {
 	Input json.RawMessage
 	// Credentials are bodies that the file brings, by the ids that jobs name them by.
 	Credentials map[string]json.RawMessage
-	// Files are all that were read.
+	// Files are all that were read, or could not be.
 	Files []string
 }
 
@@ -65,9 +65,19 @@ type Error struct {
 
 func (e *Error) Error() string { return e.File + ": " + e.Problem }
 
-// Read returns the workflow of a file or of a folder. The error is an [*Error].
+// Read returns the workflow of a file or of a folder. The error is an [*Error]; the workflow then
+// has nothing but its Files.
 func Read(path string, options Options) (*Workflow, error) {
 	r := &reader{options: options}
+	w, err := r.read(path)
+	if err != nil {
+		w = new(Workflow)
+	}
+	w.Files = r.files
+	return w, err
+}
+
+func (r *reader) read(path string) (*Workflow, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, &Error{path, reason(err)}
@@ -80,12 +90,7 @@ func Read(path string, options Options) (*Workflow, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := r.finish(path, data)
-	if err != nil {
-		return nil, err
-	}
-	w.Files = r.files
-	return w, nil
+	return r.finish(path, data)
 }
 
 // finish returns the workflow of a plan, with what the options change in it. What the plan
@@ -201,7 +206,8 @@ func (r *reader) readFile(path string) ([]byte, error) {
 // job returns the plan of one job.
 func (r *reader) job(path string, code []byte) ([]byte, error) {
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-	return json.Marshal(plan{Name: name, Jobs: []job{{ID: identifier(name), Name: name, Adaptor: adaptor(r.options.Adaptor), Body: string(code)}}})
+	id := cmp.Or(identifier(name), "job") // a name may have no letter that ids have
+	return json.Marshal(plan{Name: name, Jobs: []job{{ID: id, Name: name, Adaptor: adaptor(r.options.Adaptor), Body: string(code)}}})
 }
 
 // document returns the plan of a file by what the file has.

@@ -162,3 +162,28 @@ func TestWhatIsNoWorkflowIsSaid(t *testing.T) {
 	_, err := Read(t.TempDir(), Options{})
 	require.ErrorContains(t, err, "there is no workflow in this folder: none of openfn.yaml")
 }
+
+// Whoever waits for a workflow to be mended has to know what may be wrong.
+func TestWhatWasReadOfNoWorkflow(t *testing.T) {
+	dir := write(t, map[string]string{"workflow.yaml": "steps:\n  - id: a\n    expression: ./gone.js\n"})
+	w, err := Read(dir, Options{})
+	require.Error(t, err)
+	require.Equal(t, []string{filepath.Join(dir, "workflow.yaml"), filepath.Join(dir, "gone.js")}, w.Files)
+}
+
+// As a template leaves them.
+func TestFieldsThatAreThereAndEmpty(t *testing.T) {
+	dir := write(t, map[string]string{"workflow.yaml": "name:\nglobals:\nsteps:\n  - id: a\n    name:\n    adaptor:\n    configuration:\n    expression:\n    state:\n    next:\n  - id: b\n    next: { a: }\n"})
+	w, err := Read(dir, Options{ID: "r"})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"id":"r","jobs":[
+		{"id":"a","adaptor":"@openfn/language-common@latest","body":""},{"id":"b","adaptor":"@openfn/language-common@latest","body":""}],
+		"edges":[{"id":"b-a","source_job_id":"b","target_job_id":"a"}]}`, string(w.Plan))
+}
+
+func TestAJobWhoseNameHasNoLetters(t *testing.T) {
+	dir := write(t, map[string]string{"заказы.js": "fn(s => s)"})
+	w, err := Read(filepath.Join(dir, "заказы.js"), Options{ID: "r"})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"job": "заказы"}, w.Names)
+}

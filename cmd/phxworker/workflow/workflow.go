@@ -13,6 +13,7 @@
 package workflow
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -80,6 +81,9 @@ func Read(path string, options Options) (*Workflow, error) {
 	if err != nil {
 		return nil, err
 	}
+	if options.Workflow != "" && !r.chosen {
+		return nil, &Error{path, fmt.Sprintf("there is no workflow %q: it is no project, leave --workflow out", options.Workflow)}
+	}
 	w, err := r.finish(path, data)
 	if err != nil {
 		return nil, err
@@ -143,6 +147,7 @@ func (r *reader) finish(path string, plan []byte) (*Workflow, error) {
 type reader struct {
 	options Options
 	files   []string
+	chosen  bool // it is of a project, where Options.Workflow has a say
 }
 
 // load returns the contents of a file.
@@ -200,6 +205,9 @@ func (r *reader) readFile(path string) ([]byte, error) {
 
 // job returns the plan of one job.
 func (r *reader) job(path string, code []byte) ([]byte, error) {
+	if len(bytes.TrimSpace(code)) == 0 { // a runtime would pass over it, and the run be a success
+		return nil, &Error{path, "there is no code in it"}
+	}
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	return json.Marshal(plan{Name: name, Jobs: []job{{ID: identifier(name), Name: name, Adaptor: adaptor(r.options.Adaptor), Body: string(code)}}})
 }
@@ -252,6 +260,7 @@ func (r *reader) workspace(path string, root *yaml.Node) ([]byte, error) {
 	for _, file := range found {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		if name == r.options.Workflow || r.options.Workflow == "" && len(found) == 1 {
+			r.chosen = true
 			return r.readFile(file)
 		}
 		names = append(names, name)

@@ -170,12 +170,15 @@ func TestConfigIsRefusedWithOneClearLine(t *testing.T) {
 		want string
 	}{
 		{name: "no URL", cfg: phxworker.Config{Secret: "s", Engine: engine}, want: "no URL"},
-		{name: "a URL that is none", cfg: phxworker.Config{URL: "ftp://h/worker", Secret: "s", Engine: engine}, want: `scheme "ftp"`},
+		{name: "a URL that is none", cfg: phxworker.Config{URL: "ftp://h/worker", Secret: "s", Engine: engine}, want: `scheme "ftp"; write ws:// or wss:// before the host`},
+		{name: "a URL without its scheme", cfg: phxworker.Config{URL: "localhost:4000/worker", Secret: "s", Engine: engine}, want: `write ws:// or wss:// before the host`},
 		{name: "no secret", cfg: phxworker.Config{URL: "ws://h/worker", Engine: engine}, want: "no secret"},
 		{name: "no engine", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s"}, want: "no engine"},
+		{name: "a function that is nil", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s", Engine: phxworker.Func(nil)}, want: "no engine"},
 		{name: "malformed group", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Groups: []slots.Group{{Queues: []string{"fast_lane"}}}}, want: `fast_lane:0`},
 		{name: "unknown extension", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Extensions: []string{"leese"}}, want: `no extension "leese"`},
 		{name: "a negative time", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Delivery: phxworker.Delivery{MessageTimeout: -time.Second}}, want: "Delivery.MessageTimeout is negative"},
+		{name: "a negative size", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Delivery: phxworker.Delivery{OutboxBytes: -1}}, want: "Delivery.OutboxBytes is negative"},
 		{name: "a negative number", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s", Engine: engine, MaxRuns: -1}, want: "MaxRuns is negative"},
 		{name: "a negative back-off", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Claim: phxworker.Claim{MinBackoff: -1}}, want: "Claim.MinBackoff is negative"},
 		{name: "back-offs exchanged", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Claim: phxworker.Claim{MinBackoff: time.Minute, MaxBackoff: time.Second}}, want: "exchange them"},

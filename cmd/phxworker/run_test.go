@@ -52,6 +52,20 @@ func TestRunShowsTheLineOfAnError(t *testing.T) {
 	}
 }
 
+// Guards against a state that comes out changed, or a minute of npm, without a word.
+func TestRunTellsWhatTheWorkerDid(t *testing.T) {
+	job := inFile(t, "big.js", "fn(() => ({ data: 'x'.repeat(2 ** 21) }))")
+	code, stdout, stderr := execute(t.Context(), nil, "run", job, "--engine", "js", "--payload-memory", "1")
+	require.Equal(t, exitOK, code, stderr)
+	require.JSONEq(t, `{"data":"[REDACTED]"}`, stdout)
+	require.Contains(t, stderr, "\n  ! The final state has 2097163 bytes, over the payload limit of 1mb: its data was not sent\n")
+
+	pretendNPM(t)
+	_, _, stderr = execute(t.Context(), nil, "run", inFile(t, "job.js", "one()"), "--adaptor", "one@1.0.0", "--repo-dir", t.TempDir())
+	require.Contains(t, stderr, "    Installing @openfn/language-one@1.0.0\n")
+	require.NotContains(t, stderr, "Memory limit")
+}
+
 const twoSteps = `steps:
   - id: load
     configuration: clinic

@@ -93,7 +93,7 @@ func (r *Runner) giveBack(work, report context.Context, topic *channel.Topic, ru
 		return false
 	}
 	d := failure.wants
-	delay := d.delay
+	delay := max(d.delay, 0) // one that an engine has reckoned may be over by now
 	if delay == 0 && d.settled != Postponed {
 		delay = requeueDelay
 	}

@@ -57,7 +57,7 @@ func (d *disposition) Error() string {
 var ErrRequeue error = &disposition{settled: Requeued, release: terms.ReleaseRequeue}
 
 // Requeue says the same as [ErrRequeue], for the reason given, and that the next try
-// is to come after the delay at the earliest, 0 for 3 s. It counts as an attempt, so the delay can grow
+// is to come after the delay at the earliest, 0 or less for 3 s. It counts as an attempt, so the delay can grow
 // with [Run.Attempt].
 func Requeue(delay time.Duration, reason string) error {
 	return &disposition{settled: Requeued, release: terms.ReleaseRequeue, delay: delay, reason: reason}

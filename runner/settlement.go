@@ -119,9 +119,9 @@ func (d *disposition) failure() *Failure {
 	message := d.reason
 	switch {
 	case d.gives() && message == "":
-		message = "The worker gave the run back, which the server does not know how to take"
+		message = "The worker was to return the run to the queue, and the server did not take it"
 	case d.gives():
-		message = "The worker gave the run back, which the server does not know how to take: " + message
+		message = "The worker was to return the run to the queue, and the server did not take it: " + message
 	}
 	return &Failure{Reason: Exception, Type: kinds[d.settled], Message: message}
 }

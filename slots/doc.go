@@ -9,7 +9,8 @@
 //
 // A [Pool] counts the slots of one group. A [Slot] is the tie between a run and
 // its group: it is reserved before a run is asked for, filled with the run that
-// came back, and released when that run is over.
+// came back, and released when that run is over ([Slot.Return] is Release for one that
+// went back to its queue).
 //
 //	Reserve       Fill          Release
 //	open ──▶ claimed ──▶ running ──▶ open
@@ -29,8 +30,8 @@
 //
 // [Pool.Freed] carries a signal when a run of this group ended, or when the pool
 // grew: there is room that was not there before. Signals coalesce into one.
-// Giving back a slot that never held a run is not signalled: only the claim
-// loop of the group reserves slots, and it knows what it gave back. If it heard
+// Freeing a slot that never held a run is not signalled: only the claim
+// loop of the group reserves slots, and it knows what it freed. If it heard
 // of that too, every empty reply would make it claim again at once.
 //
 // # Concurrency

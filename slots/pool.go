@@ -100,7 +100,7 @@ type State uint8
 const (
 	Claimed  State = iota // reserved for a run that was asked for
 	Running               // holds a run
-	Released              // given back; this Slot is of no more use
+	Released              // free again; this Slot is of no more use
 )
 
 // String returns the state's name in lower case.
@@ -158,7 +158,7 @@ func (s *Slot) Fill(runID string) bool {
 	return true
 }
 
-// Release gives the slot back, and reports whether this call did: a slot that
+// Release frees the slot, and reports whether this call did: a slot that
 // was released already stays so, and no other is freed in its place. When the
 // slot held a run and its pool has an open slot now, [Pool.Freed] is signalled.
 func (s *Slot) Release() bool { return s.free(true) }

@@ -60,6 +60,10 @@ func TestRunTellsWhatTheWorkerDid(t *testing.T) {
 	require.JSONEq(t, `{"data":"[REDACTED]"}`, stdout)
 	require.Contains(t, stderr, "\n  ! The final state has 2097163 bytes, over the payload limit of 1mb: its data was not sent\n")
 
+	engine := inFile(t, "engine.sh", `echo '{"type":"ready"}'; read -r run; echo printed; echo '{"type":"end"}'; cat`)
+	_, _, stderr = execute(t.Context(), nil, "run", inFile(t, "job.js", "x"), "--engine", "sh "+engine)
+	require.Contains(t, stderr, "    printed\n")
+
 	pretendNPM(t)
 	_, _, stderr = execute(t.Context(), nil, "run", inFile(t, "job.js", "one()"), "--adaptor", "one@1.0.0", "--repo-dir", t.TempDir())
 	require.Contains(t, stderr, "    Installing @openfn/language-one@1.0.0\n")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,11 +63,11 @@ func (s *Story) Show(e mockserver.Event) {
 	}
 }
 
-// line tells what a job or an adaptor has written, and what the worker warns of or waits for. Of the other lines of
+// line tells what a job, an adaptor or the process of an engine has written, and what the worker warns of or waits for. Of the other lines of
 // worker and engine only the place of an error is kept.
 func (s *Story) line(p payload) {
 	text := message(p.Message)
-	if p.Source != "JOB" && p.Source != "ADA" {
+	if !slices.Contains([]string{"JOB", "ADA", "OUT", "ERR"}, p.Source) {
 		if at, ok := place(text); ok {
 			s.fault = at
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -131,6 +132,27 @@ func TestRunWatches(t *testing.T) {
 	p.stderr = stderr
 	require.Equal(t, exitOK, p.run(ctx, []string{"phxworker", "run", job, "--engine", "js", "--watch"}))
 	require.Contains(t, stderr.String(), "nope is not defined")
+}
+
+// Guards against a watch that does not see the file that it has just asked for, nor the input.
+func TestRunWatchesAllOfItsFiles(t *testing.T) {
+	ctx, interrupt := context.WithTimeout(t.Context(), time.Minute)
+	flow := inFile(t, "workflow.yaml", "steps:\n  - expression: ./late.js\n")
+	input := inFile(t, "input.json", `{"data":"one"}`)
+	write := func(path, text string) func() {
+		return sync.OnceFunc(func() { require.NoError(t, os.WriteFile(path, []byte(text), 0o600)) })
+	}
+	steps := []func(){write(filepath.Join(filepath.Dir(flow), "late.js"), "fn(s => s)"), write(input, `{"data":"another"}`)}
+	stderr := &actOn{text: "— again"}
+	stderr.act = func() {
+		if n := strings.Count(stderr.String(), "— again"); n <= len(steps) {
+			steps[n-1]()
+		}
+	}
+	p := &program{getenv: func(name string) string { return getenv(nil, name) }, abort: context.Background(), stderr: stderr}
+	p.stdout = &actOn{text: "another", act: interrupt}
+	require.Equal(t, exitOK, p.run(ctx, []string{"phxworker", "run", flow, "--engine", "js", "--input", input, "--watch"}))
+	require.ErrorIs(t, ctx.Err(), context.Canceled, stderr.String())
 }
 
 // executeUntil runs the program, and acts when it has written a text on standard error.

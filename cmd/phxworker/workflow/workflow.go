@@ -66,9 +66,19 @@ type Error struct {
 
 func (e *Error) Error() string { return e.File + ": " + e.Problem }
 
-// Read returns the workflow of a file or of a folder. The error is an [*Error].
+// Read returns the workflow of a file or of a folder. The error is an [*Error]; the workflow
+// then has Files alone, those that it was looked for in.
 func Read(path string, options Options) (*Workflow, error) {
 	r := &reader{options: options}
+	w, err := r.read(path)
+	if err != nil {
+		w = new(Workflow)
+	}
+	w.Files = r.files
+	return w, err
+}
+
+func (r *reader) read(path string) (*Workflow, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, &Error{path, reason(err)}
@@ -81,15 +91,10 @@ func Read(path string, options Options) (*Workflow, error) {
 	if err != nil {
 		return nil, err
 	}
-	if options.Workflow != "" && !r.chosen {
-		return nil, &Error{path, fmt.Sprintf("there is no workflow %q: it is no project, leave --workflow out", options.Workflow)}
+	if name := r.options.Workflow; name != "" && !r.chosen {
+		return nil, &Error{path, fmt.Sprintf("there is no workflow %q: it is no project, leave --workflow out", name)}
 	}
-	w, err := r.finish(path, data)
-	if err != nil {
-		return nil, err
-	}
-	w.Files = r.files
-	return w, nil
+	return r.finish(path, data)
 }
 
 // finish returns the workflow of a plan, with what the options change in it. What the plan

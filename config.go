@@ -24,7 +24,8 @@ type Config struct {
 	// URL is the server's worker endpoint, such as wss://lightning.example.org/worker.
 	URL string
 	// Secret signs the token that the worker shows when it connects. It is the
-	// server's WORKER_SECRETS entry as it stands, not decoded.
+	// server's WORKER_SECRETS entry as it stands, not decoded; of one that is read from a file,
+	// trim the end of the line.
 	Secret string
 	// Engine executes the runs.
 	Engine Engine
@@ -119,7 +120,7 @@ func (c *Config) problem() error {
 		return errors.New("no URL: say where the server's worker endpoint is, as in ws://localhost:4000/worker")
 	case c.Secret == "":
 		return errors.New("no secret: the worker needs the secret that the server knows it by (WORKER_SECRET)")
-	case c.Engine == nil:
+	case c.Engine == nil || isNilFunc(c.Engine):
 		return errors.New("no engine: say what executes the runs, for example a phxworker.Func")
 	case c.Claim.MaxBackoff > 0 && c.Claim.MaxBackoff < c.Claim.MinBackoff:
 		return fmt.Errorf("Claim.MaxBackoff (%v) is less than Claim.MinBackoff (%v): exchange them", c.Claim.MaxBackoff, c.Claim.MinBackoff)
@@ -152,6 +153,12 @@ func (c *Config) problem() error {
 		}
 	}
 	return (&channel.Config{URL: c.URL}).Validate()
+}
+
+// isNilFunc reports whether the engine is a function that is not there: every run would end in its panic.
+func isNilFunc(engine Engine) bool {
+	f, ok := engine.(Func)
+	return ok && f == nil
 }
 
 // complete returns a copy of c with its defaults. The error says what is wrong with c.

@@ -540,7 +540,7 @@ func TestARunThatWasNeverTriedIsNotPoisonous(t *testing.T) {
 		require.Empty(t, worker.Stats().Ended)
 		require.Empty(t, worker.Stats().Results[0].Reason)
 		require.Contains(t, log.String(), `msg="run returned to the queue" run_id=http group=manual settled=returned why="the adaptor @openfn/language-http is not for this worker`)
-		require.NotContains(t, log.String(), "does not know how to take")
+		require.NotContains(t, log.String(), "did not take it")
 	})
 }
 

@@ -141,7 +141,7 @@ func (f *inFolder) Execute(context.Context) (phxworker.Result, error) {
 	return phxworker.Result{State: json.RawMessage(`{"files":0}`)}, err
 }
 
-func (f *inFolder) Close() { _ = os.Remove(f.dir) }
+func (f *inFolder) Close() { _ = os.RemoveAll(f.dir) }
 
 // An engine that has something to prepare returns an execution of its own. It is closed in
 // the end, executed or not.

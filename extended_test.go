@@ -458,7 +458,7 @@ func TestADrainBehindARejoinIsHeeded(t *testing.T) {
 				server := &drainer{conns: make(chan *websocket.Conn, 2)}
 				worker, err := phxworker.New(phxworker.Config{
 					URL: "ws://lightning.test/worker", Secret: "secret", Extensions: []string{"drain"},
-					Transport: phxworker.Transport{NetDial: wstest.Serve(t, server).DialContext}, Engine: phxworker.Func(nil),
+					Transport: phxworker.Transport{NetDial: wstest.Serve(t, server).DialContext}, Engine: phxworker.Func(func(context.Context, *phxworker.Run) (any, error) { return nil, nil }), //nolint:nilnil // a run without a final state
 				})
 				require.NoError(t, err)
 				ended := make(chan error, 1)

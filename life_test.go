@@ -170,9 +170,11 @@ func TestConfigIsRefusedWithOneClearLine(t *testing.T) {
 		want string
 	}{
 		{name: "no URL", cfg: phxworker.Config{Secret: "s", Engine: engine}, want: "no URL"},
-		{name: "a URL that is none", cfg: phxworker.Config{URL: "ftp://h/worker", Secret: "s", Engine: engine}, want: `scheme "ftp"`},
+		{name: "a URL that is none", cfg: phxworker.Config{URL: "ftp://h/worker", Secret: "s", Engine: engine}, want: `scheme "ftp"; write ws:// or wss:// before the host`},
+		{name: "a URL without its scheme", cfg: phxworker.Config{URL: "localhost:4000/worker", Secret: "s", Engine: engine}, want: `write ws:// or wss:// before the host`},
 		{name: "no secret", cfg: phxworker.Config{URL: "ws://h/worker", Engine: engine}, want: "no secret"},
 		{name: "no engine", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s"}, want: "no engine"},
+		{name: "a function that is nil", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s", Engine: phxworker.Func(nil)}, want: "no engine"},
 		{name: "malformed group", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Groups: []slots.Group{{Queues: []string{"fast_lane"}}}}, want: `fast_lane:0`},
 		{name: "unknown extension", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Extensions: []string{"leese"}}, want: `no extension "leese"`},
 		{name: "a negative time", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Delivery: phxworker.Delivery{MessageTimeout: -time.Second}}, want: "Delivery.MessageTimeout is negative"},
@@ -502,7 +504,7 @@ func TestARunWhoseTopicIsClosedIsSpooled(t *testing.T) {
 func TestAWorkerWithoutItsSpoolFolderStartsAndSaysSo(t *testing.T) {
 	var log bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "none")
-	_, err := phxworker.New(phxworker.Config{URL: "ws://lightning.test/worker", Secret: "s", Engine: phxworker.Func(nil), Delivery: phxworker.Delivery{Spool: dir}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	_, err := phxworker.New(phxworker.Config{URL: "ws://lightning.test/worker", Secret: "s", Engine: phxworker.Func(func(context.Context, *phxworker.Run) (any, error) { return "done", nil }), Delivery: phxworker.Delivery{Spool: dir}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
 	require.Contains(t, log.String(), "the spool folder cannot be opened, and until it can what cannot be reported is lost")
 }

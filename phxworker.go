@@ -69,7 +69,7 @@ type (
 	Limits = runner.Limits
 	// Failure is an error that says how a run ended; see [runner.Failure].
 	Failure = runner.Failure
-	// Reason is how a run ended; see [runner.Reason].
+	// Reason is how a run ended: [runner.Fail] or one of its neighbours.
 	Reason = runner.Reason
 	// BatchLogs says how log lines are collected; see [delivery.BatchLogs].
 	BatchLogs = delivery.BatchLogs
@@ -86,7 +86,9 @@ type (
 	Execution = runner.Execution
 	// Versions name what executes a run; see [runner.Versions].
 	Versions = runner.Versions
-	// Notifiable is an execution that takes notices; see [runner.Notifiable].
+	// Notifiable is an execution that takes notices; see [runner.Notifiable]. One whose Notify
+	// has other arguments, or a result, is none: let the compiler look, as in
+	// var _ phxworker.Notifiable = (*execution)(nil).
 	Notifiable = runner.Notifiable
 	// Result is what an execution came to; see [runner.Result].
 	Result = runner.Result

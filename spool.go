@@ -58,7 +58,7 @@ func ResendSpool(ctx context.Context, cfg Config) ([]Resent, error) {
 
 func connectToResend(ctx context.Context, cfg Config) (*channel.Socket, error) {
 	if cfg.Engine == nil {
-		cfg.Engine = Func(nil) // never called
+		cfg.Engine = Func(func(context.Context, *Run) (any, error) { return nil, ErrUnable }) // never called
 	}
 	worker, err := New(cfg)
 	if err != nil {

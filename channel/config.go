@@ -151,10 +151,10 @@ func (c *Config) endpoint() (*url.URL, error) {
 		u.Scheme = "wss"
 	case "ws", "wss":
 	default:
-		return nil, fmt.Errorf("channel: the URL has the scheme %q; use ws or wss, as in ws://localhost:4000/socket", u.Scheme)
+		return nil, fmt.Errorf("channel: the URL has the scheme %q; write ws:// or wss:// before the host", u.Scheme)
 	}
 	if u.Host == "" {
-		return nil, errors.New("channel: the URL has no host; it should look like ws://localhost:4000/socket")
+		return nil, errors.New("channel: the URL has no host; write it behind ws:// or wss://")
 	}
 	if u.User != nil {
 		return nil, errors.New("channel: the URL has a user name, which websockets do not take; use Config.Params or Config.Header")

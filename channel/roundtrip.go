@@ -81,17 +81,19 @@ func (c *conn) reply(ctx context.Context, ref frame.Ref, w *waiter, within time.
 		defer timer.Stop()
 		late = timer.C
 	}
-	for waiting := true; waiting; {
+	for waiting, arrived := true, false; waiting; {
 		waiting = false
 		select {
 		case a = <-w.answer:
 		case <-ctx.Done():
 			why = context.Cause(ctx)
 		case <-late:
-			if waiting = c.inbox.arriving.Load(); !waiting {
+			arriving := c.inbox.arriving.Load()
+			if waiting = arriving || arrived; !waiting {
 				why = ErrUnanswered
 				break
 			}
+			arrived = arriving // the answer may be right behind
 			timer.Reset(min(within, lookAgain))
 		}
 	}

@@ -93,7 +93,7 @@ func (r *Runner) returnRun(work, report context.Context, run *Run, failure *Fail
 		return false
 	}
 	d := failure.wants
-	delay := d.delay
+	delay := max(d.delay, 0) // one that an engine has reckoned may be over by now
 	if delay == 0 && d.settled != Postponed {
 		delay = requeueDelay
 	}

@@ -13,6 +13,11 @@ import (
 func (r *Run) complete(result Result, failure *Failure) *Failure {
 	end := delivery.End{Reason: Success}
 	r.outbox.TakeAll()
+	if failure != nil {
+		reasoned := *failure // which may be a variable of the engine's
+		reasoned.Reason = r.reason(failure.Reason, Fail)
+		failure = &reasoned
+	}
 	if failure != nil && r.Versions != nil {
 		r.closeOpen(failure)
 	}

@@ -27,12 +27,22 @@ const (
 	Exception Reason = "exception"
 )
 
+var reasons = []Reason{Success, Fail, Crash, Cancel, Kill, Exception}
+
 // severity orders reasons: of several leaf steps, the worst decides.
-func severity(r Reason) int {
-	if i := slices.Index([]Reason{Success, Fail, Crash, Cancel, Kill}, r); i >= 0 {
-		return i
+func severity(r Reason) int { return slices.Index(reasons, r) }
+
+// reason returns the one that an engine gave, or what stands for it: the server takes no end of a run, or of a step, for
+// another than its own, and the run would be lost over a slip of the pen.
+func (r *Run) reason(given, none Reason) Reason {
+	switch {
+	case given == "":
+		return none
+	case severity(given) >= 0:
+		return given
 	}
-	return 5
+	r.log.Error("the engine gave a reason that there is not; an exception is reported", "reason", given, "reasons", reasons)
+	return Exception
 }
 
 // aborted reports whether the reason is one that ends a run before its plan
@@ -42,6 +52,7 @@ func aborted(r Reason) bool { return r != Success && r != Fail }
 // Failure is an error that says how a run ended. An engine returns one when
 // the run ended before its plan did; a [Func] may return one as well.
 type Failure struct {
+	// Reason defaults to Fail. One that there is not is reported as Exception.
 	Reason Reason
 	// Type is Lightning's error_type, such as "CompileError".
 	Type    string

@@ -114,6 +114,19 @@ func TestARunIsGivenBackByWhoCannotPrepareIt(t *testing.T) {
 	})
 }
 
+// Guards against a run that ends as an exception because its engine reckoned until when it is to wait, and that is
+// over: a server refuses a delay below zero, and the run with it.
+func TestADelayThatIsOverIsNone(t *testing.T) {
+	for want, wish := range map[time.Duration]error{requeueDelay: Requeue(-time.Second, "busy"), 0: Postpone(-time.Second, "busy")} {
+		onWire(t, func(t *testing.T, w *wire) {
+			queue := &takesBack{}
+			outcome := w.run(Config{Releaser: queue, Engine: Func(func(context.Context, *Run) (any, error) { return nil, wish })}, planOf(""))
+			require.True(t, outcome.Settled.InQueue())
+			require.Equal(t, want.Milliseconds(), queue.released[0].DelayMS)
+		})
+	}
+}
+
 // refusing is a queue that takes its time to say that it does not take a run back.
 type refusing struct{ after time.Duration }
 

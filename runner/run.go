@@ -178,9 +178,7 @@ func (s *Step) Log(line Line) { s.run.outbox.Log(line, s.told) }
 
 // Complete reports how the step ended. Only the first call counts.
 func (s *Step) Complete(result StepResult) {
-	if result.Reason == "" {
-		result.Reason = Success
-	}
+	result.Reason = s.run.reason(result.Reason, Success)
 	if s.run.completed(s, result) {
 		s.run.outbox.CompleteStep(s.told, result, time.Now())
 	}

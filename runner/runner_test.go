@@ -77,6 +77,38 @@ func TestTheWorstLeafIsTheReason(t *testing.T) {
 	}
 }
 
+// Guards against a run that is lost because its engine left the reason out, or misspelt it: a server takes a run's
+// end with no reason but its own.
+func TestAReasonThatThereIsNotLosesNoRun(t *testing.T) {
+	ends := func(failure *Failure) Func {
+		return func(context.Context, *Run) (any, error) { return nil, failure }
+	}
+	for name, test := range map[string]struct {
+		engine Func
+		want   Failure
+	}{
+		"none":     {ends(&Failure{Type: "NoStock", Message: "sold out"}), Failure{Reason: Fail, Type: "NoStock", Message: "sold out"}},
+		"misspelt": {ends(&Failure{Reason: "failed", Type: "NoStock", Message: "sold out"}), Failure{Reason: Exception, Type: "NoStock", Message: "sold out"}},
+		"of a leaf": {func(_ context.Context, run *Run) (any, error) {
+			run.StartStep("a", nil).Complete(StepResult{Reason: "failed", ErrorType: "NoStock", ErrorMessage: "sold out", Leaf: true})
+			return nil, nil
+		}, Failure{Reason: Exception, Type: "NoStock", Message: "sold out"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onWire(t, func(t *testing.T, w *wire) {
+				outcome := w.run(Config{Engine: test.engine}, planOf(""))
+				require.Equal(t, test.want.Reason, outcome.Reason)
+				require.Equal(t, Processed, outcome.Settled)
+				result := w.result("r1")
+				require.Equal(t, test.want, Failure{Reason: Reason(result.Reason), Type: result.ErrorType, Message: result.ErrorMessage})
+				for _, step := range w.events("r1", "step:complete") {
+					require.Equal(t, "exception", step["reason"])
+				}
+			})
+		})
+	}
+}
+
 // Guards against errors that are kept of every step until the run is over: only that of
 // the worst leaf is told once more.
 func TestOnlyTheWorstLeafKeepsItsError(t *testing.T) {

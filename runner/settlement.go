@@ -57,7 +57,7 @@ func (d *disposition) Error() string {
 var ErrRequeue error = &disposition{settled: Requeued, release: terms.ReleaseRequeue}
 
 // Requeue says the same as [ErrRequeue], for the reason given, and that the next try
-// is to come after the delay at the earliest, 0 for 3 s. It counts as an attempt, so the delay can grow
+// is to come after the delay at the earliest, 0 or less for 3 s. It counts as an attempt, so the delay can grow
 // with [Run.Attempt].
 func Requeue(delay time.Duration, reason string) error {
 	return &disposition{settled: Requeued, release: terms.ReleaseRequeue, delay: delay, reason: reason}
@@ -119,9 +119,9 @@ func (d *disposition) failure() *Failure {
 	message := d.reason
 	switch {
 	case d.returns() && message == "":
-		message = "The worker returned the run, which the server does not know how to take"
+		message = "The worker was to return the run to the queue, and the server did not take it"
 	case d.returns():
-		message = "The worker returned the run, which the server does not know how to take: " + message
+		message = "The worker was to return the run to the queue, and the server did not take it: " + message
 	}
 	return &Failure{Reason: Exception, Type: kinds[d.settled], Message: message}
 }

@@ -9,7 +9,8 @@
 //
 // A [Pool] counts the slots of one group. A [Slot] is the tie between a run and
 // its group: it is reserved before a run is asked for, filled with the run that
-// came back, and released when that run is over.
+// came back, and released when that run is over ([Slot.Return] is Release for one that
+// went back to its queue).
 //
 //	Reserve       Fill          Release
 //	open ──▶ claimed ──▶ running ──▶ open

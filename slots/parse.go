@@ -110,7 +110,10 @@ func Check(groups []Group) (checked []Group, warnings []string, err error) {
 		named := newGroup(g.Queues, g.Slots)
 		switch {
 		case len(g.Queues) == 0:
-			return nil, nil, checkQueues([]string{""}, named.String(), "")
+			return nil, nil, &SyntaxError{
+				Group: named.String(), Token: g.Name, Problem: "has no queues",
+				Remedy: `fill in Queues, such as []string{"manual", "*"}, which the name is made of`,
+			}
 		case g.Slots < 1 || g.Slots > MaxGroupSlots:
 			return nil, nil, badCount(named.String(), strconv.Itoa(g.Slots))
 		}

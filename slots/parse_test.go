@@ -157,7 +157,8 @@ func TestGroupsWrittenByHand(t *testing.T) {
 	require.Empty(t, written[0].Name, "it is the caller's")
 
 	for want, group := range map[string]slots.Group{
-		`slot group ":1": "" has an empty queue name`:       {Slots: 1},
+		`slot group ":1": "" has no queues; fill in Queues`: {Slots: 1},
+		`"a:1" has no queues; fill in Queues`:               {Name: "a:1", Slots: 1},
 		`slot group "a:0": "0" is not a number of slots`:    {Queues: []string{"a"}},
 		`slot group "a:-1": "-1" is not a number of slots`:  {Queues: []string{"a"}, Slots: -1},
 		`slot group "a b:1": "a b" is not a queue name`:     {Queues: []string{"a b"}, Slots: 1},

@@ -140,20 +140,25 @@ func explainUsage(_ context.Context, cmd *cli.Command, err error, _ bool) error 
 	if !unknown {
 		return &usageError{err.Error() + "; " + help}
 	}
-	if hasFlag(cmd, "lightning") { // those of a worker
+	if cmd.Name == "start" || cmd.Name == "config" {
 		help = "known are those of ws-worker up to " + options.Counterpart + ", and this worker's own; " + help
 	}
 	if len(name) == 1 {
 		return &usageError{fmt.Sprintf("unknown option -%s; %s", name, help)}
 	}
-	if meant := options.Suggest(name); hasFlag(cmd, meant) {
+	if meant := options.Closest(name, longNames(cmd)); meant != "" {
 		return &usageError{fmt.Sprintf("unknown option --%s: did you mean --%s? %s", name, meant, help)}
 	}
 	return &usageError{fmt.Sprintf("unknown option --%s; %s", name, help)}
 }
 
-func hasFlag(cmd *cli.Command, name string) bool {
-	return slices.ContainsFunc(cmd.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
+// longNames are those of a command's own options.
+func longNames(cmd *cli.Command) []string {
+	var names []string
+	for _, f := range cmd.Flags {
+		names = append(names, f.Names()...)
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return len(name) == 1 })
 }
 
 // noArguments refuses words that are no options.

@@ -93,6 +93,7 @@ func TestBadInputIsOneLineAndExitCode2(t *testing.T) {
 		{"toggle with a word", nil, []string{"-l", "mock", "--loop=perhaps"}, `--loop "perhaps" is neither on nor off: write true, false, yes, no, on, off, 1 or 0`},
 		{"argument too many", nil, []string{"start", "-s", "x", "now"}, `unknown command or argument "now"; see phxworker --help`},
 		{"mistyped option", nil, []string{"--capcity", "5"}, "unknown option --capcity: did you mean --capacity? known are those of ws-worker up to 1.29.2, and this worker's own; see phxworker start --help"},
+		{"mistyped option of run alone", nil, []string{"run", "job.js", "--adapter", "http"}, "unknown option --adapter: did you mean --adaptor? see phxworker run --help"},
 		{"mistyped option that the command does not have", nil, []string{"demo", "--capcity", "5"}, "unknown option --capcity; see phxworker demo --help"},
 		{"option without value", nil, []string{"--secret"}, "--secret has no value; see phxworker start --help"},
 		{"option that takes another for its value", nil, []string{"--capacity", "-l", "ws://x.test/worker"}, "--capacity has no value: -l after it is another option; if it is meant as the value, write --capacity=-l"},

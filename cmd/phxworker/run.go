@@ -102,15 +102,16 @@ func (p *program) executeFile(ctx context.Context, cmd *cli.Command, session *on
 	}
 	id := fmt.Sprintf("run-%d", n)
 	flow, err := workflow.Read(file, workflow.Options{Adaptor: cmd.String("adaptor"), Workflow: cmd.String("workflow"), ID: id, Start: start, End: end})
+	files := slices.Concat(flow.Files, given(cmd))
 	if err != nil {
-		return flow.Files, &usageError{err.Error()}
+		return files, &usageError{err.Error()}
 	}
 	run := oneshot.Run{ID: id, Plan: flow.Plan}
 	if run.Input, err = p.input(cmd, flow.Input); err != nil {
-		return flow.Files, err
+		return files, err
 	}
 	if run.Credentials, err = credentials(cmd.StringSlice("credential"), flow); err != nil {
-		return flow.Files, err
+		return files, err
 	}
 	story := &oneshot.Story{Out: p.stderr, Names: flow.Names, Code: flow.Code}
 	show := story.Show
@@ -122,19 +123,32 @@ func (p *program) executeFile(ctx context.Context, cmd *cli.Command, session *on
 	record, err := session.Execute(ctx, run, show)
 	if err != nil {
 		if refused, ok := errors.AsType[*mockserver.InvalidError](err); ok {
-			return flow.Files, &usageError{file + ": " + refused.Error()}
+			return files, &usageError{file + ": " + refused.Error()}
 		}
-		return flow.Files, err
+		return files, err
 	}
 	if !cmd.Bool("json") {
 		if err := printState(p.stdout, record.FinalState); err != nil {
-			return flow.Files, err
+			return files, err
 		}
 	}
 	if record.Reason != string(runner.Success) {
-		return flow.Files, &logged{&reasonError{record.Reason}}
+		return files, &logged{&reasonError{record.Reason}}
 	}
-	return flow.Files, nil
+	return files, nil
+}
+
+// given are the files that the command line names besides the workflow.
+func given(cmd *cli.Command) (files []string) {
+	if input := cmd.String("input"); input != "" && input != "-" {
+		files = append(files, input)
+	}
+	for _, text := range cmd.StringSlice("credential") {
+		if _, file, ok := strings.Cut(text, "="); ok {
+			files = append(files, file)
+		}
+	}
+	return files
 }
 
 // printState prints a final state for people and programs, with its numbers as they are; nothing if
@@ -272,7 +286,7 @@ Options, besides those of "phxworker start" for engines, limits and logs:
   --start STEP, --end STEP, --only STEP
       where to begin, and to go no further than, by id or name
   --watch
-      execute it again whenever one of its files changes
+      execute it again whenever one of its files changes, or of those named here
   --json
       print the events of the run, one in a line, and not its final state
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -50,6 +51,24 @@ func TestRunShowsTheLineOfAnError(t *testing.T) {
 			require.Contains(t, stderr, test.want)
 		})
 	}
+}
+
+// Guards against a state that comes out changed, or a minute of npm, without a word.
+func TestRunTellsWhatTheWorkerDid(t *testing.T) {
+	job := inFile(t, "big.js", "fn(() => ({ data: 'x'.repeat(2 ** 21) }))")
+	code, stdout, stderr := execute(t.Context(), nil, "run", job, "--engine", "js", "--payload-memory", "1")
+	require.Equal(t, exitOK, code, stderr)
+	require.JSONEq(t, `{"data":"[REDACTED]"}`, stdout)
+	require.Contains(t, stderr, "\n  ! The final state has 2097163 bytes, over the payload limit of 1mb: its data was not sent\n")
+
+	engine := inFile(t, "engine.sh", `echo '{"type":"ready"}'; read -r run; echo printed; echo '{"type":"end"}'; cat`)
+	_, _, stderr = execute(t.Context(), nil, "run", inFile(t, "job.js", "x"), "--engine", "sh "+engine)
+	require.Contains(t, stderr, "    printed\n")
+
+	pretendNPM(t)
+	_, _, stderr = execute(t.Context(), nil, "run", inFile(t, "job.js", "one()"), "--adaptor", "one@1.0.0", "--repo-dir", t.TempDir())
+	require.Contains(t, stderr, "    Installing @openfn/language-one@1.0.0\n")
+	require.NotContains(t, stderr, "Memory limit")
 }
 
 const twoSteps = `steps:
@@ -115,21 +134,6 @@ func TestRunWatches(t *testing.T) {
 	require.Contains(t, stderr.String(), "nope is not defined")
 }
 
-// Guards against a watch that knows the files of workflows only that can be read: an editor
-// replaces a file, which is gone for a moment.
-func TestRunWatchesForAFileThatIsNotThere(t *testing.T) {
-	ctx, interrupt := context.WithCancel(t.Context())
-	flow := inFile(t, "workflow.yaml", "steps:\n  - id: a\n    expression: ./a.js\n")
-	job := filepath.Join(filepath.Dir(flow), "a.js")
-	mend := sync.OnceFunc(func() { require.NoError(t, os.WriteFile(job, []byte("fn(s => ({ data: 'mended' }))"), 0o600)) })
-	p := &program{getenv: func(name string) string { return getenv(nil, name) }, abort: context.Background()}
-	p.stdout = &actOn{text: "mended", act: interrupt}
-	stderr := &actOn{text: "— again", act: mend}
-	p.stderr = stderr
-	require.Equal(t, exitOK, p.run(ctx, []string{"phxworker", "run", flow, "--engine", "js", "--watch"}))
-	require.Contains(t, stderr.String(), "a.js: there is no such file")
-}
-
 func TestRunWatchesNoStandardInput(t *testing.T) {
 	requireUsageError(t, "--input - and --watch exclude each other: standard input is read once", nil, "run", "job.js", "--input", "-", "--watch")
 }
@@ -144,6 +148,27 @@ func TestAFinalStateIsPrintedAsItIs(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, printState(&out, json.RawMessage(`{"id":12345678901234567890,"b":"<&>","a":[]}`)))
 	require.Equal(t, "{\n  \"id\": 12345678901234567890,\n  \"b\": \"<&>\",\n  \"a\": []\n}\n", out.String())
+}
+
+// Guards against a watch that does not see the file that it has just asked for, nor the input.
+func TestRunWatchesAllOfItsFiles(t *testing.T) {
+	ctx, interrupt := context.WithTimeout(t.Context(), time.Minute)
+	flow := inFile(t, "workflow.yaml", "steps:\n  - expression: ./late.js\n")
+	input := inFile(t, "input.json", `{"data":"one"}`)
+	write := func(path, text string) func() {
+		return sync.OnceFunc(func() { require.NoError(t, os.WriteFile(path, []byte(text), 0o600)) })
+	}
+	steps := []func(){write(filepath.Join(filepath.Dir(flow), "late.js"), "fn(s => s)"), write(input, `{"data":"another"}`)}
+	stderr := &actOn{text: "— again"}
+	stderr.act = func() {
+		if n := strings.Count(stderr.String(), "— again"); n <= len(steps) {
+			steps[n-1]()
+		}
+	}
+	p := &program{getenv: func(name string) string { return getenv(nil, name) }, abort: context.Background(), stderr: stderr}
+	p.stdout = &actOn{text: "another", act: interrupt}
+	require.Equal(t, exitOK, p.run(ctx, []string{"phxworker", "run", flow, "--engine", "js", "--input", input, "--watch"}))
+	require.ErrorIs(t, ctx.Err(), context.Canceled, stderr.String())
 }
 
 // executeUntil runs the program, and acts when it has written a text on standard error.

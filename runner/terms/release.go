@@ -68,7 +68,7 @@ func (t *Terms) Return(ctx context.Context, topic *channel.Topic, reported Flush
 	// A server that takes a run back closes its topic as well. That may be heard and the answer be lost.
 	refused := errors.As(err, new(*channel.RefusedError))
 	if refused || err != nil && !errors.Is(topic.Err(), channel.ErrEnded) {
-		log.Debug("the run could not be returned to the queue", "error", err)
+		log.Warn("the run could not be returned to the queue", "error", err)
 		return false
 	}
 	return true

@@ -1,6 +1,7 @@
 package metrics_test
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,7 +16,7 @@ import (
 func ExampleNewCollector() {
 	registry := prometheus.NewRegistry()
 	for _, name := range []string{"invoices", "reports"} {
-		worker, err := phxworker.New(phxworker.Config{URL: "ws://localhost:4000/worker", Secret: "secret", Engine: phxworker.Func(nil)})
+		worker, err := phxworker.New(phxworker.Config{URL: "ws://localhost:4000/worker", Secret: "secret", Engine: phxworker.Func(func(context.Context, *phxworker.Run) (any, error) { return "done", nil })})
 		if err != nil {
 			fmt.Println(err)
 			return

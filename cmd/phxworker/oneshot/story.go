@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,14 +63,17 @@ func (s *Story) Show(e mockserver.Event) {
 	}
 }
 
-// line tells what a job or an adaptor has written. Of the engine's own lines only the place of an error is kept.
+// line tells what a job, an adaptor or the process of an engine has written, and what the worker warns of or waits for. Of the other lines of
+// worker and engine only the place of an error is kept.
 func (s *Story) line(p payload) {
 	text := message(p.Message)
-	if p.Source != "JOB" && p.Source != "ADA" {
+	if !slices.Contains([]string{"JOB", "ADA", "OUT", "ERR"}, p.Source) {
 		if at, ok := place(text); ok {
 			s.fault = at
 		}
-		return
+		if p.Level != "warn" && !installs(p.Source, text) {
+			return
+		}
 	}
 	mark := " "
 	if p.Level == "warn" || p.Level == "error" {
@@ -78,6 +82,11 @@ func (s *Story) line(p payload) {
 	for line := range strings.SplitSeq(text, "\n") {
 		fmt.Fprintf(s.Out, "  %s %s\n", mark, line)
 	}
+}
+
+// installs reports whether a line is about an adaptor that the run waits for.
+func installs(source, text string) bool {
+	return source == "RTE" && (strings.HasPrefix(text, "Installing ") || strings.HasPrefix(text, "Another worker installs "))
 }
 
 func (s *Story) step(p payload) {

@@ -52,7 +52,7 @@ func find(jobs []job, job string) (string, error) {
 		}
 		ids = append(ids, j.ID)
 	}
-	return "", fmt.Errorf("there is no step %q: there are %s", job, strings.Join(ids, ", "))
+	return "", fmt.Errorf("there is no step %q: the steps are %s", job, strings.Join(ids, ", "))
 }
 
 // needs returns the credentials that jobs name, each with a job that does.

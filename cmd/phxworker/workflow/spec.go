@@ -39,6 +39,7 @@ func (s spec) project(workflows, credentials *yaml.Node) ([]byte, error) {
 			names = append(names, id)
 			continue
 		}
+		s.chosen = true
 		if field(p.value, "steps") != nil {
 			return s.workflow(p.value)
 		}
@@ -221,7 +222,9 @@ func (s spec) older(root, credentials *yaml.Node) ([]byte, error) {
 		}
 		condition := text(field(p.value, "condition_type"))
 		if condition == "js_expression" {
-			condition = text(field(p.value, "condition_expression"))
+			if condition = text(field(p.value, "condition_expression")); condition == "" { // which would hold always
+				return nil, s.fail(p.value, "the edge %q has the condition_type js_expression and no condition_expression", p.key)
+			}
 		}
 		var enabled *bool
 		if text(field(p.value, "enabled")) == "false" {

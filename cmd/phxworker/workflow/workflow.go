@@ -13,6 +13,7 @@
 package workflow
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -65,8 +66,8 @@ type Error struct {
 
 func (e *Error) Error() string { return e.File + ": " + e.Problem }
 
-// Read returns the workflow of a file or of a folder. The error is an [*Error]; the workflow then
-// has nothing but its Files.
+// Read returns the workflow of a file or of a folder. The error is an [*Error]; the workflow
+// then has Files alone, those that it was looked for in.
 func Read(path string, options Options) (*Workflow, error) {
 	r := &reader{options: options}
 	w, err := r.read(path)
@@ -89,6 +90,9 @@ func (r *reader) read(path string) (*Workflow, error) {
 	data, err := read(path)
 	if err != nil {
 		return nil, err
+	}
+	if name := r.options.Workflow; name != "" && !r.chosen {
+		return nil, &Error{path, fmt.Sprintf("there is no workflow %q: it is no project, leave --workflow out", name)}
 	}
 	return r.finish(path, data)
 }
@@ -148,6 +152,7 @@ func (r *reader) finish(path string, plan []byte) (*Workflow, error) {
 type reader struct {
 	options Options
 	files   []string
+	chosen  bool // it is of a project, where Options.Workflow has a say
 }
 
 // load returns the contents of a file.
@@ -205,6 +210,9 @@ func (r *reader) readFile(path string) ([]byte, error) {
 
 // job returns the plan of one job.
 func (r *reader) job(path string, code []byte) ([]byte, error) {
+	if len(bytes.TrimSpace(code)) == 0 { // a runtime would pass over it, and the run be a success
+		return nil, &Error{path, "there is no code in it"}
+	}
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	id := cmp.Or(identifier(name), "job") // a name may have no letter that ids have
 	return json.Marshal(plan{Name: name, Jobs: []job{{ID: id, Name: name, Adaptor: adaptor(r.options.Adaptor), Body: string(code)}}})
@@ -258,6 +266,7 @@ func (r *reader) workspace(path string, root *yaml.Node) ([]byte, error) {
 	for _, file := range found {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		if name == r.options.Workflow || r.options.Workflow == "" && len(found) == 1 {
+			r.chosen = true
 			return r.readFile(file)
 		}
 		names = append(names, name)

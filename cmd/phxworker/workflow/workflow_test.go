@@ -143,23 +143,30 @@ func TestWhatIsNoWorkflowIsSaid(t *testing.T) {
 		"lost.yaml":  "steps:\n  - id: a\n    expression: ./gone.js\n",
 		"edge.yaml":  "steps:\n  - id: a\n    next:\n      z: true\n",
 		"plan.json":  `{"jobs":[{"id":"a"},{"id":"b"}]}`,
+		"empty.js":   " \n",
+		"unsaid.yaml": "jobs: { a: { body: x } }\ntriggers: { t: { type: webhook } }\nedges:\n  t->a: { source_trigger: t, target_job: a,\n" +
+			"    condition_type: js_expression, condition_expresion: \"false\" }\n",
 	})
 	for name, want := range map[string]string{
-		"gone.yaml":  "gone.yaml: there is no such file",
-		"empty.yaml": `empty.yaml: it is no workflow: there must be an object with "jobs", "steps" or "workflows"`,
-		"list.json":  `list.json: it is no workflow: there must be an object with "jobs", "steps" or "workflows"`,
-		"other.json": `other.json: it is no workflow: it has none of "jobs", "steps" and "workflows"`,
-		"torn.json":  "torn.json: it cannot be read: line 1: did not find expected node content",
-		"notes.txt":  "notes.txt: it is neither a job (.js) nor a workflow (.json, .yaml): its name must end so",
-		"wrong.json": `wrong.json: "jobs.id" must not be of type number`,
-		"lost.yaml":  "gone.js: there is no such file",
-		"edge.yaml":  `edge.yaml:4: the step "a" leads to "z", and there is no such step`,
-		"plan.json":  `plan.json: there is no step "c": there are a, b`,
+		"gone.yaml":   "gone.yaml: there is no such file",
+		"empty.yaml":  `empty.yaml: it is no workflow: there must be an object with "jobs", "steps" or "workflows"`,
+		"list.json":   `list.json: it is no workflow: there must be an object with "jobs", "steps" or "workflows"`,
+		"other.json":  `other.json: it is no workflow: it has none of "jobs", "steps" and "workflows"`,
+		"torn.json":   "torn.json: it cannot be read: line 1: did not find expected node content",
+		"notes.txt":   "notes.txt: it is neither a job (.js) nor a workflow (.json, .yaml): its name must end so",
+		"wrong.json":  `wrong.json: "jobs.id" must not be of type number`,
+		"lost.yaml":   "gone.js: there is no such file",
+		"edge.yaml":   `edge.yaml:4: the step "a" leads to "z", and there is no such step`,
+		"plan.json":   `plan.json: there is no step "c": the steps are a, b`,
+		"empty.js":    "empty.js: there is no code in it",
+		"unsaid.yaml": `unsaid.yaml:4: the edge "t->a" has the condition_type js_expression and no condition_expression`,
 	} {
 		_, err := Read(filepath.Join(dir, name), Options{Start: "c"})
 		require.EqualError(t, err, filepath.Join(dir, want), name)
 	}
-	_, err := Read(t.TempDir(), Options{})
+	_, err := Read(filepath.Join(dir, "plan.json"), Options{Workflow: "w"})
+	require.EqualError(t, err, filepath.Join(dir, `plan.json: there is no workflow "w": it is no project, leave --workflow out`))
+	_, err = Read(t.TempDir(), Options{})
 	require.ErrorContains(t, err, "there is no workflow in this folder: none of openfn.yaml")
 }
 

@@ -42,6 +42,7 @@ type Sentry struct {
 type Parsed interface {
 	IsSet(name string) bool
 	String(name string) string
+	StringSlice(name string) []string
 	Bool(name string) bool
 }
 
@@ -136,8 +137,8 @@ func (r *reader) settings() Settings {
 			Delivery: phxworker.Delivery{
 				MessageTimeout:  r.messageTimeout(),
 				NativeDataclips: r.toggle("no-stringify-state"),
-				LogsAtMostOnce: r.oneOf("logs", "at-least-once", "at-most-once") == "at-most-once",
-				Spool:          r.folder("spool"),
+				LogsAtMostOnce:  r.oneOf("logs", "at-least-once", "at-most-once") == "at-most-once",
+				Spool:           r.folder("spool"),
 			},
 			Hooks:     phxworker.Hooks{RefuseUnsuitable: r.oneOf("unsuitable", "run", "fail") == "fail"},
 			Transport: phxworker.Transport{TLS: r.authorities("ca-file"), ReadLimit: r.readLimit("read-limit")},

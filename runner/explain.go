@@ -14,7 +14,9 @@ func (r *Run) explain(failure *Failure) {
 	var lines []string
 	switch failure.Type {
 	case "ValidationError":
-		lines = r.Plan.broken()
+		lines = append(r.Plan.broken(), r.Plan.blamed(failure.Message)...)
+	case "Error":
+		lines = r.Plan.blamed(failure.Message)
 	case "EdgeConditionError":
 		lines = r.Plan.conditionsBehind(r.openJobs())
 	}
@@ -46,6 +48,28 @@ func (p *Plan) broken() (lines []string) {
 		e := &p.Edges[i]
 		if len(lines) < maxExplained && e.IsEnabled() && labels[e.Source()] != "" && labels[e.TargetJobID] == "" {
 			lines = append(lines, fmt.Sprintf("The edge from %s leads to %.100q, which is no job of the plan", labels[e.Source()], e.TargetJobID))
+		}
+	}
+	return lines
+}
+
+// blamed tells of the edge that a message names by the ids of its nodes: one that closes a circle, or whose condition
+// is no JavaScript. Of several between the same nodes it is not known which.
+func (p *Plan) blamed(message string) (lines []string) {
+	circle, isCircle := strings.CutPrefix(message, "Circular dependency: ")
+	condition, isCondition := strings.CutPrefix(message, "Failed to compile edge condition ")
+	if !isCircle && !isCondition {
+		return nil
+	}
+	labels := p.labels()
+	for i := range p.Edges {
+		e := &p.Edges[i]
+		switch from, to := e.Source(), e.TargetJobID; {
+		case !e.IsEnabled():
+		case isCircle && circle == from+" <-> "+to:
+			return []string{fmt.Sprintf("The edge from %s to %s closes a circle", labels[from], labels[to])}
+		case isCondition && len(lines) < maxExplained && strings.HasPrefix(condition, from+"->"+to+" ("):
+			lines = append(lines, fmt.Sprintf("The condition on the edge from %s to %s was compiled: %.200s", labels[from], labels[to], strings.TrimSpace(e.Condition)))
 		}
 	}
 	return lines

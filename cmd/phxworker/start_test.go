@@ -218,9 +218,10 @@ func TestStartKeepsTryingUntilTheServerIsThere(t *testing.T) {
 // mockEndpoint is the command line "--lightning mock".
 type mockEndpoint struct{}
 
-func (mockEndpoint) IsSet(name string) bool { return name == "lightning" }
-func (mockEndpoint) String(string) string   { return "mock" }
-func (mockEndpoint) Bool(string) bool       { return false }
+func (mockEndpoint) IsSet(name string) bool      { return name == "lightning" }
+func (mockEndpoint) String(string) string        { return "mock" }
+func (mockEndpoint) Bool(string) bool            { return false }
+func (mockEndpoint) StringSlice(string) []string { return nil }
 
 // The two binaries are started side by side with no secret given; guards against
 // a default that is changed in one of them only.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -101,9 +102,11 @@ func download(ctx context.Context, name string) (map[string][]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	pack := exec.CommandContext(ctx, "npm", "pack", "--silent", "--ignore-scripts", "--pack-destination", dir, name+"@latest") //nolint:gosec // a name of the list above
-	if out, err := pack.Output(); err != nil {
-		return nil, fmt.Errorf("npm pack: %w %s", err, out)
+	pack := exec.CommandContext(ctx, "npm", "pack", "--loglevel", "error", "--ignore-scripts", "--pack-destination", dir, name+"@latest") //nolint:gosec // a name of the list above
+	var problem bytes.Buffer
+	pack.Stderr = &problem
+	if err := pack.Run(); err != nil {
+		return nil, fmt.Errorf("nothing is known of it: npm pack: %w\n%s", err, bytes.TrimSpace(problem.Bytes()))
 	}
 	archives, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
 	if err != nil || len(archives) != 1 {

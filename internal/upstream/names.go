@@ -27,8 +27,8 @@ var contract = map[string]string{ //nolint:gosec // names, and no credentials
 var (
 	ofContract  = regexp.MustCompile(`^Lightning|(Payload|Reply)$`)
 	declaration = regexp.MustCompile(`^export (?:declare )?(?:type|interface) (\w+)`)
-	field       = regexp.MustCompile(`^\s+(\w+)\??:`)
-	event       = regexp.MustCompile(`^export type \w+ = '([a-z]+:[a-z_-]+)';`)
+	field       = regexp.MustCompile(`^\s+(?:readonly\s+)?'?(\w+)'?\??:`)
+	event       = regexp.MustCompile(`^export type [A-Z_]+ = '([\w:.-]+)';`)
 	comment     = regexp.MustCompile(`(?s)/\*.*?\*/|//[^\n]*`)
 )
 

@@ -94,6 +94,7 @@ export type LightningPlan = {
 };
 export type CLAIM = 'claim';
 export type STEP_PAUSE = 'step:pause';
+export type ABORT = 'abort';
 export interface LightningEdge {
   'quoted': string;
   target_job_id: string;
@@ -109,7 +110,7 @@ export type StepCompletePayload = ExitReason & {
 };
 `
 	require.Equal(t, []string{
-		"claim.runs.id", "claim.runs.token", "edge.target_job_id", "event step:pause", "plan.id", "plan.meta",
+		"claim.runs.id", "claim.runs.token", "edge.quoted", "edge.target_job_id", "event abort", "event claim", "event step:pause", "plan.id", "plan.meta",
 		"step:complete.mem", "step:complete.new_field", "type LightningColour",
 	}, contractNames([]byte(source)))
 	require.Equal(t, []string{"runtime.a", "runtime.b"}, optionNames("runtime", []byte("type Options = {\n  b?: X;\n  /** c: d */\n  a: Y;\n};\ntype RawOptions = {\n  z: 1;\n};\n")))

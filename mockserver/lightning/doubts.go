@@ -1,6 +1,7 @@
 package lightning
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -18,9 +19,10 @@ func Doubts(plan json.RawMessage) []string {
 	}
 	d := &doubts{plan: &p, names: make(map[string]string)}
 	d.fields("the plan", plan, planFieldNames)
-	d.options(plan)
+	d.parts(plan)
 	for i := range p.Triggers {
-		d.names[p.Triggers[i].ID] = fmt.Sprintf("the trigger %q", p.Triggers[i].ID)
+		id := string(p.Triggers[i].ID)
+		d.names[id] = fmt.Sprintf("the trigger %q", id)
 	}
 	for i := range p.Jobs {
 		d.job(&p.Jobs[i])
@@ -32,21 +34,33 @@ func Doubts(plan json.RawMessage) []string {
 	return d.found
 }
 
-// doubtfulPlan is a plan as far as it is looked at. Fields of a wrong type make the whole unreadable.
+// doubtfulPlan is a plan as far as it is looked at.
 type doubtfulPlan struct {
-	StartingNodeID *string `json:"starting_node_id"`
+	StartingNodeID loose `json:"starting_node_id"`
 	Triggers       []struct {
-		ID string `json:"id"`
+		ID loose `json:"id"`
 	} `json:"triggers"`
 	Jobs  []doubtfulJob  `json:"jobs"`
 	Edges []doubtfulEdge `json:"edges"`
 }
 
+// loose is a text. What is of another type is none: a worker says so, and the rest of the plan can be looked at.
+type loose string
+
+// UnmarshalJSON returns no error.
+func (l *loose) UnmarshalJSON(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		*l = loose(text)
+	}
+	return nil
+}
+
 type doubtfulJob struct {
-	ID      string  `json:"id"`
-	Name    *string `json:"name"`
-	Adaptor *string `json:"adaptor"`
-	Body    *string `json:"body"`
+	ID      loose `json:"id"`
+	Name    loose `json:"name"`
+	Adaptor loose `json:"adaptor"`
+	Body    loose `json:"body"`
 	raw     json.RawMessage
 }
 
@@ -58,11 +72,10 @@ func (j *doubtfulJob) UnmarshalJSON(data []byte) error {
 }
 
 type doubtfulEdge struct {
-	SourceJobID     *string `json:"source_job_id"`
-	SourceTriggerID *string `json:"source_trigger_id"`
-	TargetJobID     *string `json:"target_job_id"`
-	Condition       *string `json:"condition"`
-	Enabled         *bool   `json:"enabled"`
+	SourceJobID     loose `json:"source_job_id"`
+	SourceTriggerID loose `json:"source_trigger_id"`
+	TargetJobID     loose `json:"target_job_id"`
+	Condition       loose `json:"condition"`
 	raw             json.RawMessage
 }
 
@@ -72,6 +85,9 @@ func (e *doubtfulEdge) UnmarshalJSON(data []byte) error {
 	e.raw = data
 	return json.Unmarshal(data, (*plain)(e))
 }
+
+// source returns where the edge leaves.
+func (e *doubtfulEdge) source() string { return string(cmp.Or(e.SourceJobID, e.SourceTriggerID)) }
 
 // The fields that Lightning sends, and those that this server takes out of a plan that is posted, or that
 // its examples have.
@@ -84,6 +100,7 @@ var (
 	edgeFieldNames = []string{
 		"id", "name", "source_job_id", "source_trigger_id", "target_job_id", "condition", "enabled", "error_path", "errors",
 	}
+	metaFieldNames   = []string{"work_order_id", "workflow_id", "project_id"}
 	optionFieldNames = []string{
 		"run_timeout_ms", "run_memory_limit_mb", "state_limit_mb", "payload_limit_mb", "log_payload_limit_mb",
 		"output_dataclips", "job_log_level", "sanitize", "start", "deadline_ms",
@@ -92,26 +109,58 @@ var (
 
 // meant is what people who know OpenFn's other formats write in the place of a field.
 var meant = map[string]string{
-	"expression": "body", "code": "body", "adaptors": "adaptor", "configuration": "credential", "next": "edges",
+	"expression": "body", "code": "body", "adaptors": "adaptor", "adapter": "adaptor", "adapters": "adaptor", "configuration": "credential", "next": "edges",
 	"steps": "jobs", "workflow": "jobs", "start": "starting_node_id", "input": "dataclip",
 	"source": "source_job_id", "from": "source_job_id", "target": "target_job_id", "to": "target_job_id",
 	"condition_type": "condition", "condition_expression": "condition", "label": "name", "disabled": "enabled",
 	"timeout": "run_timeout_ms", "run_timeout": "run_timeout_ms", "memory": "run_memory_limit_mb",
 }
 
+// knownConditions are words that are good ones: those that have a name, and expressions of one word.
+var knownConditions = []string{"always", "on_job_success", "on_job_failure", "true", "false", "state"}
+
 // conditions are what they write for one.
 var conditions = map[string]string{
 	"on_success": "on_job_success", "success": "on_job_success", "on_job_succeeded": "on_job_success",
 	"on_failure": "on_job_failure", "on_fail": "on_job_failure", "on_error": "on_job_failure", "failure": "on_job_failure", "on_job_fail": "on_job_failure", "on_job_error": "on_job_failure",
+	"on_job_sucess": "on_job_success", "on_job_succes": "on_job_success", "on_job_failed": "on_job_failure", "on_job_fails": "on_job_failure",
 	"on_always": "always", "js_expression": "the expression itself",
 }
 
-// calls matches code that calls a function at the beginning of a line, as operations are; word, what is a condition's
-// name and no expression.
+// calls matches code that calls a function where operations are called, at the beginning of the code or of a line;
+// word, what is a condition's name and no expression.
 var (
-	calls = regexp.MustCompile(`(?m)^([a-zA-Z_]\w*)\(`)
+	calls = regexp.MustCompile(`(?:\A\s*|(?m:^))([a-zA-Z_]\w*)[ \t]*\(`)
 	word  = regexp.MustCompile(`^[a-zA-Z_]+$`)
 )
+
+// comments matches those of a job, which are no code; declared, the names that it has of its own.
+var (
+	comments = regexp.MustCompile(`(?s)/\*.*?\*/|(?m:^)[ \t]*//[^\n]*`)
+	declared = regexp.MustCompile(`\b(?:function\*?|class|const|let|var)\s+([a-zA-Z_]\w*)`)
+)
+
+// notOperations are what code calls, or seems to, that is no adaptor's.
+var notOperations = []string{
+	"if", "for", "while", "switch", "catch", "with", "return", "function", "await", "typeof", "import", "super",
+	"setTimeout", "setInterval", "clearTimeout", "clearInterval", "String", "Number", "Boolean", "parseInt", "parseFloat",
+	"Promise", "Error", "Date", "Array", "Object", "fetch", "require", "eval",
+}
+
+// operation returns the first function of an adaptor's that the code calls, empty if there is none.
+func operation(code string) string {
+	code = comments.ReplaceAllString(code, "")
+	own := slices.Clone(notOperations)
+	for _, name := range declared.FindAllStringSubmatch(code, -1) {
+		own = append(own, name[1])
+	}
+	for _, call := range calls.FindAllStringSubmatch(code, -1) {
+		if !slices.Contains(own, call[1]) {
+			return call[1]
+		}
+	}
+	return ""
+}
 
 type doubts struct {
 	plan  *doubtfulPlan
@@ -131,6 +180,9 @@ func (d *doubts) fields(of string, object json.RawMessage, known []string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		instead := meant[name]
+		if lower := strings.ToLower(name); slices.Contains(known, lower) {
+			instead = lower
+		}
 		switch {
 		case slices.Contains(known, name):
 		case slices.Contains(known, instead):
@@ -143,32 +195,30 @@ func (d *doubts) fields(of string, object json.RawMessage, known []string) {
 	}
 }
 
-func (d *doubts) options(plan json.RawMessage) {
-	var p struct{ Options json.RawMessage }
-	if json.Unmarshal(plan, &p) == nil && len(p.Options) > 0 {
+// parts tells of those of the plan that are objects.
+func (d *doubts) parts(plan json.RawMessage) {
+	var p struct{ Options, Meta json.RawMessage }
+	if json.Unmarshal(plan, &p) == nil {
 		d.fields("options", p.Options, optionFieldNames)
+		d.fields("meta", p.Meta, metaFieldNames)
 	}
 }
 
 func (d *doubts) job(j *doubtfulJob) {
 	of := fmt.Sprintf("the job %q", j.ID)
-	if name := text(j.Name); name != "" {
-		of = fmt.Sprintf("the job %q (%s)", name, j.ID)
+	if j.Name != "" {
+		of = fmt.Sprintf("the job %q (%s)", j.Name, j.ID)
 	}
-	d.names[j.ID] = of
+	d.names[string(j.ID)] = of
 	d.fields(of, j.raw, jobFieldNames)
-	if call := calls.FindStringSubmatch(text(j.Body)); text(j.Adaptor) == "" && call != nil {
-		d.addf(`%s has no adaptor, and calls %s(): operations are an adaptor's, such as "@openfn/language-common"`, of, call[1])
+	if name := operation(string(j.Body)); j.Adaptor == "" && name != "" {
+		d.addf(`%s has no adaptor, and calls %s(): operations are an adaptor's, such as "@openfn/language-common"`, of, name)
 	}
 }
 
 func (d *doubts) edge(i int) {
 	e := &d.plan.Edges[i]
-	from := text(e.SourceJobID)
-	if from == "" {
-		from = text(e.SourceTriggerID)
-	}
-	to := text(e.TargetJobID)
+	from, to := e.source(), string(e.TargetJobID)
 	of := fmt.Sprintf("edges[%d], from %s to %s,", i, d.name(from), d.name(to))
 	d.fields(of, e.raw, edgeFieldNames)
 	switch {
@@ -183,38 +233,43 @@ func (d *doubts) edge(i int) {
 	case d.names[to] == "":
 		d.addf("%s leads to a job that the plan does not have", of)
 	}
-	condition := strings.TrimSpace(text(e.Condition))
-	switch instead := conditions[condition]; {
+	condition := strings.TrimSpace(string(e.Condition))
+	lower := strings.ToLower(condition)
+	switch instead := conditions[lower]; {
 	case instead != "":
 		d.addf("%s has the condition %q: did you mean %s?", of, condition, instead)
-	case condition == "always", condition == "on_job_success", condition == "on_job_failure", condition == "true", condition == "false", condition == "state":
+	case slices.Contains(knownConditions, condition):
+	case slices.Contains(knownConditions, lower):
+		d.addf("%s has the condition %q: did you mean %s?", of, condition, lower)
 	case word.MatchString(condition):
 		d.addf("%s has the condition %q, an expression in JavaScript that reads a variable of that name", of, condition)
 	}
 }
 
-// start tells of a start that is not there, and of what is never reached from it.
+// start tells of a start that is not there, and of what is never reached from it. An edge that is switched off
+// counts: whoever did so knows.
 func (d *doubts) start() {
-	first := text(d.plan.StartingNodeID)
+	first := string(d.plan.StartingNodeID)
 	switch {
 	case first != "" && d.names[first] == "":
 		d.addf("the plan starts with %q, which it does not have", first)
 		return
 	case first != "":
 	case len(d.plan.Triggers) > 0:
-		first = d.plan.Triggers[0].ID
+		first = string(d.plan.Triggers[0].ID)
 	case len(d.plan.Jobs) > 0:
-		first = d.plan.Jobs[0].ID
+		first = string(d.plan.Jobs[0].ID)
 	}
-	next := make(map[string][]string)
+	next, led := make(map[string][]string), make(map[string]bool)
 	for i := range d.plan.Edges {
 		e := &d.plan.Edges[i]
-		if e.Enabled == nil || *e.Enabled {
-			from := text(e.SourceJobID)
-			if from == "" {
-				from = text(e.SourceTriggerID)
-			}
-			next[from] = append(next[from], text(e.TargetJobID))
+		next[e.source()] = append(next[e.source()], string(e.TargetJobID))
+		led[string(e.TargetJobID)] = true
+	}
+	if led[first] { // a start in the middle leaves out on purpose what is before and beside it
+		for i := range d.plan.Edges {
+			e := &d.plan.Edges[i]
+			next[string(e.TargetJobID)] = append(next[string(e.TargetJobID)], e.source())
 		}
 	}
 	reached, waiting := map[string]bool{first: true}, []string{first}
@@ -229,7 +284,7 @@ func (d *doubts) start() {
 		}
 	}
 	for i := range d.plan.Jobs {
-		if id := d.plan.Jobs[i].ID; !reached[id] {
+		if id := string(d.plan.Jobs[i].ID); !reached[id] {
 			d.addf("%s is never executed: no edge leads to it from %s, where the run starts", d.names[id], d.name(first))
 		}
 	}
@@ -244,11 +299,4 @@ func (d *doubts) name(id string) string {
 		return d.names[id]
 	}
 	return fmt.Sprintf("%q", id)
-}
-
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

@@ -24,11 +24,19 @@ func TestDoubts(t *testing.T) {
 		{name: "operations of no adaptor", plan: `{"jobs":[{"id":"a","body":"// first\nget('/x')"}]}`, want: []string{
 			`the job "a" has no adaptor, and calls get(): operations are an adaptor's, such as "@openfn/language-common"`,
 		}},
+		{name: "operations of no adaptor, in other shapes", plan: `{"jobs":[{"id":"a","body":"\n  fn(s => s)"},{"id":"b","body":"fn (s => s)"}],"edges":[{"source_job_id":"a","target_job_id":"b"}]}`, want: []string{
+			`the job "a" has no adaptor, and calls fn(): operations are an adaptor's, such as "@openfn/language-common"`,
+			`the job "b" has no adaptor, and calls fn(): operations are an adaptor's, such as "@openfn/language-common"`,
+		}},
+		{name: "calls of what is no adaptor's", plan: `{"jobs":[{"id":"a","body":"/*\nfn(x)\n*/\nif (true) {}\nfor(;;) {}\nsetTimeout(() => 1)\nfunction f() {}\nf()\nconst g = () => 1;\ng()"}]}`},
 		{name: "code that needs none", plan: `{"jobs":[{"id":"a","body":"export default [s => s]"}]}`},
 		{name: "conditions", plan: `{"jobs":[{"id":"a"},{"id":"b"}],"edges":[{"source_job_id":"a","target_job_id":"b","condition":"on_success"},
-			{"source_job_id":"a","target_job_id":"b","condition":"whenever"}]}`, want: []string{
+			{"source_job_id":"a","target_job_id":"b","condition":"whenever"},
+			{"source_job_id":"a","target_job_id":"b","condition":"On_Job_Failure"},{"source_job_id":"a","target_job_id":"b","condition":"on_job_sucess"}]}`, want: []string{
 			`edges[0], from the job "a" to the job "b", has the condition "on_success": did you mean on_job_success?`,
 			`edges[1], from the job "a" to the job "b", has the condition "whenever", an expression in JavaScript that reads a variable of that name`,
+			`edges[2], from the job "a" to the job "b", has the condition "On_Job_Failure": did you mean on_job_failure?`,
+			`edges[3], from the job "a" to the job "b", has the condition "on_job_sucess": did you mean on_job_success?`,
 		}},
 		{name: "edges", plan: `{"jobs":[{"id":"a"}],"edges":[{"source_job_id":"a","target_job_id":"x"},{"source_job_id":"y","target_job_id":"a"},{"target_job_id":"a"},{"source":"a"}]}`, want: []string{
 			`edges[0], from the job "a" to "x", leads to a job that the plan does not have`,
@@ -42,7 +50,21 @@ func TestDoubts(t *testing.T) {
 			`the job "b" has a field "next", which nothing reads: what comes next is told by the plan's edges`,
 			`the job "b" is never executed: no edge leads to it from the job "a", where the run starts`,
 		}},
+		{name: "an edge that is switched off", plan: `{"jobs":[{"id":"a"},{"id":"b"}],"edges":[{"source_job_id":"a","target_job_id":"b","enabled":false}]}`},
+		{name: "a start in the middle, as when a run is tried again from there", plan: `{"starting_node_id":"b","jobs":[{"id":"a"},{"id":"b"},{"id":"c"},{"id":"alone"}],
+			"edges":[{"source_job_id":"a","target_job_id":"b"},{"source_job_id":"a","target_job_id":"c"}]}`, want: []string{
+			`the job "alone" is never executed: no edge leads to it from the job "b", where the run starts`,
+		}},
 		{name: "a start that is not there", plan: `{"starting_node_id":"x","jobs":[{"id":"a"}]}`, want: []string{`the plan starts with "x", which it does not have`}},
+		{name: "beside fields of a wrong type", plan: `{"starting_node_id":7,"triggers":[{"id":"t","type":1}],"jobs":[{"id":"a","name":7,"adaptor":{},"expression":"x"}],
+			"edges":[{"source_trigger_id":"t","target_job_id":"a","enabled":"yes","condition":true}]}`, want: []string{
+			`the job "a" has a field "expression", which nothing reads: did you mean "body"?`,
+		}},
+		{name: "fields of meta, and in other letters", plan: `{"meta":{"workflow_id":"w","workorder":1},"jobs":[{"id":"a","Body":"x","adapter":"@openfn/language-common"}]}`, want: []string{
+			`meta has a field "workorder", which nothing reads`,
+			`the job "a" has a field "Body", which nothing reads: did you mean "body"?`,
+			`the job "a" has a field "adapter", which nothing reads: did you mean "adaptor"?`,
+		}},
 		{name: "unknown fields", plan: `{"jobs":[],"start":"a","options":{"timeout":5},"colour":1}`, want: []string{
 			`the plan has a field "colour", which nothing reads`,
 			`the plan has a field "start", which nothing reads: did you mean "starting_node_id"?`,

@@ -31,7 +31,7 @@ func TestTheKernelKeepsEachRunToItsMemory(t *testing.T) {
 	again, err := cgroup.Open(16)
 	require.NoError(t, err, "from within the leaf")
 	require.Equal(t, parent, again)
-	require.Equal(t, []string{"phxworker"}, groupsIn(t, dir))
+	require.Equal(t, []string{"phxworker-leaf"}, groupsIn(t, dir))
 
 	w := newWire(t, "ready", Config{Cgroups: parent, Runs: 2})
 	file := filepath.Join(t.TempDir(), "go on")
@@ -46,7 +46,7 @@ func TestTheKernelKeepsEachRunToItsMemory(t *testing.T) {
 	requireEnd(t, other.wait(), "success", "", "")
 	requireEnd(t, w.start(t.Context(), runner.Limits{MemoryMB: 60}, oneJob("exit 3")).wait(), "crash", "ExitError", "Process exited with code: 3")
 	require.NoError(t, w.engine.Close())
-	require.Equal(t, []string{"phxworker"}, groupsIn(t, dir))
+	require.Equal(t, []string{"phxworker-leaf"}, groupsIn(t, dir))
 }
 
 // startInGroup starts the test again, in a group that it may do with as it likes.
@@ -57,7 +57,7 @@ func startInGroup(t *testing.T) {
 		t.Skip("no control group can be made on this machine: " + err.Error())
 	}
 	defer func() { require.NoError(t, os.Remove(dir)) }()
-	defer func() { _ = os.Remove(filepath.Join(dir, "phxworker")) }()
+	defer func() { _ = os.Remove(filepath.Join(dir, "phxworker-leaf")) }()
 	controllers, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil || !slices.Contains(strings.Fields(string(controllers)), "memory") {
 		t.Skip("the control groups of this machine (version 2) have no memory controller")

@@ -50,8 +50,10 @@ func TestAnErrorOfTheGraphNamesTheEdge(t *testing.T) {
 	w := runtest.New(t, New(Config{}))
 	const jobs = `"jobs":[{"id":"a-1","name":"Fetch","body":"export default [s => s]"},{"id":"b-1","name":"Store"}]`
 	for edge, want := range map[string]string{
-		`{"source_job_id":"a-1","target_job_id":"c"}`:                                 `The edge from "Fetch" leads to "c", which is no job of the plan`,
-		`{"source_job_id":"a-1","target_job_id":"b-1","condition":"state.x.y.z > 1"}`: `The condition on the edge from "Fetch" to "Store" was looked at: state.x.y.z > 1`,
+		`{"source_job_id":"a-1","target_job_id":"c"}`:                                                 `The edge from "Fetch" leads to "c", which is no job of the plan`,
+		`{"source_job_id":"a-1","target_job_id":"b-1","condition":"state.x.y.z > 1"}`:                 `The condition on the edge from "Fetch" to "Store" was looked at: state.x.y.z > 1`,
+		`{"source_job_id":"a-1","target_job_id":"b-1"},{"source_job_id":"b-1","target_job_id":"a-1"}`: `The edge from "Store" to "Fetch" closes a circle`,
+		`{"source_job_id":"a-1","target_job_id":"b-1","condition":"((("}`:                             `The condition on the edge from "Fetch" to "Store" was compiled: (((`,
 	} {
 		run := runtest.OneJob("")
 		run.Plan = json.RawMessage(`{"id":"` + runtest.NewID() + `",` + jobs + `,"edges":[` + edge + `]}`)

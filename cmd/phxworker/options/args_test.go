@@ -24,6 +24,17 @@ func TestAFlagThatBeginsWithNo(t *testing.T) {
 	require.False(t, parse(t, "--no-stringify-state", "false").Bool("no-stringify-state"))
 }
 
+// Guards against credentials that stay in states, and so reach Lightning: ws-worker adds up the words of a list that
+// is written twice.
+func TestAListThatIsWrittenTwiceAddsUp(t *testing.T) {
+	for _, args := range [][]string{
+		{"--state-props-to-remove", "configuration", "--state-props-to-remove", "response"},
+		{"--state-props-to-remove=configuration", "--capacity", "2", "--state-props-to-remove=response"},
+	} {
+		require.Equal(t, []string{"configuration", "response"}, read(t, environment{"WORKER_SECRET": "s"}, args...).Engine.StateProps)
+	}
+}
+
 func TestNormalize(t *testing.T) {
 	tests := []struct {
 		name, in, want string

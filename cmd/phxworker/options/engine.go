@@ -61,7 +61,7 @@ func RunMemory(getenv func(string) string) (float64, error) {
 		values.byKey[name] = value{text: text, from: name}
 	}
 	r := newReader(values)
-	return r.megabytes(name), r.err
+	return r.orIfZero(name, "MB", zeroMB), r.err
 }
 
 // NPMEnv returns the names of variables in a text that is the value of an option. The

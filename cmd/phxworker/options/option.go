@@ -101,6 +101,8 @@ func Flags() []cli.Flag {
 		case o.Flag == "":
 		case o.Kind == Toggle:
 			flags = append(flags, &cli.BoolWithInverseFlag{Name: o.Flag, Aliases: o.Aliases, Usage: o.Usage})
+		case o.Kind == List:
+			flags = append(flags, &cli.StringSliceFlag{Name: o.Flag, Aliases: o.Aliases, Usage: o.Usage})
 		default:
 			flags = append(flags, &cli.StringFlag{Name: o.Flag, Aliases: o.Aliases, Usage: o.Usage})
 		}

@@ -155,7 +155,10 @@ func (r *reader) folder(key string) string {
 // [time.Duration].
 const maxNumber = 1_000_000_000
 
-func (r *reader) number(key, unit string) float64 {
+func (r *reader) number(key, unit string) float64 { return r.numberFrom(key, unit, "greater than 0") }
+
+// numberFrom returns a number greater than 0. What least says of it is for people: an option may have taken 0 before.
+func (r *reader) numberFrom(key, unit, least string) float64 {
 	v, ok := r.take(key)
 	if !ok {
 		return 0
@@ -163,7 +166,7 @@ func (r *reader) number(key, unit string) float64 {
 	n, ok := positive(v.text)
 	switch {
 	case !ok:
-		r.failf("%s %q is not a number of %s: write one greater than 0", v.from, v.text, unit)
+		r.failf("%s %q is not a number of %s: write one %s", v.from, v.text, unit, least)
 	case n > maxNumber:
 		r.failf("%s %q is too large: write %d %s at most", v.from, v.text, maxNumber, unit)
 	}
@@ -184,7 +187,7 @@ func (r *reader) limit(key string) float64 {
 	if r.isZero(key) {
 		return -1
 	}
-	return r.megabytes(key)
+	return r.numberFrom(key, "MB", "from 0 up")
 }
 
 // orIfZero returns a number greater than 0, and another one for 0.

@@ -42,6 +42,7 @@ type Sentry struct {
 type Parsed interface {
 	IsSet(name string) bool
 	String(name string) string
+	StringSlice(name string) []string
 	Bool(name string) bool
 }
 

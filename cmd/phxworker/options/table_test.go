@@ -126,6 +126,10 @@ func TestFlagsTakeEveryNameOfTheTable(t *testing.T) {
 				require.True(t, parse(t, dashes+"no-"+name).IsSet(o.Flag))
 				continue
 			}
+			if o.Kind == List {
+				require.Equal(t, []string{"x", "y"}, parse(t, dashes+name, "x", "y").StringSlice(o.Flag))
+				continue
+			}
 			require.Equal(t, "x", parse(t, dashes+name, "x").String(o.Flag))
 		}
 	}

@@ -66,8 +66,12 @@ const configKey = "config"
 func (o Option) lookup(flags Parsed, getenv func(string) string) (value, bool) {
 	if o.Flag != "" && flags.IsSet(o.Flag) {
 		name, text := "--"+o.Flag, flags.String(o.Flag)
-		if o.Kind == Toggle {
+		switch o.Kind {
+		case Toggle:
 			text = strconv.FormatBool(flags.Bool(o.Flag))
+		case List:
+			text = strings.Join(flags.StringSlice(o.Flag), ",")
+		case Text:
 		}
 		if o.Kind == Toggle && text == "false" {
 			name = "--no-" + o.Flag

@@ -11,8 +11,9 @@ import (
 	"syscall"
 )
 
-// leaf is the name of the group that this process, and all that were with it, are moved into.
-const leaf = "phxworker"
+// leaf is the name of the group that this process, and all that were with it, are moved into. People would
+// call none so.
+const leaf = "phxworker-leaf"
 
 // Parent is the group that those of processes are made in.
 type Parent struct {
@@ -35,14 +36,20 @@ func Open(overheadMB int) (*Parent, error) {
 	if err != nil {
 		return nil, err
 	}
-	if filepath.Base(dir) == leaf { // it was moved before, by a worker that was replaced by this one
-		dir = filepath.Dir(dir)
-	}
-	p := &Parent{dir: dir, overhead: int64(overheadMB) * mb}
+	p := &Parent{dir: outOfLeaf(dir), overhead: int64(overheadMB) * mb}
 	if err := p.delegate(); err != nil {
 		return nil, err
 	}
 	return p, p.try()
+}
+
+// outOfLeaf returns the group in which a leaf was made: this process was moved before, by a worker that it
+// replaced. Any other group is returned as it is.
+func outOfLeaf(dir string) string {
+	if filepath.Base(dir) == leaf {
+		return filepath.Dir(dir)
+	}
+	return dir
 }
 
 // own returns the folder of this process's group. What it is given are the texts of mountinfo and cgroup in

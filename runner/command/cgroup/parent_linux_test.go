@@ -34,6 +34,13 @@ func TestTheFolderOfAGroup(t *testing.T) {
 	}
 }
 
+// Guards against groups beside that of the worker, out of what was delegated to it, for people give the worker's
+// group its name.
+func TestAGroupWithTheNameOfTheWorkerIsNoLeaf(t *testing.T) {
+	require.Equal(t, "/sys/fs/cgroup/phxworker", outOfLeaf("/sys/fs/cgroup/phxworker"))
+	require.Equal(t, "/sys/fs/cgroup/x", outOfLeaf("/sys/fs/cgroup/x/"+leaf))
+}
+
 func TestKilledForMemory(t *testing.T) {
 	require.True(t, killed([]byte("low 0\nhigh 0\nmax 12\noom 1\noom_kill 2\noom_group_kill 1\n")))
 	require.False(t, killed([]byte("low 0\nhigh 0\nmax 12\noom 1\noom_kill 0\noom_group_kill 0\n")))

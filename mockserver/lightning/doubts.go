@@ -123,7 +123,7 @@ var knownConditions = []string{"always", "on_job_success", "on_job_failure", "tr
 var conditions = map[string]string{
 	"on_success": "on_job_success", "success": "on_job_success", "on_job_succeeded": "on_job_success",
 	"on_failure": "on_job_failure", "on_fail": "on_job_failure", "on_error": "on_job_failure", "failure": "on_job_failure", "on_job_fail": "on_job_failure", "on_job_error": "on_job_failure",
-	"on_job_sucess": "on_job_success", "on_job_succes": "on_job_success", "on_job_failed": "on_job_failure", "on_job_fails": "on_job_failure",
+	"on_job_sucess": "on_job_success", "on_job_succes": "on_job_success", "on_job_failed": "on_job_failure", "on_job_fails": "on_job_failure", //nolint:misspell // what people type
 	"on_always": "always", "js_expression": "the expression itself",
 }
 

@@ -32,11 +32,11 @@ func TestDoubts(t *testing.T) {
 		{name: "code that needs none", plan: `{"jobs":[{"id":"a","body":"export default [s => s]"}]}`},
 		{name: "conditions", plan: `{"jobs":[{"id":"a"},{"id":"b"}],"edges":[{"source_job_id":"a","target_job_id":"b","condition":"on_success"},
 			{"source_job_id":"a","target_job_id":"b","condition":"whenever"},
-			{"source_job_id":"a","target_job_id":"b","condition":"On_Job_Failure"},{"source_job_id":"a","target_job_id":"b","condition":"on_job_sucess"}]}`, want: []string{
+			{"source_job_id":"a","target_job_id":"b","condition":"On_Job_Failure"},{"source_job_id":"a","target_job_id":"b","condition":"on_job_succes"}]}`, want: []string{
 			`edges[0], from the job "a" to the job "b", has the condition "on_success": did you mean on_job_success?`,
 			`edges[1], from the job "a" to the job "b", has the condition "whenever", an expression in JavaScript that reads a variable of that name`,
 			`edges[2], from the job "a" to the job "b", has the condition "On_Job_Failure": did you mean on_job_failure?`,
-			`edges[3], from the job "a" to the job "b", has the condition "on_job_sucess": did you mean on_job_success?`,
+			`edges[3], from the job "a" to the job "b", has the condition "on_job_succes": did you mean on_job_success?`,
 		}},
 		{name: "edges", plan: `{"jobs":[{"id":"a"}],"edges":[{"source_job_id":"a","target_job_id":"x"},{"source_job_id":"y","target_job_id":"a"},{"target_job_id":"a"},{"source":"a"}]}`, want: []string{
 			`edges[0], from the job "a" to "x", leads to a job that the plan does not have`,

@@ -55,8 +55,8 @@ type Config struct {
 	// OutboxBytes bounds the events of one run that the server has not acknowledged yet. Defaults to 16 MiB.
 	OutboxBytes int
 	// NativeDataclips sends a step's output as a JSON object and not as a text with JSON in it, which is up to twice
-	// as long: what is no object goes as {"value": …}. Lightning takes it from 2.19 on; an older one refuses it, and
-	// outputs are left out. Defaults to off.
+	// as long: what is no object goes as {"value": …}. Lightning takes it from 2.19 on. A server that refuses one form
+	// gets the other. Defaults to off.
 	NativeDataclips bool
 	// LogsAtMostOnce sends no log line again of which nobody knows whether it arrived. By default each arrives at
 	// least once, and Lightning stores one that comes twice twice.
@@ -108,6 +108,8 @@ type Delivery struct {
 	acknowledged      claim.Durations
 	// batched is set once the server has taken a run:batch_logs, unbatched when it was found not to know it.
 	batched, unbatched atomic.Bool
+	// native tells that outputs go as objects. The server decides in the end: see learnForm.
+	native atomic.Bool
 	// warnUntold is for what is worth a line once: a server makes all of its tokens alike.
 	warnUntold sync.Once
 
@@ -120,7 +122,19 @@ type Delivery struct {
 
 // New returns a Delivery.
 func New(cfg Config, log *slog.Logger) *Delivery {
-	return &Delivery{cfg: cfg.WithDefaults(), log: log, undelivered: make(map[string]uint64)}
+	d := &Delivery{cfg: cfg.WithDefaults(), log: log, undelivered: make(map[string]uint64)}
+	d.native.Store(d.cfg.NativeDataclips)
+	return d
+}
+
+// learnForm has outputs go in the form that the server took after it had refused the other, so that they need not all be
+// sent twice.
+func (d *Delivery) learnForm(native bool) {
+	if d.native.Swap(native) == native {
+		return
+	}
+	took := map[bool]string{true: "JSON objects", false: "texts with JSON in them"}
+	d.log.Warn("the server refuses outputs as "+took[!native]+"; they go as "+took[native]+" from now on", "configured", took[d.cfg.NativeDataclips])
 }
 
 // Open returns the outbox of a run, which takes events from now on. A nil permit is one for ever. The log is for the

@@ -207,7 +207,9 @@ type stepComplete struct {
 	at       time.Time
 	dataclip string
 	output   string
-	size     int // of the output in bytes, 0 if it is not known
+	size     int  // of the output in bytes, 0 if it is not known
+	native   bool // the output goes as an object, not as a text
+	reformed bool // it goes in another form than at first
 	tooLarge bool
 }
 
@@ -238,12 +240,15 @@ func (o *Outbox) CompleteStep(step *Step, result StepResult, at time.Time) {
 
 func (e *stepComplete) name() string { return "step:complete" }
 
-// lessen leaves the output out, or the webhook's response, which may be anything; the latter first if it is what a
+// lessen offers an output that is refused in the other form, once. Then it leaves the output out, or the webhook's response, which may be anything; the latter first if it is what a
 // refusal names. An output may be over the limit of a frame though it is under that of a payload: escaping makes it
 // longer.
 func (e *stepComplete) lessen(why error) (bool, event) {
 	what := "output of the step"
 	switch webhook := e.webhookResponse(); {
+	case e.output != "" && !e.reformed && isAbout(why, "output_dataclip"):
+		e.native, e.reformed = !e.native, true
+		return true, nil
 	case webhook != nil && (e.tooLarge || isAbout(why, "webhook_response")):
 		what = "response to the webhook"
 		e.result.WebhookResponse, e.box.webhook.response = nil, nil
@@ -269,6 +274,9 @@ func (e *stepComplete) webhookResponse() json.RawMessage {
 }
 
 func (e *stepComplete) payload() any {
+	if !e.reformed {
+		e.native = e.box.delivery.native.Load()
+	}
 	p := struct {
 		StepID              string          `json:"step_id"`
 		JobID               string          `json:"job_id"`
@@ -305,7 +313,7 @@ func (e *stepComplete) outputDataclip() any {
 	switch {
 	case e.output == "":
 		return nil
-	case !e.box.delivery.cfg.NativeDataclips:
+	case !e.native:
 		return e.output
 	}
 	return asObject(json.RawMessage(e.output))
@@ -341,6 +349,9 @@ func (e *stepComplete) settled(refusal error) {
 		return
 	}
 	e.step.dataclip = e.dataclip
+	if e.reformed && e.output != "" {
+		e.box.delivery.learnForm(e.native)
+	}
 	if w := &e.box.webhook; w.response != nil && !e.duplicate { // else it was told under a join that is gone
 		w.epoch = e.box.epoch
 	}

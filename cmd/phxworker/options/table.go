@@ -179,7 +179,7 @@ func Table() []Option {
 		},
 		{
 			Flag: "no-stringify-state", Env: []string{"WORKER_NO_STRINGIFY_STATE"}, Kind: Toggle, Group: Runs,
-			Default: "off", Usage: "send a step's output as a JSON object and not as a text with JSON in it, which is up to twice as long; Lightning takes it from 2.19 on; with an older one, outputs are left out",
+			Default: "off", Usage: "send a step's output as a JSON object and not as a text with JSON in it, which is up to twice as long; Lightning takes it from 2.19 on; a server that refuses it gets texts",
 		},
 		{
 			Flag: "state-props-to-remove", Env: []string{"WORKER_STATE_PROPS_TO_REMOVE"}, Kind: List, Group: Runs, Placeholder: "KEY,KEY",

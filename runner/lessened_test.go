@@ -180,7 +180,7 @@ func TestOnlyWhatARefusalNamesIsLeftOut(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
 		id, token := w.claim(planOf(""))
 		w.fail(fault.Rule{Event: "step:complete", Action: fault.Refuse, Response: json.RawMessage(`{"webhook_response":["is invalid"]}`)})
-		w.fail(fault.Rule{Event: "step:complete", Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"output_dataclip":["is invalid"]}`)})
+		w.fail(fault.Rule{Event: "step:complete", Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"output_dataclip":["is invalid"]}`), Count: 2}) // in both forms
 		response := json.RawMessage(`{"status":201}`)
 		New(Config{Engine: Func(func(_ context.Context, run *Run) (any, error) {
 			a := run.StartStep("a", nil)

@@ -49,7 +49,7 @@ func TestWhatTheLogShouldBeToldIsSpooledToo(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
 		dir := t.TempDir()
 		id, token := w.claim(planOf(""))
-		w.fail(fault.Rule{Event: "step:complete", Action: fault.Refuse, Response: json.RawMessage(`{"output_dataclip":["is invalid"]}`)})
+		w.fail(fault.Rule{Event: "step:complete", Action: fault.Refuse, Response: json.RawMessage(`{"output_dataclip":["is invalid"]}`), Count: 2}) // in both forms
 		w.fail(fault.Rule{Event: "run:log", Skip: 1, Action: fault.Drop, When: fault.Before})
 		w.fail(fault.Rule{Event: fault.Join, Run: "r1", Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"reason":"not_found"}`), Count: -1})
 		r := New(Config{Engine: Func(twoSteps), Delivery: delivery.Config{Spool: dir}})

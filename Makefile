@@ -9,7 +9,7 @@ PACKAGES := ./...
 SOAK     ?= 1000000
 ENDURE   ?= 1h
 
-.PHONY: check fmt lint test race vulnerabilities network modes fuzz soak endure bench tidy deploy-test release upstream
+.PHONY: check fmt lint test race vulnerabilities network modes fuzz recorded soak endure bench tidy deploy-test release upstream
 
 check: tidy fmt lint vulnerabilities test race network modes deploy-test
 
@@ -44,6 +44,9 @@ network: ## Run the tests over a network that misbehaves, in a module of their o
 modes: ## Run the tests with extensions on one side only, the server's or the workers'.
 	PHXWORKER_MOCK_MODE=extended $(GO) test $(PACKAGES)
 	PHXWORKER_EXTENSIONS=all $(GO) test . ./internal/chaos
+
+recorded: ## Execute every recorded run with both engines.
+	$(GO) test ./internal/recorded -run TestRecordedRuns -all -v
 
 soak: ## Take SOAK runs through the weather, in about ten minutes; memory must stay flat.
 	$(GO) test ./internal/chaos -run '^TestSoak$$' -soak $(SOAK) -timeout 2h -v

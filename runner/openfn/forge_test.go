@@ -19,6 +19,9 @@ import (
 // writes them to. docs/security.md says what comes of that: its own run is told wrongly, as it
 // could be by its states and lines, and no other is.
 func TestWhatAJobMayForge(t *testing.T) {
+	if testing.Short() {
+		t.Skip("its time goes into Node")
+	}
 	tests := []struct {
 		name          string
 		says          []string

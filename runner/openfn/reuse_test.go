@@ -14,6 +14,9 @@ const sayPID = "fn(s => { " + escape + "return new Promise(r => setTimeout(() =>
 
 // Guards against lines and errors of one run in another's.
 func TestAProcessInWhichARunLeftTimersIsNotReused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("its time goes into Node")
+	}
 	tests := []struct{ name, left string }{
 		{name: "a line", left: "setInterval(() => console.log('of another'), 20)"},
 		{name: "an error", left: "setTimeout(() => { throw new Error('of another'); }, 100)"},

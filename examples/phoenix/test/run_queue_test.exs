@@ -77,7 +77,7 @@ defmodule WorkerServer.RunQueueTest do
     test "a wait ends with nothing, and no later than the server wants" do
       start(max_wait_ms: 20)
       ref = ask(wait_ms: 3_600_000)
-      assert_receive {:claimed, ^ref, []}, 1000
+      assert_receive {:claimed, ^ref, []}, 10_000
     end
 
     test "a claim of a channel that is gone gets nothing" do
@@ -118,7 +118,7 @@ defmodule WorkerServer.RunQueueTest do
       assert RunQueue.join("a", old) == :ok
       assert RunQueue.record("a", "run:start", %{}) == :ok
 
-      assert_receive :disown, 1000
+      assert_receive :disown, 10_000
 
       assert RunQueue.record("a", "run:complete", %{"reason" => "success"}) ==
                {:error, :lease_lost}
@@ -217,7 +217,7 @@ defmodule WorkerServer.RunQueueTest do
       claim_one()
       its = ask(wait_ms: 10_000)
       other = ask(wait_ms: 10_000, worker: "v")
-      assert_receive {:claimed, ^other, [%{id: "a", attempt: 2}]}, 1000
+      assert_receive {:claimed, ^other, [%{id: "a", attempt: 2}]}, 10_000
       assert_receive {:claimed, ^its, []}
     end
 
@@ -277,7 +277,7 @@ defmodule WorkerServer.RunQueueTest do
       RunQueue.release("a", token, "postpone", 20)
       assert %{state: :delayed} = RunQueue.info("a")
       ref = ask(wait_ms: 10_000)
-      assert_receive {:claimed, ^ref, [%{id: "a"}]}, 1000
+      assert_receive {:claimed, ^ref, [%{id: "a"}]}, 10_000
     end
 
     test "when nobody joins its topic in time, as the same attempt" do
@@ -285,7 +285,7 @@ defmodule WorkerServer.RunQueueTest do
       enqueue("a")
       %{token: token} = claim_one()
       ref = ask(wait_ms: 10_000)
-      assert_receive {:claimed, ^ref, [%{attempt: 1}]}, 1000
+      assert_receive {:claimed, ^ref, [%{attempt: 1}]}, 10_000
       assert RunQueue.join("a", token) == {:error, :lease_lost}
     end
 
@@ -307,7 +307,7 @@ defmodule WorkerServer.RunQueueTest do
       claim_one()
       claim_one(worker: "v")
       RunQueue.status("w", false)
-      assert_receive :disown, 1000
+      assert_receive :disown, 10_000
       assert [%{id: "a", attempt: 2}, %{id: "b", attempt: 2}] = claim(demand: 3, worker: "v")
       assert %{worker: "v", attempt: 1} = RunQueue.info("c")
     end
@@ -320,7 +320,7 @@ defmodule WorkerServer.RunQueueTest do
       its = ask(wait_ms: 10_000)
       other = ask(wait_ms: 10_000, worker: "v")
       RunQueue.status("w", false)
-      assert_receive {:claimed, ^other, [%{id: "a"}]}, 1000
+      assert_receive {:claimed, ^other, [%{id: "a"}]}, 10_000
       assert_receive {:claimed, ^its, []}
     end
 

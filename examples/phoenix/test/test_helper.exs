@@ -14,4 +14,5 @@ end
 # Each test starts a queue of its own, under the name of the application's.
 :ok = Supervisor.terminate_child(WorkerServer.Supervisor, WorkerServer.RunQueue)
 
-ExUnit.start()
+# A machine may be busy: what takes milliseconds is waited for much longer.
+ExUnit.start(assert_receive_timeout: 10_000)

@@ -80,8 +80,10 @@ func TestRecordedRuns(t *testing.T) {
 				require.True(t, met[name] || testing.Short() || !every, "%s is documented to differ, but there is no such recording", name)
 			}
 			t.Logf("%s: %d of %d recorded runs come to the same, %d are refused", e.name, same, executed, refused)
-			// Where the original hangs there is nothing to come to the same as.
-			require.GreaterOrEqual(t, float64(same), e.minimum*float64(executed-hung))
+			// Where the original hangs there is nothing to come to the same as. The share is that of all runs.
+			if every {
+				require.GreaterOrEqual(t, float64(same), e.minimum*float64(executed-hung))
+			}
 		})
 	}
 }

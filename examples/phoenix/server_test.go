@@ -23,6 +23,9 @@ import (
 // test knows that it must run again when that has changed.
 func needElixir(t *testing.T) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("its time goes into Elixir")
+	}
 	for _, pattern := range []string{"*.exs", "config/*", "lib/*", "test/*.exs", "test/fake/*"} {
 		paths, err := filepath.Glob(pattern)
 		require.NoError(t, err)

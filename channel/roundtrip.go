@@ -111,8 +111,8 @@ func (c *conn) reply(ctx context.Context, ref frame.Ref, w *waiter, within time.
 	return a, nil
 }
 
-// lookAgain is when an answer that is late is asked for again, where a message was just coming in: it may be a small one, such as
-// the answer to a heartbeat.
+// lookAgain is after how long an answer that is late is looked for again, where a message was just coming in: that may be
+// a small one, such as the answer to a heartbeat.
 const lookAgain = time.Second
 
 // send encodes a message and writes it, with w waiting for the reply. On an

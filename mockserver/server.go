@@ -241,6 +241,12 @@ func (s *Server) Inspect(id string) (RunRecord, bool) {
 	return RunRecord{RunRecord: plain}, found
 }
 
+// EventsAfter returns the events of a run behind its first n, and whether the run is over: it is [Server.Inspect] for who
+// follows a run.
+func (s *Server) EventsAfter(id string, n int) (events []Event, over bool) {
+	return s.service.EventsAfter(id, n)
+}
+
 // AddCredential sets the body that fetch:credential answers with, for all runs;
 // it may be null.
 func (s *Server) AddCredential(id string, body json.RawMessage) { s.service.AddCredential(id, body) }

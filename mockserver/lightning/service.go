@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -264,6 +265,18 @@ func (s *Service) Inspect(id string) (RunRecord, bool) {
 		return RunRecord{}, false
 	}
 	return r.RecordLocked(), true
+}
+
+// EventsAfter returns the events of a run behind its first n, and whether the run is over. It is for who follows a run, and has
+// no use for a copy of all that it has seen.
+func (s *Service) EventsAfter(id string, n int) (events []Event, over bool) {
+	s.Lock()
+	defer s.Unlock()
+	r := s.runs[id]
+	if r == nil {
+		return nil, false
+	}
+	return slices.Clone(r.events[min(n, len(r.events)):]), r.state.Final()
 }
 
 // EntryLocked returns a run, nil if it is not known.

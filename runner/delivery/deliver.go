@@ -163,14 +163,14 @@ const (
 	lastsLong = time.Minute
 )
 
-// offerLess takes something out of an event, and reports whether there was anything. The run's log is told first,
+// offerLess takes something out of an event, or changes its form, and reports whether there was anything to do so with. The run's log is told first,
 // under the same rules.
 func (o *Outbox) offerLess(ctx context.Context, e event, why error) (less bool, ended error) {
 	less, told := e.lessen(why)
 	if !less {
 		return false, nil
 	}
-	o.log.Warn("the server does not take an event; it is offered with less", "event", e.name(), "error", why)
+	o.log.Warn("the server does not take an event; it is offered with less in it, or in another form", "event", e.name(), "error", why)
 	if told == nil {
 		return true, nil
 	}

@@ -240,9 +240,9 @@ func (o *Outbox) CompleteStep(step *Step, result StepResult, at time.Time) {
 
 func (e *stepComplete) name() string { return "step:complete" }
 
-// lessen offers an output that is refused in the other form, once. Then it leaves the output out, or the webhook's response, which may be anything; the latter first if it is what a
-// refusal names. An output may be over the limit of a frame though it is under that of a payload: escaping makes it
-// longer.
+// lessen has an output that is refused go in the other form, once. Then it leaves the output out, or the webhook's
+// response, which may be anything; the latter first if it is what a refusal names. An output may be over the limit of a
+// frame though it is under that of a payload: escaping makes it longer.
 func (e *stepComplete) lessen(why error) (bool, event) {
 	what := "output of the step"
 	switch webhook := e.webhookResponse(); {

@@ -29,7 +29,7 @@ type Run struct {
 type Session struct {
 	server *mockserver.Server
 	worker *phxworker.Worker
-	stop   context.CancelCauseFunc
+	stop   context.CancelFunc
 	ended  chan struct{}
 	err    error // of the worker, once ended is closed
 }
@@ -51,7 +51,7 @@ func Open(engine phxworker.Engine, limits phxworker.Limits, log *slog.Logger) (*
 	if err != nil {
 		return nil, errors.Join(err, server.Close())
 	}
-	ctx, stop := context.WithCancelCause(context.Background())
+	ctx, stop := context.WithCancel(context.Background())
 	s := &Session{server: server, worker: worker, stop: stop, ended: make(chan struct{})}
 	go func() {
 		defer close(s.ended)
@@ -62,7 +62,7 @@ func Open(engine phxworker.Engine, limits phxworker.Limits, log *slog.Logger) (*
 
 // Close stops the worker and its queue.
 func (s *Session) Close() {
-	s.stop(nil)
+	s.stop()
 	<-s.ended
 	_ = s.server.Close() // nobody else is there
 }
@@ -80,11 +80,13 @@ func (s *Session) Execute(ctx context.Context, run Run, show func(mockserver.Eve
 	ticker := time.NewTicker(poll)
 	defer ticker.Stop()
 	for shown := 0; ; {
-		record, _ := s.server.Inspect(run.ID) // it keeps the last run
-		for ; shown < len(record.Events); shown++ {
-			show(record.Events[shown])
+		events, over := s.server.EventsAfter(run.ID, shown)
+		for _, e := range events {
+			show(e)
 		}
-		if record.State.Final() {
+		shown += len(events)
+		if over {
+			record, _ := s.server.Inspect(run.ID) // it keeps the last run
 			return record, nil
 		}
 		if ctx.Err() != nil {
@@ -93,7 +95,7 @@ func (s *Session) Execute(ctx context.Context, run Run, show func(mockserver.Eve
 		select {
 		case <-ticker.C:
 		case <-s.ended:
-			return record, s.err
+			return mockserver.RunRecord{}, s.err
 		}
 	}
 }

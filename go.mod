@@ -3,6 +3,7 @@ module github.com/phxworker/phxworker
 go 1.26.0
 
 require (
+	github.com/andybalholm/brotli v1.2.8
 	github.com/cenkalti/backoff/v4 v4.3.0
 	github.com/evanw/esbuild v0.28.2
 	github.com/getsentry/sentry-go v0.50.0
@@ -12,6 +13,7 @@ require (
 	github.com/gorilla/websocket v1.5.3
 	github.com/grafana/sobek v0.0.0-20260429085637-a66d4790012b
 	github.com/mattn/go-shellwords v1.0.16
+	github.com/nlnwa/whatwg-url v0.6.2
 	github.com/nshafer/phx v0.2.5
 	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/client_model v0.6.3
@@ -38,7 +40,6 @@ require (
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/ncruces/go-strftime v1.1.0 // indirect
-	github.com/nlnwa/whatwg-url v0.6.2 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	golang.org/x/net v0.59.0 // indirect

@@ -1,6 +1,6 @@
 // loader.js makes the require of packages. load returns the function of a chunk, or the words of why there is none; call
-// asks Go; Native is the constructor of functions, which jobs do not have.
-(load, call, Native, console) => {
+// asks Go, and exchange for a promise of an answer from the network; Native is the constructor of functions, which jobs do not have.
+(load, call, exchange, Native, console) => {
   'use strict';
   const modules = { __proto__: null };
 
@@ -23,7 +23,7 @@
     return module.exports;
   }
 
-  const host = { call, console, Function: Native, global: undefined };
+  const host = { call, exchange, console, Function: Native, global: undefined };
   host.global = Object.create(globalThis);
   const lazily = (names, find) => {
     for (const name of names) {

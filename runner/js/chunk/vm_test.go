@@ -1,6 +1,7 @@
 package chunk
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -25,28 +26,61 @@ func TestCommonIsTheSame(t *testing.T) {
 		t.Skip("set " + homeVariable + " to a folder with the packages")
 	}
 	runtest.Need(t, "node")
-	out, err := exec.CommandContext(t.Context(), "node", "testdata/common.mjs", "testdata/common.js", home).Output()
-	require.NoError(t, err)
-	var want []string
-	require.NoError(t, json.Unmarshal(out, &want))
+	compare(t, inNode(t, home, "common.js", "@openfn/language-common", ""), inQuickJS(t, home, "common.js", "@openfn/language-common", ""))
+}
 
-	got := inQuickJS(t, home)
-	require.Len(t, got, len(want))
+// The exchanges of language-http with a server, in Node and in QuickJS: what they come to, and what the server was asked.
+func TestHTTPIsTheSame(t *testing.T) {
+	home := os.Getenv(homeVariable)
+	if home == "" {
+		t.Skip("set " + homeVariable + " to a folder with the packages")
+	}
+	runtest.Need(t, "node")
+	server := newServer(t)
+	want := inNode(t, home, "http.js", "@openfn/language-http", server.URL)
+	asked := server.take()
+	got := inQuickJS(t, home, "http.js", "@openfn/language-http", server.URL)
+	compare(t, want, got)
+	compare(t, asked, server.take())
+}
+
+func compare(t *testing.T, want, got []string) {
+	t.Helper()
 	same := 0
-	for i := range want {
-		if want[i] != got[i] {
-			t.Errorf("node  %s\nhere  %s", want[i], got[i])
+	for i := range max(len(want), len(got)) {
+		var w, g string
+		if i < len(want) {
+			w = want[i]
+		}
+		if i < len(got) {
+			g = got[i]
+		}
+		if w != g {
+			t.Errorf("node  %s\nhere  %s", w, g)
 			continue
 		}
 		same++
 	}
-	t.Logf("%d of %d uses come to the same", same, len(want))
+	t.Logf("%d of %d are the same", same, len(want))
 }
 
-func inQuickJS(t *testing.T, home string) []string {
+func inNode(t *testing.T, home, file, name, argument string) []string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "node", "testdata/node.mjs", "testdata/"+file, home, name, argument)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, stderr.String())
+	var lines []string
+	require.NoError(t, json.Unmarshal(out, &lines))
+	return lines
+}
+
+// inQuickJS executes a file of testdata with a package and one more argument, a text.
+func inQuickJS(t *testing.T, home, file, name, argument string) []string {
 	t.Helper()
 	maker := New(os.DirFS(home))
-	entry, err := maker.Entry("@openfn/language-common")
+	entry, err := maker.Entry(name)
 	require.NoError(t, err)
 	vm, err := quickjs.NewVM()
 	require.NoError(t, err)
@@ -70,12 +104,22 @@ func inQuickJS(t *testing.T, home string) []string {
 		operation, _ := args[0].(string)
 		return Call(operation, args[1:])
 	}))
+	client := &Client{MostBytes: 1 << 20}
+	defer client.Close()
+	var exchanges []Exchange
+	require.NoError(t, vm.RegisterHostFunc("__exchange", func(args []any) (any, error) {
+		var x Exchange
+		text, _ := args[0].(string)
+		err := json.Unmarshal([]byte(text), &x)
+		exchanges = append(exchanges, x)
+		return nil, err
+	}))
 	var answer string
 	require.NoError(t, vm.RegisterHostFunc("__answer", func(args []any) (any, error) {
 		answer, _ = args[0].(string)
 		return nil, nil
 	}))
-	text, err := os.ReadFile("testdata/common.js")
+	text, err := os.ReadFile("testdata/" + file)
 	require.NoError(t, err)
 	_, err = vm.Eval(fmt.Sprintf(`(() => {
 		const quiet = {}; for (const level of ['log', 'debug', 'warn', 'error', 'info']) quiet[level] = () => {};
@@ -83,15 +127,24 @@ func inQuickJS(t *testing.T, home string) []string {
 		globalThis.setTimeout = (f, _, ...args) => timers.push(() => f(...args));
 		globalThis.clearTimeout = id => { timers[id - 1] = undefined; };
 		globalThis.__fire = () => { for (let i = 0; i < timers.length; i++) if (timers[i]) { const f = timers[i]; timers[i] = undefined; f(); return true; } return false; };
-		const require = (%s)(__load, __call, Function, quiet);
-		(%s)(require(%q), { Buffer: require('node:buffer').Buffer }).then(
+		const require = (%s)(__load, __call, text => new Promise(done => { waiting.push(done); __exchange(text); }), Function, quiet);
+		const waiting = [];
+		globalThis.__answered = text => waiting.shift()(text);
+		(%s)(require(%q), { Buffer: require('node:buffer').Buffer, argument: %q }).then(
 			lines => __answer(JSON.stringify(lines)),
 			error => __answer(JSON.stringify(['failed: ' + error + error.stack + (error.why ?? '')])));
-	})()`, strings.TrimSpace(Loader), strings.TrimSpace(string(text)), entry), quickjs.EvalGlobal)
+	})()`, strings.TrimSpace(Loader), strings.TrimSpace(string(text)), entry, argument), quickjs.EvalGlobal)
 	require.NoError(t, err)
 	for answer == "" {
 		n, err := vm.ExecutePendingJobs()
 		require.NoError(t, err)
+		if n == 0 && len(exchanges) > 0 {
+			answer, _ := json.Marshal(client.Do(t.Context(), exchanges[0]))
+			exchanges = exchanges[1:]
+			_, err = vm.Call("__answered", string(answer))
+			require.NoError(t, err)
+			continue
+		}
 		if n == 0 {
 			fired, err := vm.Call("__fire")
 			require.NoError(t, err)

@@ -32,12 +32,12 @@ var inUTC = func() bool {
 func (e *Engine) Accepts(ctx context.Context, plan *runner.Plan) error {
 	for i := range plan.Jobs {
 		if word := namesOtherwise(plan.Jobs[i].Body); word != "" {
-			return &refusal{&plan.Jobs[i], "says " + word + ", which may come to something else in Node"}
+			return &refusal{&plan.Jobs[i], "says " + word + ", which may come to something else in Node", false}
 		}
 	}
 	for i := range plan.Edges {
 		if word := namesOtherwise(plan.Edges[i].Condition); word != "" {
-			return &refusal{nil, "says " + word + ", which may come to something else in Node"}
+			return &refusal{nil, "says " + word + ", which may come to something else in Node", false}
 		}
 	}
 	return e.Refuses(ctx, plan)

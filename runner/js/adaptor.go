@@ -38,7 +38,7 @@ func checkAdaptor(spec string) (name, version, why string) {
 func checkImports(module *compile.Module) *verdict {
 	for _, i := range module.Imports {
 		switch {
-		case i.Dynamic || i.Module == commonAdaptor || i.Module == runtimeModule:
+		case i.Dynamic || strings.HasPrefix(i.Module, allowedModules) || i.Module == commonAdaptor || i.Module == runtimeModule:
 		case !strings.HasPrefix(i.Module, allowedModules):
 			return importError("module blacklisted: " + i.Module)
 		default:

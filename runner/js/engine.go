@@ -27,6 +27,8 @@ type Config struct {
 	// Logger defaults to one that discards. It gets what concerns the worker;
 	// what concerns a run goes to that run's log.
 	Logger *slog.Logger
+	// Packages has adaptors from npm, for plans that need more than what is built in. Nil for none.
+	Packages Packages
 }
 
 // Engine executes plans in QuickJS. It may be used concurrently.
@@ -92,7 +94,10 @@ func (e *Engine) Check(context.Context) error {
 func (e *Engine) Prepare(ctx context.Context, run *runner.Run) (runner.Versions, error) {
 	if err := e.Refuses(ctx, run.Plan); err != nil {
 		if refused, ok := errors.AsType[*refusal](err); ok {
-			return nil, refused.failure()
+			if e.cfg.Packages == nil || !refused.packaged {
+				return nil, refused.failure()
+			}
+			return e.prepareReals(ctx, run)
 		}
 		return nil, err
 	}
@@ -117,6 +122,7 @@ func (e *Engine) Execute(ctx context.Context, run *runner.Run) (runner.Result, e
 		return runner.Result{}, runner.Unable(&runner.Failure{Reason: runner.Exception, Type: "EngineError", Message: err.Error()})
 	}
 	x := &execution{engine: e, prelude: prelude, run: run}
+	x.reals, _ = run.Prepared.(reals)
 	return x.execute(ctx)
 }
 

@@ -17,6 +17,7 @@ type execution struct {
 	engine  *Engine
 	prelude *prelude
 	run     *runner.Run
+	reals   reals // nil where all that the plan needs is built in
 
 	conditions *conditions // nil until the first is met
 	queue      []visit
@@ -50,8 +51,7 @@ func (x *execution) execute(ctx context.Context) (runner.Result, error) {
 	}()
 	x.log("info", "Compiling all workflow steps...")
 	begin := time.Now()
-	common := compile.Adaptor{Name: commonAdaptor, Exports: x.prelude.exports}
-	sources := sourcesOf(x.run.Plan, common)
+	sources := x.sources()
 	batch, err := x.engine.cfg.Compiler.Start(ctx, sources, conditionsOf(x.run.Plan))
 	if err != nil {
 		return runner.Result{}, compile.Failure(err)

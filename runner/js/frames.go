@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/phxworker/phxworker/runner/compile"
+	"github.com/phxworker/phxworker/runner/js/chunk"
 )
 
 // frames are those of a stack trace that tell whose code it was, innermost
@@ -39,7 +40,7 @@ func (s *step) inAdaptor(all frames) bool {
 		switch {
 		case f.file == jobModule || f.file == globalsModule:
 			return false
-		case s.prelude.isAdaptor(f.line):
+		case s.prelude.isAdaptor(f.line), f.line > chunk.FirstLine:
 			return true
 		}
 		// What stands in for Node's functions acts for its caller.

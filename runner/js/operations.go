@@ -59,6 +59,8 @@ var ofLanguages = regexp.MustCompile(`\b(toLocale[A-Z]\w+|localeCompare|Intl)\b`
 type refusal struct {
 	job *runner.Job // nil for a condition
 	why string
+	// packaged tells that with the published packages there would be no reason.
+	packaged bool
 }
 
 func (r *refusal) Error() string {
@@ -96,13 +98,13 @@ func (e *Engine) Refuses(ctx context.Context, plan *runner.Plan) error {
 		}
 		adaptor, version, why := checkAdaptor(job.Adaptor)
 		if why != "" {
-			return &refusal{job, why}
+			return &refusal{job, why, true}
 		}
 		if strings.Contains(string(plan.Globals), allowedModules) {
-			return &refusal{job, "has globals that import an adaptor"}
+			return &refusal{job, "has globals that import an adaptor", false}
 		}
 		if word := ofLanguages.FindString(job.Body); word != "" {
-			return &refusal{job, "says " + word + ", which is not built in"}
+			return &refusal{job, "says " + word + ", which is not built in", false}
 		}
 		uses, err := batch.Uses(ctx, job.Body)
 		if ctx.Err() != nil {
@@ -113,13 +115,13 @@ func (e *Engine) Refuses(ctx context.Context, plan *runner.Plan) error {
 		}
 		for _, use := range uses {
 			if why := beyond(use, adaptor, version); why != "" {
-				return &refusal{job, fmt.Sprintf("%s (line %d), which is not built in", why, use.Position.Line)}
+				return &refusal{job, fmt.Sprintf("%s (line %d), which is not built in", why, use.Position.Line), use.Module != "" || !slices.Contains(missing, use.Name)}
 			}
 		}
 	}
 	for i := range plan.Edges {
 		if word := ofLanguages.FindString(plan.Edges[i].Condition); word != "" {
-			return &refusal{nil, "says " + word + ", which is not built in"}
+			return &refusal{nil, "says " + word + ", which is not built in", false}
 		}
 	}
 	return nil

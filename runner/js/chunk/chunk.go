@@ -28,6 +28,9 @@ const (
 	ourPrefix  = "our:"
 )
 
+// FirstLine is the line before the first of every chunk: the frames of stacks tell by it that they are a package's.
+const FirstLine = 1 << 16
+
 // Maker makes chunks of the packages of a tree. It may be used concurrently.
 type Maker struct{ resolver }
 
@@ -56,7 +59,7 @@ func (m *Maker) Code(id string) (string, error) {
 	if len(result.Errors) > 0 {
 		return "", fmt.Errorf("%s: %s", id, result.Errors[0].Text)
 	}
-	return "(function (require, module, exports, host) {" + string(result.OutputFiles[0].Contents) + "\n})", nil
+	return strings.Repeat("\n", FirstLine) + "(function (require, module, exports, host) {" + string(result.OutputFiles[0].Contents) + "\n})", nil
 }
 
 // entryOf returns the path at which the code of a chunk begins.

@@ -89,3 +89,35 @@ func TestRealAdaptors(t *testing.T) {
 		})
 	}
 }
+
+func BenchmarkRealAdaptors(b *testing.B) {
+	home := os.Getenv("PHXWORKER_TEST_CHUNKS")
+	if home == "" {
+		b.Skip("set PHXWORKER_TEST_CHUNKS to a folder with the packages")
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{}`))
+	}))
+	b.Cleanup(server.Close)
+	store, err := chunk.NewStore(filepath.Join(home, "chunks"), chunk.New(os.DirFS(home)), "bench", 64<<20)
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, store.Close()) })
+	engine := New(Config{Packages: &folder{home, store}})
+	for _, tt := range []struct{ name, adaptor, body string }{
+		{"built in", "common@3.3.4", "fn(s => s)"}, {"merge", "common@3.3.4", "fn(s => ({ data: merge('$.data', {})(s) }))"},
+		{"lodash", "common@3.3.4", "fn(s => ({ data: _.uniq([1]) }))"},
+		{"parseCsv", "common@3.3.4", "parseCsv('a,b\\n1,2')"}, {"cursor", "common@3.3.4", "cursor('today')"}, {"validate", "common@3.3.4", "validate({}, 'data')"},
+		{"fn of http", "http@7.2.10", "fn(s => s)"}, {"get", "http@7.2.10", "get('" + server.URL + "')"},
+	} {
+		b.Run(tt.name, func(b *testing.B) {
+			w := runtest.New(b, engine)
+			body, _ := json.Marshal(tt.body)
+			for b.Loop() {
+				plan := `{"id":"` + runtest.NewID() + `","jobs":[{"id":"a","adaptor":"@openfn/language-` + tt.adaptor + `","body":` + string(body) + `}]}`
+				record := w.Run(b.Context(), runner.Limits{}, mockserver.Run{Plan: json.RawMessage(plan)})
+				require.Equal(b, "success", record.Reason, record.ErrorMessage)
+			}
+		})
+	}
+}

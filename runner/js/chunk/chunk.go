@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -59,7 +60,22 @@ func (m *Maker) Code(id string) (string, error) {
 	if len(result.Errors) > 0 {
 		return "", fmt.Errorf("%s: %s", id, result.Errors[0].Text)
 	}
-	return strings.Repeat("\n", FirstLine) + "(function (require, module, exports, host) {" + string(result.OutputFiles[0].Contents) + "\n})", nil
+	return strings.Repeat("\n", FirstLine) + "(function (require, module, exports, host) {" + later(string(result.OutputFiles[0].Contents)) + "\n})", nil
+}
+
+// What esbuild has made of imports, in packages that it has bundled: namespaces, of which only members are read.
+var (
+	plainImport = regexp.MustCompile(`(?m)^(\s*var import_\w+ = )require\(("[^"]+")\);$`)
+	esmImport   = regexp.MustCompile(`(?m)^(\s*var \w+ = )__toESM\(require\(("[^"]+")\)(?:, (1))?\);$`)
+	oneOfLodash = regexp.MustCompile(`(?m)^(\s*)var \{ (\w+) \} = (import_lodash\w*\.default);$`)
+)
+
+// later has imports loaded when something is first read of them: most jobs use little of what a package imports.
+// What esbuild has worded otherwise is loaded at once, as ever.
+func later(code string) string {
+	code = plainImport.ReplaceAllString(code, "${1}require.later($2, 0);")
+	code = esmImport.ReplaceAllString(code, "${1}require.later($2, 1${3});")
+	return oneOfLodash.ReplaceAllString(code, "${1}var $2 = (...args) => $3.$2(...args);")
 }
 
 // entryOf returns the path at which the code of a chunk begins.

@@ -14,8 +14,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -120,10 +122,12 @@ func (c *Client) do(parent context.Context, x Exchange) (Answer, error) {
 		return Answer{}, err
 	}
 	waiting := alarm(cancel, x.HeadersTimeout, errHeadersTimeout)
-	response, err := transport.RoundTrip(request)
+	var used *counted
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { used = countedOf(info.Conn) }})
+	response, err := transport.RoundTrip(request.WithContext(traced))
 	waiting.Stop()
 	if err != nil {
-		return Answer{}, because(ctx, err)
+		return Answer{}, because(ctx, &lost{err, used})
 	}
 	defer func() { _ = response.Body.Close() }()
 	defer alarm(cancel, x.BodyTimeout, errBodyTimeout).Stop()
@@ -217,7 +221,14 @@ func (c *Client) transport(options TLS) (*http.Transport, error) {
 	}
 	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: c.Control}
 	transport := &http.Transport{
-		DialContext: dialer.DialContext, TLSClientConfig: config, DisableCompression: true,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return &counted{Conn: conn}, nil
+		},
+		TLSClientConfig: config, DisableCompression: true,
 		MaxIdleConnsPerHost: 4, IdleConnTimeout: 4 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
 	}
 	if c.transports == nil {
@@ -226,6 +237,57 @@ func (c *Client) transport(options TLS) (*http.Transport, error) {
 	c.transports[key] = transport
 	return transport, nil
 }
+
+// counted is a connection that knows how much went over it.
+type counted struct {
+	net.Conn
+
+	read, written atomic.Int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.read.Add(int64(n))
+	return n, err
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.written.Add(int64(n))
+	return n, err
+}
+
+// countedOf returns the connection below TLS.
+func countedOf(conn net.Conn) *counted {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	c, _ := conn.(*counted)
+	return c
+}
+
+// facts are what undici tells of a socket.
+func (c *counted) facts() map[string]any {
+	facts := map[string]any{"bytesWritten": c.written.Load(), "bytesRead": c.read.Load()}
+	local, _ := c.LocalAddr().(*net.TCPAddr)
+	remote, _ := c.RemoteAddr().(*net.TCPAddr)
+	if local != nil && remote != nil {
+		facts["localAddress"], facts["localPort"] = local.IP.String(), local.Port
+		facts["remoteAddress"], facts["remotePort"], facts["remoteFamily"] = remote.IP.String(), remote.Port, "IPv4"
+		if remote.IP.To4() == nil {
+			facts["remoteFamily"] = "IPv6"
+		}
+	}
+	return facts
+}
+
+// lost is an error on a connection, nil if there was none.
+type lost struct {
+	error
+	conn *counted
+}
+
+func (l *lost) Unwrap() error { return l.error }
 
 // Close ends the connections that are idle. No exchange may be under way.
 func (c *Client) Close() {
@@ -263,7 +325,11 @@ func inNodesWords(err error) map[string]any {
 	case errors.As(err, &invalid):
 		return map[string]any{"message": "certificate has expired", "code": "CERT_HAS_EXPIRED"}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
-		return map[string]any{"name": "SocketError", "message": "other side closed", "code": "UND_ERR_SOCKET"}
+		members := map[string]any{"name": "SocketError", "message": "other side closed", "code": "UND_ERR_SOCKET"}
+		if lost, ok := errors.AsType[*lost](err); ok && lost.conn != nil {
+			members["socket"] = lost.conn.facts()
+		}
+		return members
 	}
 	return map[string]any{"message": err.Error()}
 }

@@ -23,6 +23,33 @@
     return module.exports;
   }
 
+  // later returns a namespace that is loaded when something is read of it: the module itself for 0; as an ES module
+  // sees it for 1, and for 11, where it is Node's own way.
+  require.later = (id, mode) => {
+    let made;
+    const load = () => (made ??= mode === 0 ? require(id) : namespaceOf(require(id), mode === 11));
+    return new Proxy({}, {
+      get: (_, key) => load()[key],
+      has: (_, key) => key in load(),
+      ownKeys: () => Reflect.ownKeys(load()),
+      getOwnPropertyDescriptor(_, key) {
+        const property = Reflect.getOwnPropertyDescriptor(load(), key);
+        return property && { ...property, configurable: true };
+      },
+    });
+  };
+
+  function namespaceOf(module, asNode) {
+    const made = module === null || module === undefined ? {} : Object.create(Object.getPrototypeOf(module));
+    if (asNode || !module || !module.__esModule) Object.defineProperty(made, 'default', { value: module, enumerable: true });
+    if (module && (typeof module === 'object' || typeof module === 'function')) {
+      for (const key of Object.getOwnPropertyNames(module)) {
+        if (!Object.hasOwn(made, key)) Object.defineProperty(made, key, { get: () => module[key], enumerable: true });
+      }
+    }
+    return made;
+  }
+
   const host = { call, exchange, console, Function: Native, global: undefined };
   host.global = Object.create(globalThis);
   const lazily = (names, find) => {

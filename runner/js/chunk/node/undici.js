@@ -93,11 +93,11 @@ function read(answer) {
   return { statusCode: answer.statusCode, statusText: answer.statusText, headers, trailers: {}, opaque: null, context: {}, body: new Body(Buffer.from(answer.body, 'base64')) };
 }
 
-// failed makes the error that a package would get, with a frame that is not the job's.
+// failed makes the error that a package would get.
 function failed({ name, message, ...members }) {
   const error = Object.assign(new Error(message), members);
   if (name) error.name = name;
-  error.stack = `${name ?? 'Error'}: ${message}\n    at undici`;
+  if (!name) error.stack = `Error: ${message}`; // of Node's own, whose frames are nobody's
   return error;
 }
 

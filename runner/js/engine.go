@@ -14,6 +14,7 @@ import (
 
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/compile"
+	"github.com/phxworker/phxworker/runner/js/chunk"
 )
 
 // Config configures an [Engine]. The zero value is ready to use.
@@ -29,6 +30,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Packages has adaptors from npm, for plans that need more than what is built in. Nil for none.
 	Packages Packages
+	// Egress says where adaptors may connect to.
+	Egress chunk.Egress
 }
 
 // Engine executes plans in QuickJS. It may be used concurrently.

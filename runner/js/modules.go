@@ -81,7 +81,7 @@ func (s *step) resolveModule(_ *quickjs.VM, _, name string) (string, error) {
 
 func (s *step) loadModule(_ *quickjs.VM, name string) (string, error) {
 	if one := s.real(name); one != nil {
-		return one.code(), nil
+		return one.code(s.node.job.Body), nil
 	}
 	switch name {
 	case jobModule:

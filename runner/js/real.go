@@ -3,6 +3,7 @@ package js
 import (
 	"context"
 	"encoding/json"
+	"regexp"
 	"strings"
 
 	"modernc.org/quickjs"
@@ -99,17 +100,30 @@ func (s *step) chunks(id string) ([]byte, error) {
 	return s.reals[s.node.job.Adaptor].Chunks.Bytecode(id)
 }
 
-// code is the text of the module of a package, whose exports lie in a global when it is evaluated.
-func (p *Package) code() string {
+// words are what may be names in the code of a job.
+var words = regexp.MustCompile(`[\w$]+`)
+
+// code is the text of the module of a package, whose exports lie in a global when it is evaluated. It has the exports
+// that a job speaks of, and all if that imports all: what is read of a package is loaded.
+func (p *Package) code(body string) string {
+	said := map[string]bool{"execute": true}
+	for _, word := range words.FindAllString(body, -1) {
+		said[word] = true
+	}
+	all := strings.Contains(body, "*") && strings.Contains(body, p.Name)
 	names := make([]string, 0, len(p.Exports))
 	for _, name := range p.Exports {
-		if name != "default" {
+		if name != "default" && (all || said[name]) {
 			names = append(names, name)
 		}
 	}
 	quoted, _ := json.Marshal(p.Name) // a string cannot fail
 	from := " = globalThis." + handoverName + "[" + string(quoted) + "]"
-	return "export const { " + strings.Join(names, ", ") + " }" + from + "; export default globalThis." + handoverName + "[" + string(quoted) + "].default;"
+	code := "export const { " + strings.Join(names, ", ") + " }" + from + ";"
+	if said["default"] || strings.Contains(body, p.Name) {
+		code += " export default globalThis." + handoverName + "[" + string(quoted) + "].default;"
+	}
+	return code
 }
 
 // answer is what came of an exchange.
@@ -126,7 +140,7 @@ func (s *step) exchange(id int, text string) error {
 	}
 	if s.answers == nil {
 		s.answers = make(chan answer)
-		s.client = &chunk.Client{MostBytes: mostOfResponse}
+		s.client = &chunk.Client{MostBytes: mostOfResponse, Control: s.engine.cfg.Egress.Control}
 		s.network, s.endNetwork = context.WithCancel(context.Background())
 	}
 	s.under.Go(func() {

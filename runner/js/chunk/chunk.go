@@ -66,7 +66,7 @@ func (m *Maker) Code(id string) (string, error) {
 // What esbuild has made of imports, in packages that it has bundled: namespaces, of which only members are read.
 var (
 	plainImport = regexp.MustCompile(`(?m)^(\s*var import_\w+ = )require\(("[^"]+")\);$`)
-	esmImport   = regexp.MustCompile(`(?m)^(\s*var \w+ = )__toESM\(require\(("[^"]+")\)(?:, (1))?\);$`)
+	esmImport   = regexp.MustCompile(`(?m)^(\s*var \w+ = )__toESM\d*\(require\(("[^"]+")\)(?:, (1))?\);$`)
 	oneOfLodash = regexp.MustCompile(`(?m)^(\s*)var \{ (\w+) \} = (import_lodash\w*\.default);$`)
 )
 

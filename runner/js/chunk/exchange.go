@@ -300,6 +300,7 @@ func (c *Client) Close() {
 
 // inNodesWords returns the members of the error that a package would get in Node.
 func inNodesWords(err error) map[string]any {
+	var refused *RefusedError
 	var resolve *net.DNSError
 	var dial *net.OpError
 	var unknown x509.UnknownAuthorityError
@@ -310,6 +311,8 @@ func inNodesWords(err error) map[string]any {
 		return map[string]any{"name": "HeadersTimeoutError", "code": "UND_ERR_HEADERS_TIMEOUT", "message": "Headers Timeout Error"}
 	case errors.Is(err, errBodyTimeout):
 		return map[string]any{"name": "BodyTimeoutError", "code": "UND_ERR_BODY_TIMEOUT", "message": "Body Timeout Error"}
+	case errors.As(err, &refused):
+		return map[string]any{"message": refused.Error(), "errno": -13, "code": "EACCES", "syscall": "connect", "address": refused.Address}
 	case errors.As(err, &resolve):
 		return map[string]any{"message": "getaddrinfo ENOTFOUND " + resolve.Name, "errno": -3008, "code": "ENOTFOUND", "syscall": "getaddrinfo", "hostname": resolve.Name}
 	case errors.As(err, &dial) && dial.Op == "dial" && errors.Is(err, syscall.ECONNREFUSED):

@@ -48,7 +48,7 @@ func NewStore(dir string, maker *Maker, integrity string, mostBytes int64) (*Sto
 	if err != nil {
 		return nil, fmt.Errorf("chunks: %w", err)
 	}
-	sum := sha256.Sum256([]byte(integrity + "\x00" + standInsVersion() + "\x00" + engineVersion()))
+	sum := sha256.Sum256([]byte(integrity + "\x00" + makersVersion + "\x00" + standInsVersion() + "\x00" + engineVersion()))
 	return &Store{maker: maker, root: root, key: sum[:], most: mostBytes, ready: make(map[string][]byte)}, nil
 }
 
@@ -161,6 +161,9 @@ func (s *Store) makeRoom(need int64) error {
 	}
 	return nil
 }
+
+// makersVersion is to be another one when Maker makes chunks of another kind.
+const makersVersion = "1"
 
 // standInsVersion changes with every file that stands in for a builtin.
 func standInsVersion() string {

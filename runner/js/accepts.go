@@ -2,7 +2,7 @@ package js
 
 import (
 	"context"
-	"regexp"
+	"strings"
 	"time"
 
 	"github.com/phxworker/phxworker/runner"
@@ -10,12 +10,20 @@ import (
 
 var _ runner.Accepter = (*Engine)(nil)
 
-// otherwise is what QuickJS may do otherwise than Node: the words of errors that a job catches, numbers without an end
-// in a state, the order that functions give which contradict themselves, as (a, b) => a > b does, and whatever tells
-// that jobs there are in a context of their own, and their states are not.
-var otherwise = regexp.MustCompile(`\b(catch|allSettled|stack|instanceof|constructor|prototype|__proto__|getPrototypeOf|setPrototypeOf|BigInt|collections)\b|\b[0-9]+n\b|\b(sort|toSorted)\(\s*[^\s)]`)
+// otherwise are the words for what QuickJS may do otherwise than Node: the words of errors that a job catches, numbers
+// without an end in a state, and whatever tells that jobs there are in a context of their own, and their states are not.
+var otherwise = setOf("catch allSettled stack instanceof constructor prototype __proto__ getPrototypeOf setPrototypeOf BigInt collections")
 
-var dates = regexp.MustCompile(`\bDate\b`)
+// ofLanguages are the words for what depends on a language, or on the name of a time zone, and is not built in.
+var ofLanguages = setOf("localeCompare Intl")
+
+func setOf(words string) map[string]bool {
+	set := make(map[string]bool)
+	for word := range strings.FieldsSeq(words) {
+		set[word] = true
+	}
+	return set
+}
 
 // inUTC tells whether the worker's time zone is UTC, the only one whose name is known here.
 var inUTC = func() bool {
@@ -31,21 +39,48 @@ var inUTC = func() bool {
 // what QuickJS may do otherwise than Node.
 func (e *Engine) Accepts(ctx context.Context, plan *runner.Plan) error {
 	for i := range plan.Jobs {
-		if word := namesOtherwise(plan.Jobs[i].Body); word != "" {
+		if word := findWord(plan.Jobs[i].Body, isOtherwise); word != "" {
 			return &refusal{&plan.Jobs[i], "says " + word + ", which may come to something else in Node", false}
 		}
 	}
 	for i := range plan.Edges {
-		if word := namesOtherwise(plan.Edges[i].Condition); word != "" {
+		if word := findWord(plan.Edges[i].Condition, isOtherwise); word != "" {
 			return &refusal{nil, "says " + word + ", which may come to something else in Node", false}
 		}
 	}
 	return e.Refuses(ctx, plan)
 }
 
-func namesOtherwise(code string) string {
-	if word := otherwise.FindString(code); word != "" || inUTC {
-		return word
+func isOtherwise(word, after string) bool {
+	switch word {
+	case "Date":
+		return !inUTC
+	case "sort", "toSorted": // by a function, which may contradict itself, as (a, b) => a > b does
+		arguments, called := strings.CutPrefix(strings.TrimLeft(after, " \t\r\n?."), "(")
+		return called && !strings.HasPrefix(strings.TrimLeft(arguments, " \t\r\n"), ")")
 	}
-	return dates.FindString(code)
+	return otherwise[word] || word[0] <= '9' && word[0] >= '0' && word[len(word)-1] == 'n'
+}
+
+func isOfLanguages(word, _ string) bool {
+	return ofLanguages[word] || strings.HasPrefix(word, "toLocale")
+}
+
+// findWord returns the first word of a code for which is returns true, given what comes after it, "" for none. What is
+// in a text or a comment counts as well: that a job says a word in vain does no harm.
+func findWord(code string, is func(word, after string) bool) string {
+	for i := 0; i < len(code); i++ {
+		start := i
+		for i < len(code) && isWordByte(code[i]) {
+			i++
+		}
+		if i > start && is(code[start:i], code[i:]) {
+			return code[start:i]
+		}
+	}
+	return ""
+}
+
+func isWordByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_'
 }

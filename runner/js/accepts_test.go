@@ -36,6 +36,8 @@ func TestAccepts(t *testing.T) {
 		{name: "what a state is made of", adaptor: common, body: "fn(s => ({ ...s, data: s.data instanceof Array }))"},
 		{name: "an order", adaptor: common, body: "fn(s => ({ ...s, data: s.data.sort() }))", want: true},
 		{name: "an order that contradicts itself", adaptor: common, body: "fn(s => ({ ...s, data: s.data.sort((a, b) => a > b) }))"},
+		{name: "an order by a function of its own name", adaptor: common, body: "fn(s => ({ ...s, data: s.data.toSorted ?. (\n byName) }))"},
+		{name: "words in other words", adaptor: common, body: "fn(s => ({ ...s, catches: s.data.resort(1), Dates: s.sorted(2), x10nn: 5 }))", want: true},
 		{name: "numbers without an end", adaptor: common, body: "fn(s => ({ ...s, data: 5n }))"},
 		{name: "a language in a condition", adaptor: common, body: "fn(s => s)", condition: "'a'.localeCompare(state.x) < 0"},
 		{name: "an error in a condition", adaptor: common, body: "fn(s => s)", condition: "(() => { try { return state.a.b } catch (e) { return e.message } })()"},

@@ -52,9 +52,6 @@ var exported = strings.Fields(`_ alterState arrayToString as asData assert beta 
 // missing are the globals of OpenFn's jobs that are not built in.
 var missing = []string{"Buffer", "WebAssembly"}
 
-// ofLanguages are the methods whose results depend on a language, or on the name of a time zone.
-var ofLanguages = regexp.MustCompile(`\b(toLocale[A-Z]\w+|localeCompare|Intl)\b`)
-
 // refusal is why a plan cannot be executed with what is built in.
 type refusal struct {
 	job *runner.Job // nil for a condition
@@ -103,7 +100,7 @@ func (e *Engine) Refuses(ctx context.Context, plan *runner.Plan) error {
 		if strings.Contains(string(plan.Globals), allowedModules) {
 			return &refusal{job, "has globals that import an adaptor", false}
 		}
-		if word := ofLanguages.FindString(job.Body); word != "" {
+		if word := findWord(job.Body, isOfLanguages); word != "" {
 			return &refusal{job, "says " + word + ", which is not built in", false}
 		}
 		uses, err := batch.Uses(ctx, job.Body)
@@ -120,7 +117,7 @@ func (e *Engine) Refuses(ctx context.Context, plan *runner.Plan) error {
 		}
 	}
 	for i := range plan.Edges {
-		if word := ofLanguages.FindString(plan.Edges[i].Condition); word != "" {
+		if word := findWord(plan.Edges[i].Condition, isOfLanguages); word != "" {
 			return &refusal{nil, "says " + word + ", which is not built in", false}
 		}
 	}

@@ -40,12 +40,12 @@ var inUTC = func() bool {
 func (e *Engine) CanRun(ctx context.Context, plan *runner.Plan) error {
 	for i := range plan.Jobs {
 		if word := findWord(plan.Jobs[i].Body, isOtherwise); word != "" {
-			return &refusal{&plan.Jobs[i], "says " + word + ", which may come to something else in Node"}
+			return &refusal{&plan.Jobs[i], "says " + word + ", which may come to something else in Node", false}
 		}
 	}
 	for i := range plan.Edges {
 		if word := findWord(plan.Edges[i].Condition, isOtherwise); word != "" {
-			return &refusal{nil, "says " + word + ", which may come to something else in Node"}
+			return &refusal{nil, "says " + word + ", which may come to something else in Node", false}
 		}
 	}
 	return e.Refuses(ctx, plan)

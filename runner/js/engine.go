@@ -13,6 +13,7 @@ import (
 
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/compile"
+	"github.com/phxworker/phxworker/runner/js/chunk"
 )
 
 // Config configures an [Engine]. The zero value is ready to use.
@@ -23,6 +24,10 @@ type Config struct {
 	// Compiler compiles the jobs and bounds what that takes; engines of one process
 	// share it. Defaults to one of its own.
 	Compiler *compile.Compiler
+	// Packages has adaptors from npm, for plans that need more than what is built in. Nil for none.
+	Packages Packages
+	// Egress says where adaptors may connect to.
+	Egress chunk.Egress
 }
 
 // Engine executes plans in QuickJS. It may be used concurrently.
@@ -84,15 +89,26 @@ func (e *Engine) Check(context.Context) error {
 
 // Prepare fails when a job of the plan needs more than what is built in.
 func (e *Engine) Prepare(ctx context.Context, run *runner.Run) (runner.Execution, error) {
+	var packages reals
 	if err := e.Refuses(ctx, run.Plan); err != nil {
-		if refused, ok := errors.AsType[*refusal](err); ok {
+		refused, ok := errors.AsType[*refusal](err)
+		if !ok {
+			return nil, err
+		}
+		if e.cfg.Packages == nil || !refused.packaged {
 			return nil, refused.failure()
 		}
-		return nil, err
+		if packages, err = e.findReals(ctx, run.Plan); err != nil {
+			return nil, err
+		}
 	}
 	versions := runner.Versions{"engine": "js", "runtime": "quickjs " + quickjs.Version()}
 	for i := range run.Plan.Jobs {
-		name, version, _ := checkAdaptor(run.Plan.Jobs[i].Adaptor)
+		spec := run.Plan.Jobs[i].Adaptor
+		name, version, _ := checkAdaptor(spec)
+		if one := packages[spec]; one != nil {
+			name, version = one.Name, one.Version
+		}
 		known, _ := versions[name].([]string)
 		if version != "" && !slices.Contains(known, version) {
 			versions[name] = append(known, version)
@@ -102,7 +118,7 @@ func (e *Engine) Prepare(ctx context.Context, run *runner.Run) (runner.Execution
 	if err != nil {
 		return nil, runner.Unable(&runner.Failure{Reason: runner.Exception, Type: "EngineError", Message: "the js engine cannot start: " + err.Error()})
 	}
-	x := &execution{engine: e, prelude: prelude, run: run}
+	x := &execution{engine: e, prelude: prelude, run: run, reals: packages}
 	return runner.Prepared(versions, x.execute), nil
 }
 

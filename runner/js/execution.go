@@ -17,6 +17,7 @@ type execution struct {
 	engine  *Engine
 	prelude *prelude
 	run     *runner.Run
+	reals   reals // nil where all that the plan needs is built in
 
 	meta       json.RawMessage // the global of all jobs
 	conditions *conditions     // nil until the first is met
@@ -53,8 +54,7 @@ func (x *execution) execute(ctx context.Context) (runner.Result, error) {
 	x.log("info", "Compiling all workflow steps...")
 	begin := time.Now()
 	x.meta = x.run.Meta(begin)
-	common := compile.Adaptor{Name: commonAdaptor, Exports: x.prelude.exports}
-	sources := sourcesOf(x.run.Plan, common)
+	sources := x.sources()
 	batch, err := x.engine.cfg.Compiler.Start(ctx, sources, conditionsOf(x.run.Plan))
 	if err != nil {
 		return runner.Result{}, compile.Failure(err)

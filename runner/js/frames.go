@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/phxworker/phxworker/runner/compile"
+	"github.com/phxworker/phxworker/runner/js/chunk"
 )
 
 // frames are those of a stack trace that tell whose code it was, innermost
@@ -70,7 +71,7 @@ func (s *step) adaptorsOwn(all frames) (own, anonymous bool) {
 	decided := false
 	for _, f := range all {
 		// What stands in for Node's functions acts for its caller.
-		if ofJob := f.ofJob(); ofJob || s.prelude.isAdaptor(f.line) {
+		if ofJob := f.ofJob(); ofJob || s.prelude.isAdaptor(f.line) || f.line > chunk.FirstLine {
 			if !decided {
 				own, decided = !ofJob || f.name != "", true
 			}

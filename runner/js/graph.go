@@ -95,14 +95,17 @@ func newGraph(ctx context.Context, plan *runner.Plan, sources []compile.Job, bat
 	return g, nil
 }
 
-// sourcesOf returns the code of the jobs of a plan, and what each may use.
-func sourcesOf(plan *runner.Plan, common compile.Adaptor) []compile.Job {
-	sources := make([]compile.Job, len(plan.Jobs))
-	for i := range plan.Jobs {
-		job := &plan.Jobs[i]
+// sources returns the code of the jobs of a plan, and what each may use.
+func (x *execution) sources() []compile.Job {
+	jobs := x.run.Plan.Jobs
+	sources := make([]compile.Job, len(jobs))
+	for i := range jobs {
+		job := &jobs[i]
 		sources[i] = compile.Job{Name: job.Label(), Body: job.Body}
-		if name, _ := runner.SplitAdaptor(job.Adaptor); name == commonAdaptor {
-			sources[i].Adaptors = []compile.Adaptor{common}
+		if one := x.reals[job.Adaptor]; one != nil {
+			sources[i].Adaptors = []compile.Adaptor{{Name: one.Name, Exports: one.Exports}}
+		} else if name, _ := runner.SplitAdaptor(job.Adaptor); name == commonAdaptor {
+			sources[i].Adaptors = []compile.Adaptor{{Name: commonAdaptor, Exports: x.prelude.exports}}
 		}
 	}
 	return sources

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/js/chunk"
 )
 
 // serve answers the prelude.
@@ -18,6 +19,10 @@ func (s *step) serve(operation string, args []any) (any, error) {
 		s.timers.remove(numberAt(args, 0))
 	case "uncaught":
 		s.uncaught(readThrown(stringAt(args, 0)), json.RawMessage(stringAt(args, 1)))
+	case "call":
+		return chunk.Call(stringAt(args, 0), args[1:])
+	case "exchange":
+		return nil, s.exchange(numberAt(args, 0), stringAt(args, 1))
 	case "stateless":
 		s.report.Log(noStateLine(numberAt(args, 0)))
 	case "settled":

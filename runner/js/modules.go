@@ -21,15 +21,23 @@ const handoverName = "__adaptor"
 // jobFacts tells the prelude what to load.
 func (s *step) jobFacts() string {
 	facts := struct {
-		Module   string `json:"module"`
-		Adaptor  bool   `json:"adaptor"`
-		Globals  string `json:"globals,omitempty"`
-		Handover string `json:"handover"`
-
-		Meta json.RawMessage `json:"meta"`
+		Module  string `json:"module"`
+		Adaptor bool   `json:"adaptor"`
+		// Packages are the entries of the job's adaptors by their names, where they are from npm.
+		Packages map[string]string `json:"packages,omitempty"`
+		Globals  string            `json:"globals,omitempty"`
+		Handover string            `json:"handover"`
+		Meta     json.RawMessage   `json:"meta"`
 	}{Module: jobModule, Handover: handoverName, Meta: s.meta}
 	for _, i := range s.node.module.Imports {
 		facts.Adaptor = facts.Adaptor || i.Module == commonAdaptor || i.Module == runtimeModule
+		if one := s.real(i.Module); one != nil {
+			facts.Adaptor = true
+			if facts.Packages == nil {
+				facts.Packages = make(map[string]string)
+			}
+			facts.Packages[one.Name] = one.Entry
+		}
 	}
 	if s.globals() != "" {
 		facts.Globals = globalsModule
@@ -50,7 +58,7 @@ func (s *step) globals() string {
 // is none that may be loaded.
 func (s *step) refuseImports() *verdict {
 	if spec := s.node.job.Adaptor; spec != "" {
-		if name, version, _ := checkAdaptor(spec); version == "" {
+		if name, version, why := checkAdaptor(spec); version == "" && why == "" {
 			return importError("module blacklisted: " + name)
 		}
 	}
@@ -66,10 +74,16 @@ func (s *step) resolveModule(_ *quickjs.VM, _, name string) (string, error) {
 	case jobModule, globalsModule, commonAdaptor, runtimeModule:
 		return name, nil
 	}
+	if s.real(name) != nil {
+		return name, nil
+	}
 	return "", errNoDynamicImport
 }
 
 func (s *step) loadModule(_ *quickjs.VM, name string) (string, error) {
+	if one := s.real(name); one != nil {
+		return one.code(s.node.job.Body), nil
+	}
 	switch name {
 	case jobModule:
 		return s.node.module.Code, nil

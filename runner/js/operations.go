@@ -56,6 +56,8 @@ var missing = []string{"Buffer", "WebAssembly"}
 type refusal struct {
 	job *runner.Job // nil for a condition
 	why string
+	// packaged tells that with the published packages there would be no reason.
+	packaged bool
 }
 
 func (r *refusal) Error() string {
@@ -93,13 +95,13 @@ func (e *Engine) Refuses(ctx context.Context, plan *runner.Plan) error {
 		}
 		adaptor, version, why := checkAdaptor(job.Adaptor)
 		if why != "" {
-			return &refusal{job, why}
+			return &refusal{job, why, true}
 		}
 		if strings.Contains(string(plan.Globals), allowedModules) {
-			return &refusal{job, "has globals that import an adaptor"}
+			return &refusal{job, "has globals that import an adaptor", false}
 		}
 		if word := findWord(job.Body, isOfLanguages); word != "" {
-			return &refusal{job, "says " + word + ", which is not built in"}
+			return &refusal{job, "says " + word + ", which is not built in", false}
 		}
 		uses, err := batch.Uses(ctx, job.Body)
 		if ctx.Err() != nil {
@@ -110,13 +112,13 @@ func (e *Engine) Refuses(ctx context.Context, plan *runner.Plan) error {
 		}
 		for _, use := range uses {
 			if why := beyond(use, adaptor, version); why != "" {
-				return &refusal{job, fmt.Sprintf("%s (line %d), which is not built in", why, use.Position.Line)}
+				return &refusal{job, fmt.Sprintf("%s (line %d), which is not built in", why, use.Position.Line), use.Module != "" || !slices.Contains(missing, use.Name)}
 			}
 		}
 	}
 	for i := range plan.Edges {
 		if word := findWord(plan.Edges[i].Condition, isOfLanguages); word != "" {
-			return &refusal{nil, "says " + word + ", which is not built in"}
+			return &refusal{nil, "says " + word + ", which is not built in", false}
 		}
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"modernc.org/quickjs"
+
+	"github.com/phxworker/phxworker/runner/js/chunk"
 )
 
 //go:embed lib/*.js
@@ -16,7 +18,7 @@ var lib embed.FS
 // core are the files of the prelude that every VM runs, in order; they share
 // one function scope.
 var core = []string{
-	"core", "values", "json", "console", "bounds", "timers", "dates", "step", "condition", "common", "dispatch",
+	"core", "values", "json", "console", "bounds", "timers", "dates", "step", "condition", "common", "real", "dispatch",
 }
 
 // adaptorFile is the file of the prelude that stands for an adaptor.
@@ -26,6 +28,7 @@ const adaptorFile = "common"
 // its source.
 type prelude struct {
 	core    []byte
+	loader  []byte    // of packages from npm
 	exports []string  // the names of the basic operations
 	adaptor lineRange // the lines of the adaptor's code, of which no two files have the same
 }
@@ -47,7 +50,7 @@ func compilePrelude() (*prelude, error) {
 
 	p := &prelude{}
 	var text strings.Builder
-	fmt.Fprintf(&text, "(() => {'use strict'; const host = %[1]s, utc = %[2]t; delete globalThis.%[1]s;\n", hostName, inUTC)
+	fmt.Fprintf(&text, "(() => {'use strict'; const host = %[1]s, native = %[3]s, utc = %[2]t; delete globalThis.%[1]s; delete globalThis.%[3]s;\n", hostName, inUTC, nativeName)
 	line := 2
 	for _, name := range core {
 		source, err := lib.ReadFile("lib/" + name + ".js")
@@ -64,6 +67,9 @@ func compilePrelude() (*prelude, error) {
 	text.WriteString("})()")
 	if p.core, err = vm.Compile(text.String(), quickjs.EvalGlobal); err != nil {
 		return nil, fmt.Errorf("the prelude does not compile: %w", err)
+	}
+	if p.loader, err = vm.Compile(chunk.Loader, quickjs.EvalGlobal); err != nil {
+		return nil, fmt.Errorf("the loader of packages does not compile: %w", err)
 	}
 	return p, p.readExports()
 }

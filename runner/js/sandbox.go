@@ -15,6 +15,8 @@ type sandbox struct {
 	prelude *prelude
 	entry   quickjs.Value // the prelude's function for Go to call
 	host    hostFunc
+	// chunks returns the bytecode of a chunk of a package; nil where there are none.
+	chunks func(id string) ([]byte, error)
 }
 
 // hostFunc is what the prelude can ask Go for: an operation and its arguments,
@@ -25,6 +27,7 @@ const (
 	// The two are names of globals, which exist for a moment only and never
 	// while code of a job runs.
 	hostName      = "__host"
+	nativeName    = "__native"
 	rejectionName = "__rejection"
 	// overhead is the memory that an empty VM with its prelude may take on top
 	// of a job's limit.
@@ -60,6 +63,9 @@ func (b *sandbox) start(memory uint64) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := b.vm.RegisterFunc(nativeName, b.load, false); err != nil {
+		return err
+	}
 	b.entry, err = b.vm.EvalBytecodeValue(b.prelude.core)
 	return err
 }
@@ -83,6 +89,22 @@ func (b *sandbox) drain() (more bool, err error) {
 		return true, nil
 	}
 	return false, err
+}
+
+// load returns the function of a chunk, or the words of why there is none.
+func (b *sandbox) load(id string) quickjs.Value {
+	code, err := b.prelude.loader, error(nil)
+	if id != "loader" {
+		code, err = b.chunks(id)
+	}
+	if err == nil {
+		var made quickjs.Value
+		if made, err = b.vm.EvalBytecodeValue(code); err == nil {
+			return made
+		}
+	}
+	text, _ := b.vm.NewString(err.Error())
+	return text
 }
 
 // guard stops the VM when ctx ends, until the function it returns is called.

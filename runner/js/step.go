@@ -3,8 +3,10 @@ package js
 import (
 	"context"
 	"encoding/json"
+	"sync"
 
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/js/chunk"
 )
 
 // step is one step under way.
@@ -16,6 +18,12 @@ type step struct {
 
 	box    *sandbox
 	timers timers
+
+	answers    chan answer // of exchanges; nil before the first, as the next ones
+	client     *chunk.Client
+	network    context.Context // of exchanges, which outlive the calls that begin them
+	endNetwork context.CancelFunc
+	under      sync.WaitGroup // exchanges that are under way
 
 	settled bool
 	ending  ending          // how the operations ended, once settled
@@ -36,6 +44,8 @@ func (s *step) execute(ctx context.Context) (outcome, error) {
 		return outcome{}, &runner.Failure{Reason: runner.Exception, Type: "EngineError", Message: err.Error()}
 	}
 	s.box = box
+	box.chunks = s.chunks
+	defer s.endExchanges()
 	defer box.close()
 	release := box.guard(ctx)
 	defer release()
@@ -76,11 +86,15 @@ func (s *step) settle(ctx context.Context, err error) error {
 		if s.settled {
 			return nil
 		}
-		id, waitErr := s.timers.wait(ctx)
-		if waitErr != nil {
+		id, came, waitErr := s.timers.wait(ctx, s.answers)
+		switch {
+		case waitErr != nil:
 			return waitErr
+		case came != nil:
+			_, err = s.box.call("answered", came.id, came.text)
+		default:
+			_, err = s.box.call("fire", id)
 		}
-		_, err = s.box.call("fire", id)
 	}
 }
 

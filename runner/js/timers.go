@@ -38,25 +38,25 @@ func (t *timers) remove(id int) {
 	}
 }
 
-// wait blocks until a timer is due and returns its id. Without any timer it
-// blocks until ctx ends: nothing else can happen to the job.
-func (t *timers) wait(ctx context.Context) (int, error) {
-	if len(t.queue) == 0 {
-		<-ctx.Done()
-		return 0, context.Cause(ctx)
+// wait blocks until a timer is due, and returns its id, or an exchange is answered. Without
+// either it blocks until ctx ends: nothing else can happen to the job.
+func (t *timers) wait(ctx context.Context, answers <-chan answer) (int, *answer, error) {
+	var alarm <-chan time.Time
+	if len(t.queue) > 0 {
+		timer := time.NewTimer(time.Until(t.queue[0].due))
+		defer timer.Stop()
+		alarm = timer.C
 	}
-	if rest := time.Until(t.queue[0].due); rest > 0 {
-		alarm := time.NewTimer(rest)
-		defer alarm.Stop()
-		select {
-		case <-alarm.C:
-		case <-ctx.Done():
-			return 0, context.Cause(ctx)
-		}
+	select {
+	case <-alarm:
+	case came := <-answers:
+		return 0, &came, nil
+	case <-ctx.Done():
+		return 0, nil, context.Cause(ctx)
 	}
 	due, _ := heap.Pop(&t.queue).(*timer)
 	delete(t.byID, due.id)
-	return due.id, nil
+	return due.id, nil, nil
 }
 
 // timerQueue implements [heap.Interface].

@@ -1,7 +1,7 @@
 // core.js opens the prelude: the code that every VM runs before any code of a
 // job. The files of the prelude are put together, in the order of prelude.go,
 // into the body of one strict function, so they share a scope that no job can
-// reach. Before them stand `host`, through which they reach Go, and `utc`, which
+// reach. Before them stand `host` and `native`, through which they reach Go, and `utc`, which
 // tells whether that is the time zone.
 //
 // A job may redefine whatever is global. So what the prelude needs later it
@@ -14,6 +14,7 @@ const { isArray } = Array;
 const TextOf = String;
 const NativeError = Error;
 const NativeTypeError = TypeError;
+const NativeFunction = Function;
 const NativeMap = Map;
 const NativeWeakMap = WeakMap;
 

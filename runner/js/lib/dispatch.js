@@ -2,7 +2,7 @@
 
 const entries = {
   __proto__: null,
-  receive, begin, fire, finish, unhandled, conditions, evaluate, changed,
+  receive, begin, fire, finish, unhandled, conditions, evaluate, changed, answered, exportsOf,
   exports: () => stringify(keysOf(adaptor())),
 };
 return (name, a, b, c, d) => entries[name](a, b, c, d);

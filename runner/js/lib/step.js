@@ -70,8 +70,11 @@ async function operations(job) {
   if (job.adaptor) {
     // The modules read what they export from a global, once, before any code
     // of the job runs.
-    hide(globalThis, job.handover, { ...adaptor(), defer });
-    await import('@openfn/language-common');
+    const made = job.packages ? { defer } : { ...adaptor(), defer };
+    const names = job.packages ? keysOf(job.packages) : ['@openfn/language-common'];
+    if (job.packages) for (let i = 0; i < names.length; i++) made[names[i]] = packages()(job.packages[names[i]]);
+    hide(globalThis, job.handover, made);
+    for (let i = 0; i < names.length; i++) await import(names[i]);
     await import('@openfn/runtime');
     delete globalThis[job.handover];
   }

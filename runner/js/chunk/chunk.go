@@ -1,0 +1,167 @@
+package chunk
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/evanw/esbuild/pkg/api"
+)
+
+//go:embed node/*.js
+var ours embed.FS
+
+// builtins are Node's. Those with a package are that, of the tree.
+var builtins = map[string]string{
+	"assert": "assert/", "buffer": "buffer/", "events": "events/", "path": "path-browserify", "punycode": "punycode/", "querystring": "querystring-es3",
+	"stream": "readable-stream/lib/ours/browser.js", "string_decoder": "string_decoder/", "url": "url/", "util": "util/",
+	"undici": "", "web": "", "crypto": "", "os": "", "process": "", "timers": "", "perf_hooks": "", "fs": "", "http": "", "https": "", "net": "", "tls": "", "zlib": "", "child_process": "",
+	"dns": "", "worker_threads": "", "vm": "", "v8": "", "tty": "", "http2": "", "async_hooks": "", "diagnostics_channel": "", "console": "", "module": "", "constants": "",
+}
+
+// The kinds of ids that are no path in the tree.
+const (
+	nodePrefix = "node:"
+	ourPrefix  = "our:"
+)
+
+// FirstLine is the line before the first of every chunk: the frames of stacks tell by it that they are a package's.
+const FirstLine = 1 << 16
+
+// Maker makes chunks of the packages of a tree. It may be used concurrently.
+type Maker struct{ resolver }
+
+// New returns a Maker for a tree with a folder node_modules, in npm's layout.
+func New(tree fs.FS) *Maker { return &Maker{resolver{tree}} }
+
+var conditions = []string{"node", "require"}
+
+// Entry returns the id of the chunk of a package's main module, as one that is installed at the top of the tree.
+func (m *Maker) Entry(name string) (id string, err error) { return m.find(name, ".", conditions) }
+
+// Code returns the text of a chunk: a function (require, module, exports, host), where host has Node's globals.
+func (m *Maker) Code(id string) (string, error) {
+	entry, err := m.entryOf(id)
+	if err != nil {
+		return "", err
+	}
+	result := api.Build(api.BuildOptions{
+		EntryPoints: []string{entry}, Bundle: true, Write: false,
+		Format: api.FormatCommonJS, Platform: api.PlatformNeutral, Target: api.ES2022,
+		LogLevel: api.LogLevelSilent, LegalComments: api.LegalCommentsNone, Charset: api.CharsetUTF8,
+		Supported: map[string]bool{"dynamic-import": false, "import-meta": false},
+		Define:    defines(),
+		Plugins:   []api.Plugin{{Name: "chunk", Setup: func(build api.PluginBuild) { m.plug(build, id, entry) }}},
+	})
+	if len(result.Errors) > 0 {
+		return "", fmt.Errorf("%s: %s", id, result.Errors[0].Text)
+	}
+	return strings.Repeat("\n", FirstLine) + "(function (require, module, exports, host) {" + later(string(result.OutputFiles[0].Contents)) + "\n})", nil
+}
+
+// What esbuild has made of imports, in packages that it has bundled: namespaces, of which only members are read.
+var (
+	plainImport = regexp.MustCompile(`(?m)^(\s*var import_\w+ = )require\(("[^"]+")\);$`)
+	esmImport   = regexp.MustCompile(`(?m)^(\s*var \w+ = )__toESM\d*\(require\(("[^"]+")\)(?:, (1))?\);$`)
+	oneOfLodash = regexp.MustCompile(`(?m)^(\s*)var \{ (\w+) \} = (import_lodash\w*\.default);$`)
+)
+
+// later has imports loaded when something is first read of them: most jobs use little of what a package imports.
+// What esbuild has worded otherwise is loaded at once, as ever.
+func later(code string) string {
+	code = plainImport.ReplaceAllString(code, "${1}require.later($2, 0);")
+	code = esmImport.ReplaceAllString(code, "${1}require.later($2, 1${3});")
+	return oneOfLodash.ReplaceAllString(code, "${1}var $2 = (...args) => $3.$2(...args);")
+}
+
+// entryOf returns the path at which the code of a chunk begins.
+func (m *Maker) entryOf(id string) (string, error) {
+	name, isNode := strings.CutPrefix(id, nodePrefix)
+	if !isNode {
+		return id, nil
+	}
+	if _, err := fs.Stat(ours, "node/"+strings.ReplaceAll(name, "/", "_")+".js"); err == nil {
+		return ourPrefix + strings.ReplaceAll(name, "/", "_"), nil
+	}
+	if polyfill := builtins[name]; polyfill != "" {
+		return m.find(polyfill, ".", []string{"require"})
+	}
+	return ourPrefix + "missing", nil
+}
+
+// hostGlobals are what the code of packages finds as globals, beyond those that jobs have.
+var hostGlobals = strings.Fields(`process Buffer console Function URL URLSearchParams TextEncoder TextDecoder Blob File FormData Headers Request Response fetch
+	ReadableStream AbortController AbortSignal Event EventTarget DOMException performance queueMicrotask setImmediate clearImmediate structuredClone
+	atob btoa crypto`)
+
+func defines() map[string]string {
+	defined := map[string]string{"global": "host.global", "__dirname": `"/"`, "__filename": `"/module.js"`, "import.meta.url": `"file:///module.js"`}
+	for _, name := range hostGlobals {
+		defined[name] = "host." + name
+	}
+	return defined
+}
+
+// plug has esbuild read from the tree, and leave out what is another chunk's.
+func (m *Maker) plug(build api.PluginBuild, id, entry string) {
+	const namespace = "tree"
+	own := packageOf(entry)
+	build.OnResolve(api.OnResolveOptions{Filter: ".*"}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
+		if a.Kind == api.ResolveEntryPoint {
+			return api.OnResolveResult{Path: entry, Namespace: namespace}, nil
+		}
+		name := strings.TrimPrefix(a.Path, nodePrefix)
+		if name == "process/" { // the package waits by timers where ours has microtasks
+			name = "process"
+		}
+		base, _, _ := strings.Cut(name, "/")
+		if _, known := builtins[base]; known && !strings.HasSuffix(name, "/") && nodePrefix+name != id {
+			return api.OnResolveResult{Path: nodePrefix + name, External: true}, nil
+		}
+		found, err := m.find(a.Path, path.Dir(strings.TrimPrefix(a.Importer, ourPrefix)), conditions)
+		switch {
+		case err != nil: // found missing when it is required, as in Node
+			return api.OnResolveResult{Path: "missing:" + a.Path, External: true}, nil
+		case packageOf(found) == own:
+			return api.OnResolveResult{Path: found, Namespace: namespace}, nil
+		}
+		return api.OnResolveResult{Path: found, External: true}, nil
+	})
+	build.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: namespace}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
+		var data []byte
+		var err error
+		if name, isOurs := strings.CutPrefix(a.Path, ourPrefix); isOurs {
+			data, err = ours.ReadFile("node/" + name + ".js")
+		} else {
+			data, err = fs.ReadFile(m.tree, a.Path)
+		}
+		text, loader := string(data), api.LoaderJS
+		switch path.Ext(a.Path) {
+		case ".json":
+			loader = api.LoaderJSON
+		case ".node":
+			loader = api.LoaderEmpty
+		}
+		return api.OnLoadResult{Contents: &text, Loader: loader}, err
+	})
+}
+
+// packageOf returns the folder of the package that a file belongs to.
+func packageOf(file string) string {
+	parts := strings.Split(file, "/")
+	slices.Reverse(parts)
+	i := slices.Index(parts, modulesFolder)
+	if i < 0 {
+		return ""
+	}
+	slices.Reverse(parts)
+	n := len(parts) - i
+	if n < len(parts) && strings.HasPrefix(parts[n], "@") {
+		n++
+	}
+	return strings.Join(parts[:min(n+1, len(parts))], "/")
+}

@@ -1,0 +1,107 @@
+package chunk
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/andybalholm/brotli"
+)
+
+// server answers in all the ways that adaptors know, and notes what it was asked.
+type server struct {
+	*httptest.Server
+	mu    sync.Mutex
+	asked []string
+}
+
+func newServer(t *testing.T) *server {
+	t.Helper()
+	s := &server{}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *server) take() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	asked := s.asked
+	s.asked = nil
+	return asked
+}
+
+var boundaries = regexp.MustCompile(`formdata-undici-\d+`)
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	headers := map[string]any{}
+	for name, values := range r.Header {
+		headers[name] = values
+	}
+	told, _ := json.Marshal([]any{r.Method, r.URL.String(), headers, string(body), r.ContentLength})
+	told = boundaries.ReplaceAll(told, []byte("boundary"))
+	s.mu.Lock()
+	s.asked = append(s.asked, string(told))
+	s.mu.Unlock()
+	w.Header()["Date"] = nil
+	w.Header().Set("Content-Type", "application/json")
+	switch path := r.URL.Path; {
+	case len(path) > 8 && path[:8] == "/status/":
+		status, _ := strconv.Atoi(path[8:])
+		w.WriteHeader(status)
+		if status != 204 {
+			fmt.Fprintf(w, `{"status":%d}`, status)
+		}
+	case path == "/redirect/loop":
+		w.Header().Set("Location", "/redirect/loop")
+		w.WriteHeader(302)
+	case len(path) > 10 && path[:10] == "/redirect/":
+		status, _ := strconv.Atoi(path[10:])
+		w.Header().Set("Location", "/echo")
+		w.WriteHeader(status)
+	case path == "/bad-json":
+		_, _ = io.WriteString(w, "{")
+	case path == "/text":
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = io.WriteString(w, "some text ä")
+	case path == "/bytes":
+		w.Header().Set("Content-Type", "application/octet-stream")
+		_, _ = w.Write([]byte{0, 255, 128, 7})
+	case path == "/cookies":
+		w.Header().Add("Set-Cookie", "a=1")
+		w.Header().Add("Set-Cookie", "b=2")
+		_, _ = io.WriteString(w, "{}")
+	case path == "/hang-up":
+		conn, _, _ := w.(http.Hijacker).Hijack()
+		_ = conn.Close()
+	case path == "/slow":
+		select {
+		case <-r.Context().Done():
+		case <-time.After(5 * time.Second):
+		}
+	case len(path) > 9 && path[:9] == "/encoded/":
+		var buf bytes.Buffer
+		var encoder io.WriteCloser = map[string]func() io.WriteCloser{
+			"gzip": func() io.WriteCloser { return gzip.NewWriter(&buf) }, "deflate": func() io.WriteCloser { return zlib.NewWriter(&buf) },
+			"br": func() io.WriteCloser { return brotli.NewWriter(&buf) },
+		}[path[9:]]()
+		_, _ = io.WriteString(encoder, `{"encoded":true}`)
+		_ = encoder.Close()
+		w.Header().Set("Content-Encoding", path[9:])
+		_, _ = w.Write(buf.Bytes())
+	default:
+		text, _ := json.Marshal(map[string]any{"method": r.Method, "url": r.URL.String(), "body": boundaries.ReplaceAllString(string(body), "boundary")})
+		_, _ = w.Write(text)
+	}
+}

@@ -1,0 +1,43 @@
+package chunk
+
+import (
+	"errors"
+	"io/fs"
+)
+
+// StandIn is a package from npm that stands in for one of Node's builtins. It is installed with the adaptors, with all
+// that it depends on.
+type StandIn struct{ Name, Version, Integrity string }
+
+// StandIns are what a tree needs beside the adaptors.
+var StandIns = []StandIn{
+	{"assert", "2.1.0", "sha512-eLHpSK/Y4nhMJ07gDaAzoX/XAKS8PSaojml3M0DM4JpV1LAi5JOJ/p6H/XWrl8L+DzVEvVCW1z3vWAaB9oTsQw=="},
+	{"buffer", "6.0.3", "sha512-FTiCpNxtwiZZHEZbcbTIcZjERVICn9yq/pDFkTl95/AxzD1naBctN7YO68riM/gLSDY7sdrMby8hofADYuuqOA=="},
+	{"events", "3.3.0", "sha512-mQw+2fkQbALzQ7V0MY0IqdnXNOeTtP4r0lN9z7AAawCXgqea7bDii20AYrIBrFd/Hx0M2Ocz6S111CaFkUcb0Q=="},
+	{"path-browserify", "1.0.1", "sha512-b7uo2UCUOYZcnF/3ID0lulOJi/bafxa1xPe7ZPsammBSpjSWQkjNxlt635YGS2MiR9GjvuXCtz2emr3jbsz98g=="},
+	{"punycode", "2.3.1", "sha512-vYt7UD1U9Wg6138shLtLOvdAu+8DsC/ilFtEVHcH+wydcSpNE20AfSOduf6MkRFahL5FY7X1oU7nKVZFtfq8Fg=="},
+	{"querystring-es3", "0.2.1", "sha512-773xhDQnZBMFobEiztv8LIl70ch5MSF/jUQVlhwFyBILqq96anmoctVIYz+ZRp0qbCKATTn6ev02M3r7Ga5vqA=="},
+	{"readable-stream", "4.8.0", "sha512-2jhTTU3Eilp/2DMT71gbcoqC35eQHasMJH0RHkYxwlxIv3+FR6Y5xAFZIwEGLxKkjZYEFlsiMNIdwUqjK2lLHQ=="},
+	{"string_decoder", "1.3.0", "sha512-hkRX8U1WjJFd8LsDJ2yQ/wWWxaopEsABU1XfkM8A+j0+85JAGppt16cr1Whg6KIbb4okU6Mql6BOj+uup/wKeA=="},
+	{"url", "0.11.4", "sha512-oCwdVC7mTuWiPyjLUz/COz5TLk6wgp0RCsN+wHZ2Ekneac9w8uuV0njcbbie2ME+Vs+d6duwmYuR3HgQXs1fOg=="},
+	{"util", "0.12.5", "sha512-kZf/K6hEIrWHI6XqOFUiiMa+79wE/D8Q+NCNAWclkyg3b4d2k7s0QGepNjiABc+aR3N1PAyHL7p6UcLY6LmrnA=="},
+}
+
+// Overlay is a tree of several: of those that have a file, the first.
+func Overlay(trees ...fs.FS) fs.FS { return overlay(trees) }
+
+type overlay []fs.FS
+
+func (o overlay) Open(name string) (fs.File, error) {
+	var first error
+	for _, tree := range o {
+		file, err := tree.Open(name)
+		if err == nil {
+			return file, nil
+		}
+		if first == nil || errors.Is(first, fs.ErrNotExist) {
+			first = err
+		}
+	}
+	return nil, first
+}

@@ -1,0 +1,29 @@
+// real.js loads packages from npm, for steps with adaptors that are not built in.
+
+let requirePackage;
+const exchanges = new NativeMap();
+let lastExchange = 0;
+
+// packages returns the require of packages.
+function packages() {
+  if (requirePackage) return requirePackage;
+  if (!NativeError.captureStackTrace) {
+    hide(NativeError, 'captureStackTrace', object => { hide(object, 'stack', new NativeError(read(object, 'message')).stack); });
+  }
+  const call = (operation, ...args) => host('call', operation, ...args);
+  const exchange = text => new Promise(done => {
+    mapSet(exchanges, ++lastExchange, done);
+    host('exchange', lastExchange, text);
+  });
+  requirePackage = native('loader')(id => native(id), call, exchange, NativeFunction, { ...adaptorConsole, debug() {}, trace() {} });
+  return requirePackage;
+}
+
+// answered hands over what came of an exchange.
+function answered(id, text) {
+  const done = mapGet(exchanges, id);
+  mapDelete(exchanges, id);
+  if (done) done(text);
+}
+
+const exportsOf = entry => stringify(keysOf(packages()(entry)));

@@ -1,0 +1,157 @@
+package js
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/js/chunk"
+)
+
+// Packages has adaptors from npm. It may be used concurrently.
+type Packages interface {
+	// Package returns the package that a plan means by a specifier such as "@openfn/language-http@7.2.10".
+	Package(ctx context.Context, specifier string) (*Package, error)
+}
+
+// Package is an adaptor from npm.
+type Package struct {
+	// Name and Version are those of its package.json; Entry is the id of the chunk of its main module.
+	Name, Version, Entry string
+	// Exports are what that exports. The engine reads them when they are nil.
+	Exports []string
+	// Chunks are those of the package and of all that it depends on.
+	Chunks *chunk.Store
+}
+
+// reals are the packages of a run by their specifiers.
+type reals map[string]*Package
+
+// mostOfResponse bounds the body of one response to an adaptor.
+const mostOfResponse = 64 << 20
+
+// findReals finds the adaptors of a plan that needs more than what is built in.
+func (e *Engine) findReals(ctx context.Context, plan *runner.Plan) (reals, error) {
+	found := make(reals)
+	for i := range plan.Jobs {
+		spec := plan.Jobs[i].Adaptor
+		if !strings.HasPrefix(spec, allowedModules) || found[spec] != nil {
+			continue
+		}
+		one, err := e.cfg.Packages.Package(ctx, spec)
+		if err == nil && one.Exports == nil {
+			one.Exports, err = e.exportsOf(one)
+		}
+		if err != nil {
+			return nil, &runner.Failure{Reason: runner.Exception, Type: "AutoinstallError", Message: "Error installing " + spec + ": " + err.Error()}
+		}
+		found[spec] = one
+	}
+	return found, nil
+}
+
+// exportsOf loads a package in a VM of its own.
+func (e *Engine) exportsOf(one *Package) ([]string, error) {
+	prelude, err := e.prelude()
+	if err != nil {
+		return nil, err
+	}
+	box, err := newSandbox(prelude, 256<<20, func(operation string, args []any) (any, error) {
+		if operation == "call" {
+			return chunk.Call(stringAt(args, 0), args[1:])
+		}
+		return nil, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer box.close()
+	box.chunks = one.Chunks.Bytecode
+	answer, err := box.call("exportsOf", one.Entry)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	text, _ := answer.(string)
+	return names, json.Unmarshal([]byte(text), &names)
+}
+
+// real returns the package that the job of the step means by a name, nil for none.
+func (s *step) real(name string) *Package {
+	if s.node == nil || s.node.job == nil {
+		return nil
+	}
+	if one := s.reals[s.node.job.Adaptor]; one != nil && one.Name == name {
+		return one
+	}
+	return nil
+}
+
+func (s *step) chunks(id string) ([]byte, error) {
+	return s.reals[s.node.job.Adaptor].Chunks.Bytecode(id)
+}
+
+// words are what may be names in the code of a job.
+var words = regexp.MustCompile(`[\w$]+`)
+
+// code is the text of the module of a package, whose exports lie in a global when it is evaluated. It has the exports
+// that a job speaks of, and all if that imports all: what is read of a package is loaded.
+func (p *Package) code(body string) string {
+	said := map[string]bool{"execute": true}
+	for _, word := range words.FindAllString(body, -1) {
+		said[word] = true
+	}
+	all := strings.Contains(body, "*") && strings.Contains(body, p.Name)
+	names := make([]string, 0, len(p.Exports))
+	for _, name := range p.Exports {
+		if name != "default" && (all || said[name]) {
+			names = append(names, name)
+		}
+	}
+	quoted, _ := json.Marshal(p.Name) // a string cannot fail
+	from := " = globalThis." + handoverName + "[" + string(quoted) + "]"
+	code := "export const { " + strings.Join(names, ", ") + " }" + from + ";"
+	if said["default"] || strings.Contains(body, p.Name) {
+		code += " export default globalThis." + handoverName + "[" + string(quoted) + "].default;"
+	}
+	return code
+}
+
+// answer is what came of an exchange.
+type answer struct {
+	id   int
+	text string
+}
+
+// exchange begins an exchange, whose answer settle hands over.
+func (s *step) exchange(id int, text string) error {
+	var x chunk.Exchange
+	if err := json.Unmarshal([]byte(text), &x); err != nil {
+		return err
+	}
+	if s.answers == nil {
+		s.answers = make(chan answer)
+		s.client = &chunk.Client{MostBytes: mostOfResponse, Control: s.engine.cfg.Egress.Control}
+		s.network, s.endNetwork = context.WithCancel(context.Background())
+	}
+	s.under.Go(func() {
+		came, _ := json.Marshal(s.client.Do(s.network, x)) // cannot fail
+		select {
+		case s.answers <- answer{id, string(came)}:
+		case <-s.network.Done():
+		}
+	})
+	return nil
+}
+
+// endExchanges ends what is under way, and waits for it.
+func (s *step) endExchanges() {
+	if s.answers == nil {
+		return
+	}
+	s.endNetwork()
+	s.under.Wait()
+	s.client.Close()
+}

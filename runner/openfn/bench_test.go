@@ -62,7 +62,7 @@ type house struct {
 
 func openHouse(b *testing.B, cfg Config, slots int) *house {
 	b.Helper()
-	runtest.Need(b, "node", "npm")
+	runtest.Need(b, "node")
 	cfg.RepoDir = repo
 	engine, err := New(cfg)
 	require.NoError(b, err)

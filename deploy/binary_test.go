@@ -60,7 +60,7 @@ func variables(t *testing.T) []string {
 }
 
 // notOurs are variables that are not for the worker but for npm and the C library.
-var notOurs = []string{"HOME", "NPM_CONFIG_CACHE", "NPM_CONFIG_UPDATE_NOTIFIER"}
+var notOurs = []string{"HOME", "NPM_CONFIG_CACHE"}
 
 // requireKnown fails if the worker does not read a variable.
 func requireKnown(t *testing.T, name, where string) {

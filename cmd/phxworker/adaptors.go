@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"strings"
 	"text/tabwriter"
 
@@ -37,7 +36,7 @@ func (p *program) adaptorsCommand() *cli.Command {
 		OnUsageError:       explainUsage,
 		ArgValidator:       noArguments,
 		Commands: []*cli.Command{
-			command("install", "install adaptors and what runs them", anyArguments, p.installAdaptors, &cli.BoolFlag{Name: "force"}, &cli.StringFlag{Name: "npm-env"}),
+			command("install", "install adaptors and what runs them", anyArguments, p.installAdaptors, &cli.BoolFlag{Name: "force"}),
 			command("list", "list what is installed", noArguments, p.listAdaptors),
 		},
 		Action: func(context.Context, *cli.Command) error {
@@ -60,15 +59,7 @@ func (p *program) repo(cmd *cli.Command) (*adaptors.Repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	env, from := cmd.String("npm-env"), "--npm-env"
-	if env == "" {
-		env, from = p.getenv("WORKER_NPM_ENV"), "WORKER_NPM_ENV"
-	}
-	names, err := options.NPMEnv(env, from)
-	if err != nil {
-		return nil, err
-	}
-	repo, err := adaptors.Open(adaptors.Config{Dir: dir, Env: names, Again: cmd.Bool("force")})
+	repo, err := adaptors.Open(adaptors.Config{Dir: dir, Again: cmd.Bool("force")})
 	if err != nil {
 		return nil, &usageError{err.Error()}
 	}
@@ -102,7 +93,7 @@ func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
 	case ctx.Err() != nil:
 		return errStopped
 	case err != nil:
-		return forInstall(err)
+		return err
 	}
 	ready := []adaptors.Package{runtime}
 	failed := 0
@@ -116,7 +107,7 @@ func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
 			return errStopped
 		case err != nil:
 			failed++
-			fmt.Fprintln(p.stderr, forInstall(err))
+			fmt.Fprintln(p.stderr, err)
 		default:
 			ready = append(ready, pkg)
 		}
@@ -146,16 +137,6 @@ func loadable(ctx context.Context, repo *adaptors.Repo, pkg adaptors.Package, pr
 }
 
 var errStopped = errors.New("stopped; what was told as installed is")
-
-// forInstall returns what is said of an adaptor that cannot be installed. Without
-// npm, a run's error advises the very command that this is.
-func forInstall(err error) error {
-	failure, ok := errors.AsType[*adaptors.InstallError](err)
-	if _, missing := exec.LookPath("npm"); !ok || missing == nil {
-		return err
-	}
-	return &adaptors.InstallError{Specifier: failure.Specifier, Reason: "npm is not in the PATH: install Node " + openfn.GoodNodes + ", with npm"}
-}
 
 // noCache says why the code of packages is not compiled beforehand.
 func noCache(err error) string {
@@ -188,7 +169,8 @@ func (p *program) listAdaptors(_ context.Context, cmd *cli.Command) error {
 }
 
 const adaptorsHelp = `phxworker adaptors prepares the folder that the OpenFn engine takes adaptors from,
-so that runs need not wait for npm: in an image, for instance.
+so that runs need not wait for them: in an image, for instance. They are fetched from the
+registry that npm's settings name (.npmrc, npm_config_...); npm itself is not needed.
 
 Usage:
   phxworker adaptors install [--force] [--repo-dir DIR] NAME@VERSION...
@@ -204,9 +186,6 @@ Options:
       install again what is there
   --repo-dir DIR, -d DIR [WORKER_REPO_DIR]
       the folder; default phxworker/adaptors in the cache folder of the user
-  --npm-env NAMES [WORKER_NPM_ENV]
-      variables that npm gets besides those that it needs anywhere, with commas
-      between them, such as NPM_TOKEN, if a .npmrc speaks of it
   WORKER_MAX_RUN_MEMORY_MB=MB
       as the worker will have it, if it is to have another limit than 500 MB:
       V8's code caches are good for one limit only

@@ -65,7 +65,7 @@ func BenchmarkMemory(b *testing.B) {
 	for _, engine := range []string{"js", "openfn"} {
 		b.Run(engine, func(b *testing.B) {
 			if engine == "openfn" {
-				runtest.Need(b, "node", "npm")
+				runtest.Need(b, "node")
 			}
 			server := startServer(b, "")
 			s := launchAt(b, server, benchBinary(b), "--capacity", "5", "--engine", engine, "--repo-dir", b.TempDir())

@@ -68,7 +68,7 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 	}
 	node, err := openfn.New(openfn.Config{
 		RequireFences: o.RequireFences, OwnPort: func() int { return int(port.Load()) },
-		RepoDir: dir, MonorepoDir: o.MonorepoDir, NPMEnv: o.NPMEnv,
+		RepoDir: dir, MonorepoDir: o.MonorepoDir,
 		MemoryMB: limits.MemoryMB, Cgroups: groups, Spares: spares, Reuse: o.Reuse,
 		StatePropsToRemove: o.StateProps,
 		Optional:           o.Name == "auto",

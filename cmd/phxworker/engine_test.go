@@ -50,7 +50,7 @@ func TestAutoTakesTheEngineThatARunNeeds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("nearly all of its time goes into npm")
 	}
-	runtest.Need(t, "node", "npm")
+	runtest.Need(t, "node")
 	var asked string
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = r.Method + " " + r.URL.Path
@@ -200,7 +200,7 @@ echo '{"type":"ready"}'; cat > /dev/null`)
 // Guards against a worker that goes on for ever without claiming, where somebody has to
 // change what it was told to work with.
 func TestARepoDirThatCannotBeWrittenEndsTheWorker(t *testing.T) {
-	runtest.Need(t, "node", "npm")
+	runtest.Need(t, "node")
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has a folder that nobody can write to")
 	}

@@ -53,7 +53,7 @@ func TestRunShowsTheLineOfAnError(t *testing.T) {
 	}
 }
 
-// Guards against a state that comes out changed, or a minute of npm, without a word.
+// Guards against a state that comes out changed, or a minute of installing, without a word.
 func TestRunTellsWhatTheWorkerDid(t *testing.T) {
 	job := inFile(t, "big.js", "fn(() => ({ data: 'x'.repeat(2 ** 21) }))")
 	code, stdout, stderr := execute(t.Context(), nil, "run", job, "--engine", "js", "--payload-memory", "1")
@@ -65,7 +65,7 @@ func TestRunTellsWhatTheWorkerDid(t *testing.T) {
 	_, _, stderr = execute(t.Context(), nil, "run", inFile(t, "job.js", "x"), "--engine", "sh "+engine)
 	require.Contains(t, stderr, "    printed\n")
 
-	pretendNPM(t)
+	pretendNode(t)
 	_, _, stderr = execute(t.Context(), nil, "run", inFile(t, "job.js", "one()"), "--adaptor", "one@1.0.0", "--repo-dir", t.TempDir())
 	require.Contains(t, stderr, "    Installing @openfn/language-one@1.0.0\n")
 	require.NotContains(t, stderr, "Memory limit")

@@ -54,7 +54,7 @@ func newOpenFn(t *testing.T) runner.Engine {
 	if testing.Short() {
 		t.Skip("takes a minute, nearly all of it in Node; package openfn has its own tests")
 	}
-	runtest.Need(t, "node", "npm")
+	runtest.Need(t, "node")
 	e, err := openfn.New(openfn.Config{RepoDir: runtest.Adaptors(t), Spares: 2})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })

@@ -63,7 +63,7 @@ type house struct {
 
 func openHouse(b *testing.B, cfg Config, size int) *house {
 	b.Helper()
-	runtest.Need(b, "node", "npm")
+	runtest.Need(b, "node")
 	cfg.RepoDir = repo
 	engine, err := New(cfg)
 	require.NoError(b, err)

@@ -84,9 +84,6 @@ func (e *Engine) check(ctx context.Context) error {
 	filled := e.host.Load() != nil || e.repo.HasRuntime()
 	closed, err := e.repo.Check()
 	if err != nil && !e.health.sealing(closed, filled) {
-		if errors.Is(err, adaptors.ErrNoNPM) && !filled {
-			return e.unlessOptional(err)
-		}
 		return err
 	}
 	if err == nil {

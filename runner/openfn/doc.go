@@ -21,8 +21,8 @@
 // is [runner.Unable], and [Engine.Check] tells when it is over: a registry that cannot be
 // reached or wants other credentials, a disk that is full, a Node that does not start. A
 // package or version that does not exist is the run's failure, as is one that is not installed where
-// nothing can be installed on purpose: npm is set to be offline, or the folder was read-only, or npm
-// missing, when Check was first asked, and the runtime is there. A runtime that is damaged is
+// nothing can be installed on purpose: npm's settings say to be offline, or the folder was read-only
+// when Check was first asked, and the runtime is there. A runtime that is damaged is
 // installed again by the run that meets it.
 //
 // # Limits

@@ -26,9 +26,6 @@ type Config struct {
 	RepoDir string
 	// MonorepoDir is where adaptors of version "local" are loaded from.
 	MonorepoDir string
-	// NPMEnv names variables of the worker's environment that npm gets besides those
-	// that it needs anywhere.
-	NPMEnv []string
 	// LatestFor is how long a version that "latest" stood for is good.
 	// Defaults to 5 min.
 	LatestFor time.Duration
@@ -55,7 +52,7 @@ type Config struct {
 	// to it at an address of this machine. It is called for each run. Defaults to none.
 	OwnPort func() int
 	// Optional is for an engine beside another one: where there is no Node, none with the fences that
-	// are required, or no npm and nothing installed, that is no fault of the worker, and the runs that need this
+	// are required, that is no fault of the worker, and the runs that need this
 	// engine end for it.
 	Optional bool
 	// StatePropsToRemove are the keys that are taken from the state when a
@@ -139,7 +136,7 @@ func New(cfg Config) (*Engine, error) {
 		}
 		cfg.MonorepoDir = dir
 	}
-	repo, err := adaptors.Open(adaptors.Config{Dir: cfg.RepoDir, Monorepo: cfg.MonorepoDir, Env: cfg.NPMEnv, LatestFor: cfg.LatestFor, Logger: cfg.Logger})
+	repo, err := adaptors.Open(adaptors.Config{Dir: cfg.RepoDir, Monorepo: cfg.MonorepoDir, LatestFor: cfg.LatestFor, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -159,8 +156,8 @@ func (e *Engine) Close() error {
 }
 
 // Processes returns how many processes of Node there are for runs: with one,
-// kept ready, or on their way to either, until they have exited. npm is none of
-// them. It never waits.
+// kept ready, or on their way to either, until they have exited. What looks into packages is none
+// of them. It never waits.
 func (e *Engine) Processes() int {
 	if host := e.host.Load(); host != nil {
 		return host.processes()

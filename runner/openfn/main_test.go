@@ -45,7 +45,7 @@ func long(t *testing.T) {
 
 func newBench(t testing.TB, cfg Config) *runtest.Bench {
 	t.Helper()
-	runtest.Need(t, "node", "npm")
+	runtest.Need(t, "node")
 	cfg.RepoDir = repo
 	e, err := New(cfg)
 	require.NoError(t, err)

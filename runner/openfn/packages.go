@@ -71,10 +71,7 @@ func (e *Engine) failure(err error) error {
 		return err
 	}
 	failure := &runner.Failure{Reason: runner.Exception, Type: "AutoinstallError", Message: install.Error()}
-	if install.NoNPM && e.cfg.Optional {
-		return failure
-	}
-	if install.Unable && e.health.failed(install.Specifier, install.Closed || install.NoNPM) {
+	if install.Unable && e.health.failed(install.Specifier, install.Closed) {
 		return runner.Unable(failure)
 	}
 	return failure

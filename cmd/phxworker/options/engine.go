@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +20,6 @@ type Engine struct {
 	Cgroups              bool     // the kernel keeps each process to the memory of its run
 	CgroupOverheadMB     int      // and to this besides
 	RepoDir, MonorepoDir string
-	NPMEnv               []string // names of variables
 	// StateProps are what is taken out of a step's state.
 	StateProps                         []string
 	CompileMemory                      int64 // bytes
@@ -64,37 +62,6 @@ func RunMemory(getenv func(string) string) (float64, error) {
 	return r.orIfZero(name, "MB", zeroMB), r.err
 }
 
-// NPMEnv returns the names of variables in a text that is the value of an option. The
-// error is an [*Error]: a command that installs adaptors has few other options.
-func NPMEnv(text, from string) ([]string, error) {
-	values := &Values{byKey: make(map[string]value)}
-	if text != "" {
-		values.byKey[npmEnvKey] = value{text: text, from: from}
-	}
-	r := newReader(values)
-	return r.npmEnv(), r.err
-}
-
-// npmEnvKey is the option that names the variables of npm.
-const npmEnvKey = "npm-env"
-
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-// npmEnv returns names of variables, none of them of the worker's own.
-func (r *reader) npmEnv() []string {
-	v, _ := r.take(npmEnvKey)
-	names := r.list(npmEnvKey)
-	for _, name := range names {
-		switch {
-		case !variable.MatchString(name):
-			r.failf("%s: %q is not the name of a variable: write names with commas between them, such as NPM_TOKEN", v.from, name)
-		case strings.HasPrefix(name, "WORKER_"):
-			r.failf("%s: %s is the worker's own and not for npm", v.from, name)
-		}
-	}
-	return names
-}
-
 // repoKey is the option that names the folder of adaptors.
 const repoKey = "repo-dir"
 
@@ -118,7 +85,6 @@ func (r *reader) engine() Engine {
 		RequireFences: r.toggle("require-fences"),
 		Cgroups:       r.toggle("cgroups"), CgroupOverheadMB: r.whole("cgroup-memory-overhead-mb", 0),
 		Reuse: r.whole("engine-reuse", 1), RepoDir: r.text(repoKey), MonorepoDir: r.folder("monorepo-dir"),
-		NPMEnv:         r.npmEnv(),
 		StateProps:     r.list("state-props-to-remove"),
 		CompileMemory:  int64(r.megabytes("compile-memory") * (1 << 20)),
 		CollectionsURL: r.webURL("collections-url"), CollectionsVersion: r.text("collections-version"),

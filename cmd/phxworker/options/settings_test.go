@@ -91,7 +91,7 @@ func TestReadEveryOption(t *testing.T) {
 		},
 		AcceptAdaptors: []string{"@openfn/language-common", "@openfn/language-http"},
 		Engine: Engine{
-			Name: "command", Command: []string{"go", "run", "my engine"}, Reuse: 3, RepoDir: "adaptors", MonorepoDir: monorepo, NPMEnv: []string{"NPM_TOKEN", "A_B"},
+			Name: "command", Command: []string{"go", "run", "my engine"}, Reuse: 3, RepoDir: "adaptors", MonorepoDir: monorepo,
 			StateProps:    []string{"configuration", "token"},
 			CompileMemory: 3 << 19,
 			Cgroups:       true, CgroupOverheadMB: 256,
@@ -111,7 +111,7 @@ func TestReadEveryOption(t *testing.T) {
 		"WORKER_LOGS": "at-most-once", "WORKER_SPOOL": spool, "WORKER_MAX_RUN_DURATION_SECONDS": "1.5", "WORKER_MAX_RUN_MEMORY_MB": "64",
 		"WORKER_ENABLE_CGROUP_ENFORCEMENT": "true", "CGROUP_MEMORY_OVERHEAD_MB": "256", "WORKER_MAX_STATE_MEMORY_MB": "20", "WORKER_NO_STRINGIFY_STATE": "true",
 		"WORKER_MAX_PAYLOAD_MB": "0.5", "WORKER_MAX_LOG_PAYLOAD_MB": "2", "WORKER_BATCH_LOGS": "true", "WORKER_BATCH_INTERVAL": "25",
-		"WORKER_BATCH_LIMIT": "7", "WORKER_ENGINE": "go run 'my engine'", "WORKER_ENGINE_REUSE": "3", "WORKER_REPO_DIR": "adaptors", "WORKER_NPM_ENV": "NPM_TOKEN, A_B",
+		"WORKER_BATCH_LIMIT": "7", "WORKER_ENGINE": "go run 'my engine'", "WORKER_ENGINE_REUSE": "3", "WORKER_REPO_DIR": "adaptors",
 		"OPENFN_ADAPTORS_REPO": monorepo, "WORKER_COMPILE_MEMORY_MB": "1.5", "WORKER_STATE_PROPS_TO_REMOVE": "configuration,token",
 		"WORKER_COLLECTIONS_URL": "https://lightning.example.org/collections", "WORKER_COLLECTIONS_VERSION": "1.2",
 		"WORKER_VALIDATION_TIMEOUT_MS": "700", "WORKER_VALIDATION_RETRIES": "0", "WORKER_HOST": "127.0.0.1", "WORKER_PORT": "3000",

@@ -126,10 +126,6 @@ func Table() []Option {
 			Usage: "where adaptors are installed; by default a folder in the user's cache",
 		},
 		{
-			Flag: npmEnvKey, Env: []string{"WORKER_NPM_ENV"}, Ours: true, Group: Runs, Placeholder: "NAMES",
-			Usage: "variables that npm gets besides those that it needs anywhere, such as NPM_TOKEN",
-		},
-		{
 			Flag: "monorepo-dir", Aliases: []string{"m"}, Env: []string{"OPENFN_ADAPTORS_REPO"}, Group: Runs, Placeholder: "DIR",
 			Usage: "where adaptors of version local are loaded from",
 		},

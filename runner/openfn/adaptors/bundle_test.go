@@ -13,10 +13,10 @@ import (
 )
 
 // files are a package, by the paths of its files and those of what it depends on,
-// relative to the folder that npm installs into.
+// relative to the folder that is installed into.
 type files map[string]string
 
-// placePackage puts a package where npm would.
+// placePackage puts a package where it would be installed.
 func placePackage(t *testing.T, r *Repo, s specifier, files files) {
 	t.Helper()
 	for path, text := range files {
@@ -60,7 +60,7 @@ const (
 	cjsPackage = `{"name":"x","version":"1.0.0","main":"index.js"}`
 )
 
-// A bundle is no different from what npm installed: each package is imported both
+// A bundle is no different from what was installed: each package is imported both
 // ways and tells what it finds.
 func TestABundleDoesWhatThePackageDoes(t *testing.T) {
 	r := shared(t)
@@ -177,7 +177,7 @@ func TestABundleDoesWhatThePackageDoes(t *testing.T) {
 			require.Equal(t, tt.unbundled == "", p.Bundled)
 			npm, err := readPackage(npmFolder(r.folder(s), s.name))
 			require.NoError(t, err)
-			require.JSONEq(t, tt.want, evaluate(t, npm.Entry), "as npm installed it")
+			require.JSONEq(t, tt.want, evaluate(t, npm.Entry), "as it was installed")
 			require.JSONEq(t, tt.want, evaluate(t, p.Entry), "as Resolve returned it")
 			require.NoError(t, r.WarmCache(t.Context(), "node", nil, p))
 			require.JSONEq(t, tt.want, evaluate(t, p.Entry), "from the code cache")

@@ -1,12 +1,12 @@
 // Package adaptors is a folder of npm packages: OpenFn's adaptors, and the
 // runtime that executes jobs with them.
 //
-// [Repo.Resolve] returns a package by what a plan calls it, and has npm install
-// it first if it is not there. Versions stand side by side, each in a folder of
+// [Repo.Resolve] returns a package by what a plan calls it, and installs it first
+// (package npm) if it is not there. Versions stand side by side, each in a folder of
 // its own with all that it depends on:
 //
 //	@openfn/language-http@7.2.10/
-//	  node_modules/               as npm made it, without running any script
+//	  node_modules/               at the paths where npm has them
 //	  installed.json              how many files and bytes that were
 //	  bundle-1f0e2d3c/
 //	    prepared.json             what the package exports
@@ -21,11 +21,14 @@
 // of an adaptor. So each package is made into one file by esbuild, and V8's
 // compiled code of it is kept beside. A bundle does what the package does: its
 // names are compared with those of the package, ES modules stay strict code, files
-// find those beside them where npm put them, and native or optional dependencies
+// find those beside them where they were installed, and native or optional dependencies
 // and those that choose by themselves what to load are loaded from there. A
 // package for which this does not work (or that uses await at its top level)
-// is used as npm installed it. The path of a bundle ends like that of the package,
+// is used as it was installed. The path of a bundle ends like that of the package,
 // for OpenFn's runtime judges an error by the paths in its stack.
+//
+// What OpenFn's own worker has installed in the folder (node_modules/@openfn/language-http_7.2.10)
+// is used as it lies there, unless the same version is here too.
 //
 // A process has one instance of a package, also if it is imported under several
 // queries.
@@ -34,7 +37,7 @@
 //
 // An install is shared by all who ask for the package while it runs, and goes on
 // though none of them waits any more, for ten minutes at most; [Repo.Close] ends
-// it, with npm and all its children. No more than two of npm and esbuild run at a
+// it, with esbuild and all its children. No more than two installs or runs of esbuild are at work at a
 // time: a plan may need many packages.
 // Folders get their names when they are complete and on the disk, so several processes
 // may share a repo and a death leaves nothing half done: of two that were made at the same
@@ -43,18 +46,17 @@
 //
 // # Damage
 //
-// npm goes on after a file that it cannot write, and says that all is well. So a
-// warning of that ends an install, and what npm lists has to be there. A package that is met
-// later and is not what was installed is installed again: its bundle is looked at for each run,
-// the rest when a process first uses it without a bundle, or when [Repo.Mend] is asked. One
+// A package that is met later and is not what was installed is installed again: its bundle is
+// looked at for each run, the rest when a process first uses it without a bundle, or when [Repo.Mend] is asked. One
 // that Node cannot load is installed again once, unless its files are known to be whole.
 //
 // # Trust
 //
 // Specifiers come from plans. They are checked against npm's grammar and never
-// reach a shell; which packages are allowed is for the caller to say. npm has of the
-// worker's environment what it needs and what [Config.Env] names; esbuild has what
-// jobs have. Code of packages runs when they are looked into and when caches are
+// reach a shell; which packages are allowed is for the caller to say. npm's settings
+// are read anew for each install, from the environment, the .npmrc of the working directory, the user's
+// and the machine's; they may speak of any variable but those that begin with WORKER_. esbuild
+// has what jobs have. Code of packages runs when they are looked into and when caches are
 // made, as it does in jobs: with PATH, the language and the time zone for an
 // environment, and in Node's permission model. What it answers there is believed of
 // its own package only.
@@ -67,5 +69,5 @@
 // folder of the repo or one above it, for what lies there is executed.
 //
 // Not promised: that packages are ever removed, and that one is what its publisher
-// made, which is npm's to check.
+// made: the registry has the sums by which it is verified.
 package adaptors

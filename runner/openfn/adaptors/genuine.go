@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// falseError says that what npm installed is not the package that was asked for, or reaches out of
+// falseError says that what was installed is not the package that was asked for, or reaches out of
 // its folder. A registry that was tampered with can have that done, and so can whoever
 // publishes one of the packages that another depends on.
 type falseError struct{ what string }
 
 func (e *falseError) Error() string { return e.what }
 
-// genuine reads what npm put into dir under a name. The error is a [*falseError] if the
+// genuine reads what was put into dir under a name. The error is a [*falseError] if the
 // package says that it has another name, of which paths and code would be made, or that its
 // module is somewhere else.
 func genuine(dir, name string) (Package, error) {
@@ -25,15 +25,15 @@ func genuine(dir, name string) (Package, error) {
 	case err != nil:
 		return Package{}, err
 	case p.Name != name:
-		return Package{}, &falseError{fmt.Sprintf("what npm installed calls itself %q", p.Name)}
+		return Package{}, &falseError{fmt.Sprintf("what the registry gives out calls itself %q", p.Name)}
 	case p.Entry != p.Dir && !strings.HasPrefix(p.Entry, p.Dir+string(filepath.Separator)):
 		return Package{}, &falseError{"its module is outside of its folder: " + p.Entry}
 	}
 	return p, nil
 }
 
-// enclosed looks for links below dir that lead out of it, as npm makes for a package that
-// depends on one in a folder ("file:…"): Node follows them past the permissions of jobs.
+// enclosed looks for links below dir that lead out of it: Node follows them past the permissions
+// of jobs. None are made here, but a folder may have been filled by another program.
 func enclosed(dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -19,7 +19,7 @@ func (r *Repo) folder(s specifier) string {
 	return filepath.Join(r.dir, filepath.FromSlash(s.String()))
 }
 
-// npmFolder is where npm puts a package that is installed in a folder.
+// npmFolder is where a package lies that is installed in a folder.
 func npmFolder(dir, name string) string {
 	return filepath.Join(dir, "node_modules", filepath.FromSlash(name))
 }
@@ -48,10 +48,19 @@ func (r *Repo) install(ctx context.Context, s specifier, again bool, tell func(s
 		r.log.Warn("package is damaged; it is installed again", "package", s.String(), "error", err)
 		tell("The files of " + s.String() + " are damaged: it is installed again")
 	}
+	if !there && !again {
+		p, err := r.ofWorker(ctx, s)
+		if err == nil {
+			return p, nil
+		}
+		if !errors.Is(err, errNotOfWorker) {
+			r.log.Warn("package of OpenFn's worker cannot be used; it is installed", "package", s.String(), "error", err)
+		}
+	}
 	return r.fetchAndPrepare(ctx, s, there, tell)
 }
 
-// repaired prepares a package that npm has installed some time ago. The error is
+// repaired prepares a package that was installed some time ago. The error is
 // [errDamaged] if it has to be installed again.
 func (r *Repo) repaired(ctx context.Context, s specifier) (Package, error) {
 	recorded, err := r.whole(s)
@@ -87,15 +96,12 @@ func (r *Repo) fetchAndPrepare(ctx context.Context, s specifier, there bool, tel
 	return p, err
 }
 
-// fetch has npm install a package, also if it is there. The error is an
+// fetch installs a package, also if it is there. The error is an
 // [*InstallError], if ctx has not ended.
 func (r *Repo) fetch(ctx context.Context, s specifier, there bool) error {
 	good := func() bool { return !there && exists(npmFolder(r.folder(s), s.name)) }
 	err := place(r.folder(s), good, func(dir string) error {
-		if err := write(filepath.Join(dir, "package.json"), []byte("{\"private\":true}\n")); err != nil {
-			return err
-		}
-		if err := r.inTurn(ctx, func() error { return r.npmInstall(ctx, dir, s) }); err != nil {
+		if err := r.inTurn(ctx, func() error { return r.installInto(ctx, dir, s) }); err != nil {
 			return err
 		}
 		return checkInstalled(dir, s)
@@ -109,19 +115,16 @@ func (r *Repo) fetch(ctx context.Context, s specifier, there bool) error {
 	return &InstallError{Specifier: s.String(), Reason: r.unusable(err).Error(), Unable: true, Closed: takesNoWrites(err)}
 }
 
-// checkInstalled sees that npm has installed in dir what it was to install, whole, and records it.
+// checkInstalled sees that what is in dir is what was to be installed, and records it.
 func checkInstalled(dir string, s specifier) error {
 	got, err := genuine(dir, s.name)
 	if err != nil {
 		return err
 	}
 	if got.Version != s.version {
-		return &InstallError{Specifier: s.String(), Reason: "npm installed version " + got.Version}
+		return &InstallError{Specifier: s.String(), Reason: "the archive has version " + got.Version}
 	}
 	if err := enclosed(dir); err != nil {
-		return err
-	}
-	if err := listed(dir); err != nil {
 		return err
 	}
 	return record(dir)
@@ -161,7 +164,7 @@ func (r *Repo) Mend(ctx context.Context, p Package, progress func(string)) (mend
 	return err == nil, err
 }
 
-// prepare bundles a package that npm has installed. What keeps it from that for
+// prepare bundles a package that is installed. What keeps it from that for
 // now is logged, and tried again after a while; the package is good without.
 func (r *Repo) prepare(ctx context.Context, s specifier) (Package, error) {
 	if s.name == bundlerName {

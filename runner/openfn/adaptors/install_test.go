@@ -2,15 +2,16 @@ package adaptors
 
 import (
 	"context"
-	"io"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/internal/npmtest"
 )
 
 const one = "@openfn/language-one@1.0.0"
@@ -20,27 +21,9 @@ func open(t testing.TB, cfg Config) *Repo {
 	if cfg.Dir == "" {
 		cfg.Dir = filepath.Join(t.TempDir(), "not", "there")
 	}
-	cfg.Env = append(cfg.Env, ofTheFakes...)
 	r, err := Open(cfg)
 	require.NoError(t, err)
 	return r
-}
-
-// logged are the commands that the fake npm was given.
-func logged(t *testing.T, log string) []string {
-	t.Helper()
-	raw, err := os.ReadFile(log)
-	require.NoError(t, err)
-	return strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n")[:strings.Count(string(raw), "\n")]
-}
-
-// fifo sets a variable to the path of a new pipe.
-func fifo(t *testing.T, variable string) (path string) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), variable)
-	require.NoError(t, syscall.Mkfifo(path, 0o600))
-	t.Setenv(variable, path)
-	return path
 }
 
 // names are what is in a folder.
@@ -55,7 +38,7 @@ func names(t *testing.T, dir string) (names []string) {
 }
 
 func TestInstallsOnDemandAndOnce(t *testing.T) {
-	log := fakes(t)
+	w := fakes(t)
 	r := open(t, Config{})
 	var lines []string
 	p, err := r.Resolve(t.Context(), one, func(line string) { lines = append(lines, line) })
@@ -75,7 +58,7 @@ func TestInstallsOnDemandAndOnce(t *testing.T) {
 	_, err = r.Resolve(t.Context(), "@openfn/language-one@2.0.0", nil)
 	require.NoError(t, err)
 
-	require.Equal(t, []string{"install " + one, "install esbuild@" + bundlerVersion, "install @openfn/language-one@2.0.0"}, logged(t, log))
+	require.Equal(t, []string{one, "@openfn/language-one@2.0.0", "esbuild@" + bundlerVersion}, w.fetched())
 	require.Equal(t, []string{"language-one@1.0.0", "language-one@2.0.0"}, names(t, filepath.Join(r.Dir(), "@openfn")))
 	list, err := r.List()
 	require.NoError(t, err)
@@ -92,8 +75,8 @@ func TestARepoThatIsNotThereIsEmpty(t *testing.T) {
 }
 
 func TestConcurrentRunsShareAnInstall(t *testing.T) {
-	log := fakes(t)
-	begun, gate := fifo(t, "FAKE_BEGUN"), fifo(t, "FAKE_GATE")
+	w := fakes(t)
+	asked, release := w.hold(t)
 	r := open(t, Config{})
 	type outcome struct {
 		p   Package
@@ -106,21 +89,18 @@ func TestConcurrentRunsShareAnInstall(t *testing.T) {
 			out <- outcome{p, err}
 		}()
 	}
-	_, err := os.ReadFile(begun)
-	require.NoError(t, err)
+	<-asked
 	require.Equal(t, "Installing "+one, <-told)
 	require.Equal(t, "Installing "+one, <-told, "both are told")
-	require.NoError(t, os.WriteFile(gate, nil, 0o600))
+	release()
 	a, b := <-out, <-out
 	require.NoError(t, a.err)
 	require.Equal(t, a, b)
-	require.Equal(t, 1, strings.Count(strings.Join(logged(t, log), "\n"), one))
+	require.Equal(t, []string{one, "esbuild@" + bundlerVersion}, w.fetched())
 }
 
-func TestTheEndOfTheRepoKillsAnInstall(t *testing.T) {
-	fakes(t)
-	begun, held := fifo(t, "FAKE_BEGUN"), fifo(t, "FAKE_HELD")
-	fifo(t, "FAKE_GATE")
+func TestTheEndOfTheRepoEndsAnInstall(t *testing.T) {
+	asked, _ := fakes(t).hold(t)
 	r := open(t, Config{})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	out := make(chan error)
@@ -128,25 +108,31 @@ func TestTheEndOfTheRepoKillsAnInstall(t *testing.T) {
 		_, err := r.Resolve(ctx, one, nil)
 		out <- err
 	}()
-	_, err := os.ReadFile(begun)
-	require.NoError(t, err)
-	child, err := os.Open(held) // the child of npm has it open
-	require.NoError(t, err)
-	defer child.Close()
+	q := <-asked
 	cancel(errNobody)
 	require.ErrorIs(t, <-out, errNobody)
+	require.NoError(t, q.Context().Err(), "it goes on")
 	r.Close()
-	_, err = io.ReadAll(child)
-	require.NoError(t, err, "the child of npm is dead")
+	<-q.Context().Done()
 	require.Empty(t, names(t, filepath.Join(r.Dir(), "@openfn")), "nothing half done")
 }
 
 func TestWhoInstalledFirstWins(t *testing.T) {
-	fakes(t)
+	asked, release := fakes(t).hold(t)
 	r := open(t, Config{})
-	t.Setenv("FAKE_FIRST", filepath.Join(r.Dir(), one)) // as another process would
-	_, err := r.Resolve(t.Context(), one, nil)
-	require.NoError(t, err)
+	out := make(chan error)
+	go func() {
+		_, err := r.Resolve(t.Context(), one, nil)
+		out <- err
+	}()
+	<-asked
+	theirs := filepath.Join(r.Dir(), one) // as another process would
+	manifest := filepath.Join(npmFolder(theirs, "@openfn/language-one"), "package.json")
+	require.NoError(t, os.MkdirAll(filepath.Dir(manifest), 0o700))
+	require.NoError(t, os.WriteFile(manifest, []byte(`{"name":"@openfn/language-one","version":"1.0.0"}`), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(theirs, "theirs"), nil, 0o600))
+	release()
+	require.NoError(t, <-out)
 	require.FileExists(t, filepath.Join(r.Dir(), one, "theirs"))
 	require.Equal(t, []string{"language-one@1.0.0"}, names(t, filepath.Join(r.Dir(), "@openfn")))
 }
@@ -165,119 +151,75 @@ func TestWhatTheDeadHaveLeftIsSwept(t *testing.T) {
 	require.Equal(t, []string{unfinished + "new", "language-one@1.0.0"}, names(t, scope))
 }
 
-// Of the worker's environment, npm gets what it needs and what it is granted by name.
-func TestWhatNPMSeesOfTheWorker(t *testing.T) {
-	log := fakes(t)
-	given := map[string]string{"HTTPS_PROXY": "proxy.example", "npm_config_registry": "registry.example", "NPM_CONFIG_CAFILE": "ca.pem", "NODE_EXTRA_CA_CERTS": "more.pem", "HOME": t.TempDir(), "ASKED_TOKEN": "asked"}
-	for name, value := range given {
-		t.Setenv(name, value)
-	}
-	kept := []string{"WORKER_SECRET", "NPM_TOKEN", "AWS_SECRET_ACCESS_KEY", "DATABASE_URL", "ASKED_TOKEN_2", "NODE_OPTIONS"}
-	for _, name := range kept {
-		t.Setenv(name, "hush")
-	}
-	t.Setenv("NODE_OPTIONS", "")
-	_, err := open(t, Config{Env: []string{"ASKED_TOKEN", "NOT_SET"}}).Resolve(t.Context(), one, nil)
-	require.NoError(t, err)
-	raw, err := os.ReadFile(log + ".env")
-	require.NoError(t, err)
-	seen := map[string]string{}
-	for line := range strings.Lines(string(raw)) {
-		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
-		seen[name] = value
-	}
-	for name, value := range given {
-		require.Equal(t, value, seen[name], name)
-	}
-	for _, name := range kept {
-		require.NotContains(t, seen, name)
-	}
-	require.NotContains(t, string(raw), "hush")
-}
+// A .npmrc may speak of any variable but those of the worker itself.
+func TestWhatTheSettingsOfNPMMaySpeakOf(t *testing.T) {
+	w := fakes(t)
+	r := open(t, Config{})
+	host := strings.TrimPrefix(w.URL, "http:")
+	t.Chdir(t.TempDir())
+	const npmrc = ".npmrc"
+	t.Setenv("NPM_TOKEN", "asked")
+	t.Setenv("WORKER_SECRET", "hush")
 
-// Guards against an npm behind a shim, or with settings of Node's, that fails and does not say
-// what it misses.
-func TestAFailureNamesTheVariablesThatNPMDidNotGet(t *testing.T) {
-	fakes(t)
-	plain(t)
-	for _, name := range []string{"VOLTA_HOME", "NODE_TLS_REJECT_UNAUTHORIZED", "NVM_DIR", "NODE_OPTIONS", "NPM_TOKEN", "AWS_SECRET_ACCESS_KEY", "npm_config_x"} {
-		t.Setenv(name, "hush")
+	require.NoError(t, os.WriteFile(npmrc, []byte(host+"/:_authToken=${NPM_TOKEN}\n"), 0o600))
+	_, err := r.Resolve(t.Context(), one, nil)
+	require.NoError(t, err)
+	for _, q := range w.Asked() {
+		require.Equal(t, "Bearer asked", q.Header.Get("Authorization"))
 	}
-	t.Setenv("FAKE_STDERR", "Volta error: Could not find executable")
-	_, err := open(t, Config{Env: []string{"NVM_*"}}).Resolve(t.Context(), one, nil)
-	require.EqualError(t, err, "Error installing "+one+": npm failed: exit status 1\nVolta error: Could not find executable\n"+
-		"npm did not get NODE_OPTIONS, NODE_TLS_REJECT_UNAUTHORIZED, NPM_TOKEN, VOLTA_HOME of the worker's environment: name with --npm-env what it needs")
-}
-
-// plain takes away what of the tests' own environment would be named.
-func plain(t *testing.T) {
-	t.Helper()
-	for _, name := range new(Repo).keptBack() {
-		t.Setenv(name, "")
-	}
+	w.Forget()
+	require.NoError(t, os.WriteFile(npmrc, []byte(host+"/:_authToken=${WORKER_SECRET}\n"), 0o600))
+	_, err = r.Resolve(t.Context(), "@openfn/language-one@2.0.0", nil)
+	require.ErrorContains(t, err, "npm's settings: "+host+"/:_authToken speaks of a variable that is not set, or is the worker's own")
+	require.Empty(t, w.Asked())
 }
 
 func TestWhyAPackageIsNotInstalled(t *testing.T) {
+	// publish has a version of the package that is another one, in its archive.
+	publish := func(manifest string, files ...string) func(*testing.T, world) {
+		return func(t *testing.T, w world) {
+			archive := npmtest.Archive(t, append([]string{"package/package.json", manifest, "package/lib/index.js", ""}, files...)...)
+			w.PublishArchive(t, "@openfn/language-one", "1.0.0", "", archive)
+		}
+	}
+	status := func(code int) func(*testing.T, world) {
+		return func(_ *testing.T, w world) { w.Fail(code) }
+	}
 	tests := []struct {
-		name string
-		env  map[string]string
-		want string
-		// unable tells that others would not be installed either.
-		unable bool
+		name    string
+		prepare func(t *testing.T, w world)
+		want    string // a pattern
+		unable  bool   // others would not be installed either
 	}{
-		{
-			"unknown version",
-			map[string]string{"FAKE_STDERR": "npm warn old\nnpm error code ETARGET\nnpm error notarget No matching version found for x.\nnpm error A complete log of this run can be found in: /home/log"},
-			"npm has no such version\nnpm error code ETARGET\nnpm error notarget No matching version found for x.",
-			false,
-		},
-		{
-			"unknown package",
-			map[string]string{"FAKE_STDERR": "npm error code E404\nnpm error 404\nnpm error 404 Not Found"},
-			"npm knows no such package or version, or may not give it out\nnpm error code E404\nnpm error 404\nnpm error 404 Not Found",
-			false,
-		},
-		{
-			"no network, older npm",
-			map[string]string{"FAKE_STDERR": "npm ERR! code EAI_AGAIN\nnpm ERR! request failed"},
-			"npm's registry cannot be reached from this worker\nnpm ERR! code EAI_AGAIN\nnpm ERR! request failed",
-			true,
-		},
-		{
-			"a trace of npm's own code",
-			map[string]string{"FAKE_STDERR": "npm error code ECONNREFUSED\nnpm error syscall connect\nnpm error errno ECONNREFUSED\nnpm error FetchError: request to somewhere failed\n" +
-				"npm error     at ClientRequest.<anonymous> (/usr/lib/npm/index.js:130:14)\nnpm error     at process.processTicksAndRejections (node:internal:1:2) {\nnpm error   code: 'ECONNREFUSED',\nnpm error   errno: 'ECONNREFUSED',\nnpm error   requiredBy: '.'\nnpm error }\n" +
-				"npm error If you are behind a proxy"},
-			"npm's registry cannot be reached from this worker\nnpm error code ECONNREFUSED\nnpm error syscall connect\nnpm error errno ECONNREFUSED\nnpm error FetchError: request to somewhere failed\nnpm error If you are behind a proxy", true,
-		},
-		{"an ill registry", map[string]string{"FAKE_STDERR": "npm error code E503"}, "npm's registry cannot be reached from this worker\nnpm error code E503", true},
-		{"a proxy", map[string]string{"FAKE_STDERR": "npm error code SELF_SIGNED_CERT_IN_CHAIN"}, "npm's registry cannot be reached from this worker\nnpm error code SELF_SIGNED_CERT_IN_CHAIN", true},
-		{"credentials", map[string]string{"FAKE_STDERR": "npm error code E401"}, "npm's registry wants other credentials\nnpm error code E401", true},
-		{"not allowed", map[string]string{"FAKE_STDERR": "npm error code E403"}, "npm's registry refuses to give this package out\nnpm error code E403", false},
-		{"offline on purpose", map[string]string{"FAKE_STDERR": "npm error code ENOTCACHED"}, "npm is set to be offline, and the package is not installed\nnpm error code ENOTCACHED", false},
-		{"npm's own folder is full", map[string]string{"FAKE_STDERR": "npm error code ENOSPC"}, "no space left on the disk\nnpm error code ENOSPC", true},
-		{"another failure", map[string]string{"FAKE_STDERR": "npm error code EWHATEVER"}, "npm failed\nnpm error code EWHATEVER", false},
-		{"broken npm", map[string]string{"FAKE_STDERR": "Segmentation fault"}, "npm failed: exit status 1\nSegmentation fault", true},
-		{"killed", map[string]string{"FAKE_SIGNAL": "9"}, "npm failed: signal: killed", true},
-		{"another version", map[string]string{"FAKE_INSTALLED": "3.0.0"}, "npm installed version 3.0.0", false},
-		{"another package", map[string]string{"FAKE_NAME": "@openfn/runtime"}, `what npm installed calls itself "@openfn/runtime"`, false},
-		{"a name that is a path", map[string]string{"FAKE_NAME": "../../../../../evil"}, `what npm installed calls itself "../../../../../evil"`, false},
-		{"a link that leads out", map[string]string{"FAKE_LINK": "/etc"}, "node_modules/link is a link that leads out of the package's folder", false},
-		{"a link up and out", map[string]string{"FAKE_LINK": "../../../../not"}, "node_modules/link is a link that leads out of the package's folder", false},
-		{"a file that npm did not write", map[string]string{"FAKE_UNWRITTEN": "EIO: i/o error, write"}, "the disk has a fault\nEIO: i/o error, write", true},
-		{"a package that is cut short", map[string]string{"FAKE_LISTED": "{"}, "the folder for adaptors cannot be used: node_modules/needed was not installed whole: unexpected end of JSON input", true},
+		{"unknown version", func(t *testing.T, w world) { w.Set("@openfn/language-one", "versions", map[string]any{}) }, `127\.0\.0\.1:\d+ has no such version`, false},
+		{"unknown package", status(404), "the registry knows no such package or version, or may not give it out: .* says 404", false},
+		{"an ill registry", status(503), `the registry 127\.0\.0\.1:\d+ is ill: 127\.0\.0\.1:\d+ says 503`, true},
+		{"no registry", func(_ *testing.T, w world) { w.Close() }, "the registry .* cannot be reached from this worker: .*connection refused", true},
+		{"credentials", status(401), "the registry .* wants other credentials: see //127.*/:_authToken in the .npmrc", true},
+		{"not allowed", status(403), "the registry refuses to give this package out: .* says 403", false},
+		{"offline on purpose", func(t *testing.T, _ world) { t.Setenv("npm_config_offline", "true") }, "npm is set to be offline, and it is not in the cache", false},
+		{"settings that make no sense", func(t *testing.T, _ world) { t.Setenv("npm_config_registry", "registry") }, "npm's settings: registry is not the address of a registry: .*", true},
+		{"another version", publish(`{"name":"@openfn/language-one","version":"3.0.0"}`), `the archive has version 3\.0\.0`, false},
+		{"another package", publish(`{"name":"@openfn/runtime","version":"1.0.0"}`), `what the registry gives out calls itself "@openfn/runtime"`, false},
+		{"a name that is a path", publish(`{"name":"../../../evil","version":"1.0.0"}`), `what the registry gives out calls itself "\.\./\.\./\.\./evil"`, false},
+		{"what it needs is unknown", func(t *testing.T, w world) {
+			w.Publish(t, "@openfn/language-one", "1.0.0", `{"dependencies":{"needed":"^1"}}`)
+		}, "it needs needed: the registry knows no such package or version, .*", false},
+		{"another sum", func(t *testing.T, w world) {
+			w.Publish(t, "@openfn/language-one", "1.0.0", `{"dist":{"integrity":"`+npmtest.Integrity(nil)+`"}}`)
+		}, "the archive is not the one that the registry announced: its SHA-512 sum is another", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			fakes(t)
-			plain(t)
-			for name, value := range tt.env {
-				t.Setenv(name, value)
-			}
+			w := fakes(t)
+			tt.prepare(t, w)
 			r := open(t, Config{})
 			_, err := r.Resolve(t.Context(), one, nil)
-			require.Equal(t, &InstallError{Specifier: one, Reason: tt.want, Unable: tt.unable}, err)
-			require.EqualError(t, err, "Error installing "+one+": "+tt.want)
+			failure, ok := errors.AsType[*InstallError](err)
+			require.True(t, ok, err)
+			require.Regexp(t, "^"+tt.want+"$", failure.Reason)
+			require.Equal(t, tt.unable, failure.Unable)
+			require.EqualError(t, err, "Error installing "+one+": "+failure.Reason)
 			require.Empty(t, names(t, filepath.Join(r.Dir(), "@openfn")))
 			require.NoDirExists(t, filepath.Join(filepath.Dir(r.Dir()), "evil"))
 		})
@@ -285,23 +227,38 @@ func TestWhyAPackageIsNotInstalled(t *testing.T) {
 }
 
 func TestAModuleThatIsElsewhere(t *testing.T) {
-	fakes(t)
+	w := fakes(t)
 	for _, main := range []string{"../../../../../../x.js", "/../../x.js"} {
-		t.Setenv("FAKE_MAIN", main)
+		w.Publish(t, "@openfn/language-one", "1.0.0", `{"main":"`+main+`"}`)
 		_, err := open(t, Config{}).Resolve(t.Context(), one, nil)
 		require.ErrorContains(t, err, "its module is outside of its folder: ", main)
 	}
 }
 
+// Nothing but Node is looked for in the path.
 func TestWithoutNPM(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
-	for _, specifier := range []string{one, "@openfn/language-one", "@openfn/language-one@latest"} {
-		_, err := open(t, Config{}).Resolve(t.Context(), specifier, nil)
-		var install *InstallError
-		require.ErrorAs(t, err, &install)
-		require.Equal(t, noNPM, install.Reason)
-		require.True(t, install.Unable)
+	w := fakes(t)
+	t.Setenv("PATH", w.bin+string(os.PathListSeparator)+"/bin")
+	_, err := open(t, Config{}).Resolve(t.Context(), "@openfn/language-one", nil)
+	require.NoError(t, err)
+}
+
+// What OpenFn's worker has installed in the folder is used, and nothing is fetched for it.
+func TestAFolderOfOpenFnsWorker(t *testing.T) {
+	w := fakes(t)
+	r := open(t, Config{})
+	home := filepath.Join(r.Dir(), "node_modules", "@openfn", "language-one_1.0.0")
+	require.NoError(t, os.MkdirAll(home, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(home, "package.json"), []byte(`{"name":"@openfn/language-one","version":"1.0.0","main":"dist.js"}`), 0o600))
+	for range 2 {
+		p, err := r.Resolve(t.Context(), one, func(line string) { require.Fail(t, line) })
+		require.NoError(t, err)
+		require.Equal(t, Package{Name: "@openfn/language-one", Version: "1.0.0", Dir: home, Entry: filepath.Join(home, "dist.js"), Exports: []string{"default", "fn"}}, p)
 	}
+	require.Empty(t, w.Paths())
+	_, err := r.Resolve(t.Context(), "@openfn/language-one@2.0.0", nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"@openfn/language-one@2.0.0", "esbuild@" + bundlerVersion}, w.fetched())
 }
 
 func TestAFolderThatCannotBeUsed(t *testing.T) {

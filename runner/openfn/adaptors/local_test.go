@@ -9,7 +9,7 @@ import (
 )
 
 func TestLocalAdaptors(t *testing.T) {
-	log := fakes(t)
+	w := fakes(t)
 	r := open(t, Config{Monorepo: t.TempDir()})
 	dir := filepath.Join(r.monorepo, "packages", "one")
 	require.NoError(t, os.MkdirAll(dir, 0o700))
@@ -20,7 +20,7 @@ func TestLocalAdaptors(t *testing.T) {
 		Name: "@openfn/language-one", Version: "0.1.0", Dir: dir,
 		Entry: filepath.Join(dir, "dist", "index.js"), Exports: []string{"default", "fn"},
 	}, p)
-	require.Empty(t, logged(t, log))
+	require.Empty(t, w.Paths())
 
 	_, err = r.Resolve(t.Context(), "@openfn/language-two@local", nil)
 	require.Equal(t, &InstallError{Specifier: "@openfn/language-two@local", Reason: "the monorepo has no packages/two"}, err)

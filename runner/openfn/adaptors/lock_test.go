@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -41,48 +40,41 @@ func (w *worker) requireSays(t *testing.T, want string) {
 
 // Guards against as many installs of the same as there are workers on a shared folder.
 func TestTwoWorkersInstallOnce(t *testing.T) {
-	log := fakes(t)
-	begun, gate := fifo(t, "FAKE_BEGUN"), fifo(t, "FAKE_GATE")
+	w := fakes(t)
+	asked, release := w.hold(t)
 	dir := open(t, Config{}).Dir()
 	first := startWorker(t, dir)
-	_, err := os.ReadFile(begun)
-	require.NoError(t, err)
+	<-asked
 	first.requireSays(t, "Installing "+one)
 	second := startWorker(t, dir)
 	second.requireSays(t, "Another worker installs "+one+": waiting for it")
-	require.NoError(t, os.WriteFile(gate, nil, 0o600))
+	release()
 	first.requireSays(t, "Installed "+one)
 	for _, w := range []*worker{first, second} {
 		require.False(t, w.lines.Scan())
 		require.NoError(t, w.cmd.Wait())
 	}
-	require.Equal(t, []string{"install " + one, "install esbuild@" + bundlerVersion}, logged(t, log))
+	require.Equal(t, []string{one, "esbuild@" + bundlerVersion}, w.fetched())
 }
 
 // Guards against a lock that outlives its owner.
 func TestALockEndsWithItsOwner(t *testing.T) {
-	log := fakes(t)
-	begun, gate := fifo(t, "FAKE_BEGUN"), fifo(t, "FAKE_GATE")
+	w := fakes(t)
+	asked, release := w.hold(t)
 	dir := open(t, Config{}).Dir()
 	first := startWorker(t, dir)
-	_, err := os.ReadFile(begun)
-	require.NoError(t, err)
+	q := <-asked
 	second := startWorker(t, dir)
 	second.requireSays(t, "Another worker installs")
 	require.NoError(t, first.cmd.Process.Kill())
 	require.Error(t, first.cmd.Wait(), "it was killed")
+	<-q.Context().Done()
 	second.requireSays(t, "Installing "+one)
-	require.NoError(t, os.WriteFile(gate, nil, 0o600)) // of the first one's npm: the other has not begun
-	_, err = os.ReadFile(begun)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(gate, nil, 0o600))
+	<-asked
+	release()
 	second.requireSays(t, "Installed "+one)
 	require.NoError(t, second.cmd.Wait())
-	require.Equal(t, 2, strings.Count(strings.Join(logged(t, log), "\n"), "install "+one))
-	require.Eventually(t, func() bool {
-		orphans, _ := filepath.Glob(filepath.Join(dir, "@openfn", unfinished+"*", "node_modules", "@openfn", "*", "lib", "index.js"))
-		return len(orphans) == 1
-	}, time.Minute, 5*time.Millisecond, "what the dead one's npm does is nobody's")
+	require.Equal(t, []string{one, one, "esbuild@" + bundlerVersion}, w.fetched())
 }
 
 // A folder that nobody may write has no locks, and needs none.

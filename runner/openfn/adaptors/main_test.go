@@ -3,13 +3,18 @@ package adaptors
 import (
 	"context"
 	"fmt"
+	web "net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/phxworker/phxworker/internal/npmtest"
 )
 
 // sharedDir is the repo of the tests that need the network, so that each package
@@ -28,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 func beAnotherWorker(dir string) int {
-	r, err := Open(Config{Dir: dir, Env: ofTheFakes})
+	r, err := Open(Config{Dir: dir})
 	if err == nil {
 		_, err = r.Resolve(context.Background(), one, func(line string) { fmt.Println(line) })
 	}
@@ -62,7 +67,7 @@ func runTests(m *testing.M) int {
 func shared(t testing.TB) *Repo {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("nearly all of its time goes into npm and Node; the same code meets pretended ones in other tests")
+		t.Skip("nearly all of its time goes into the network and Node; the same code meets pretended ones in other tests")
 	}
 	lacking := func(why string) {
 		t.Helper()
@@ -71,10 +76,8 @@ func shared(t testing.TB) *Repo {
 		}
 		t.Skip(why)
 	}
-	for _, program := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(program); err != nil {
-			lacking("this test needs " + program + " in PATH")
-		}
+	if _, err := exec.LookPath("node"); err != nil {
+		lacking("this test needs node in PATH")
 	}
 	r, err := Open(Config{Dir: sharedDir})
 	require.NoError(t, err)
@@ -84,54 +87,67 @@ func shared(t testing.TB) *Repo {
 	return r
 }
 
-// ofTheFakes are the variables by which the fakes are told what to do.
-var ofTheFakes = []string{"FAKE_*"}
+// world is what a repo without the network sees: a registry, and a node in PATH that pretends.
+type world struct {
+	*npmtest.Registry
 
-// fakes puts an npm and a node into PATH that pretend. Their behaviour is set by
-// the environment: see the scripts.
-func fakes(t *testing.T) (log string) {
-	t.Helper()
-	dir := t.TempDir()
-	log = filepath.Join(dir, "log")
-	for name, text := range map[string]string{"npm": fakeNPM, "node": fakeNode} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755))
-	}
-	require.NoError(t, os.WriteFile(log, nil, 0o600))
-	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
-	t.Setenv("FAKE_LOG", log)
-	return log
+	bin string // where the node is; a file called broken beside it has it load nothing
 }
 
-const fakeNPM = `#!/bin/sh
-echo "$*" | sed 's/ --loglevel.* -- / /' >> "$FAKE_LOG"
-env > "$FAKE_LOG.env"
-for last; do :; done
-case $last in esbuild@*) ;; *)
-	if [ -n "$FAKE_BEGUN" ]; then echo begun > "$FAKE_BEGUN"; fi
-	if [ -n "$FAKE_HELD" ]; then sleep 1000 > "$FAKE_HELD" & fi
-	if [ -n "$FAKE_GATE" ]; then cat "$FAKE_GATE"; fi
-	if [ -n "$FAKE_STDERR" ]; then echo "$FAKE_STDERR" >&2; exit 1; fi
-	if [ -n "$FAKE_SIGNAL" ]; then kill -9 $$; fi
-	if [ -n "$FAKE_UNWRITTEN" ]; then echo "npm warn tar TAR_ENTRY_ERROR $FAKE_UNWRITTEN" >&2; fi
-esac
-if [ "$1" = view ]; then echo "$FAKE_VERSION"; exit; fi
-name=${last%@*}
-mkdir -p "node_modules/$name"
-case $last in esbuild@*) ;; *) if [ -n "$FAKE_LINK" ]; then ln -s "$FAKE_LINK" node_modules/link; fi ;; esac
-echo "{\"name\":\"${FAKE_NAME:-$name}\",\"version\":\"${FAKE_INSTALLED:-${last##*@}}\",\"main\":\"${FAKE_MAIN:-lib/index.js}\"}" > "node_modules/$name/package.json"
-mkdir -p "node_modules/$name/lib" && echo 'export const fn = 1' > "node_modules/$name/lib/index.js"
-if [ -n "$FAKE_LISTED" ]; then
-	mkdir -p node_modules/needed && echo "$FAKE_LISTED" > node_modules/needed/package.json
-	echo '{"packages":{"node_modules/needed":{}}}' > node_modules/.package-lock.json
-fi
-if [ -n "$FAKE_FIRST" ]; then mkdir -p "$FAKE_FIRST" && cp -r node_modules "$FAKE_FIRST/" && touch "$FAKE_FIRST/theirs"; fi
-`
+// fakes makes the world, in which there are two versions of language-one, and an esbuild.
+func fakes(t *testing.T) world {
+	t.Helper()
+	w := world{npmtest.Serve(t), t.TempDir()}
+	w.Use(t)
+	w.one(t, "1.0.0")
+	w.one(t, "2.0.0")
+	w.Publish(t, bundlerName, bundlerVersion, "")
+	require.NoError(t, os.WriteFile(filepath.Join(w.bin, "node"), []byte(fakeNode), 0o755))
+	t.Setenv("PATH", w.bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	return w
+}
+
+// one publishes a version of language-one.
+func (w world) one(t *testing.T, version string) {
+	t.Helper()
+	w.Publish(t, "@openfn/language-one", version, `{"main":"lib/index.js"}`, "package/lib/index.js", "export const fn = 1\n")
+}
+
+// hold has the registry keep the archive of language-one until release is called, which it tells of in asked.
+func (w world) hold(t *testing.T) (asked <-chan *web.Request, release func()) {
+	t.Helper()
+	came, free := make(chan *web.Request, 8), make(chan struct{})
+	w.Instead(func(_ web.ResponseWriter, q *web.Request) bool {
+		if strings.HasPrefix(q.URL.Path, "/@openfn/language-one/-/") {
+			came <- q
+			select {
+			case <-free:
+			case <-q.Context().Done():
+			}
+		}
+		return false
+	})
+	release = sync.OnceFunc(func() { close(free) })
+	t.Cleanup(release)
+	return came, release
+}
+
+// fetched are the archives that the registry gave out, in order of their names.
+func (w world) fetched() (names []string) {
+	for _, path := range w.Paths() {
+		if name, version, ok := strings.Cut(strings.TrimSuffix(path, ".tgz"), "/-/"); ok {
+			names = append(names, name[1:]+"@"+version)
+		}
+	}
+	return names
+}
 
 // fakeNode answers the bundling and the inspection: that nothing can be loaded, where there
 // is a file called broken beside it.
 const fakeNode = `#!/bin/sh
 for last; do :; done
 case $last in
+--version) echo v22.22.0 ;;
 *toRoot*) echo '{"reason":"it is fake"}' >&3 ;;
 *) if [ -f "${0%/*}/broken" ]; then echo '[{"error":"it is empty"}]' >&3; exit; fi
 	echo '[{"exports":["fn","default"]}]' >&3 ;;

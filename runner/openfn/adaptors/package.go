@@ -21,7 +21,7 @@ type Package struct {
 	Exports []string
 	// Problem is why Node cannot load it; empty if it can.
 	Problem string
-	// Bundled tells that Dir has a bundle, not what npm installed.
+	// Bundled tells that Dir has a bundle, not what was installed.
 	Bundled bool
 }
 

@@ -103,8 +103,8 @@ func sizes(dir string) (map[string]int64, error) {
 	return found, err
 }
 
-// modules are what the bundle of a package is made of: itself, as npm installed
-// it; and the logger with the runtime, so that both use the same.
+// modules are what the bundle of a package is made of: itself, as it was
+// installed; and the logger with the runtime, so that both use the same.
 func (r *Repo) modules(s specifier) ([]Package, error) {
 	names := []string{s.name}
 	if s.name == runtimeName {

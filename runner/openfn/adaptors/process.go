@@ -22,12 +22,16 @@ const waitDelay = time.Second
 
 // process is a child that ends with its context, and all that it started too.
 func process(ctx context.Context, path string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // node and npm of the PATH; what comes from plans is checked by parse
+	cmd := exec.CommandContext(ctx, path, args...) //nolint:gosec // node of the PATH; what comes from plans is checked by parse
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = waitDelay
 	return cmd
 }
+
+// jobEnv is the environment in which the code of a package may run: the same as
+// that of a job. esbuild needs no more either.
+func jobEnv() []string { return command.Environment() }
 
 // inTurn does work when fewer than [atATime] others are at it. The error is the
 // work's, or why ctx ended before.

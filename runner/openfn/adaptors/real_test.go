@@ -96,12 +96,12 @@ func TestExportsAreThoseOfThePackage(t *testing.T) {
 	}
 }
 
-func TestNPMSaysWhatItLacks(t *testing.T) {
+func TestTheRegistrySaysWhatItLacks(t *testing.T) {
 	r := shared(t)
 	_, err := r.Resolve(t.Context(), "@openfn/language-common@99.99.99", nil)
-	require.ErrorContains(t, err, "Error installing @openfn/language-common@99.99.99: npm has no such version\nnpm error code ETARGET\n")
+	require.ErrorContains(t, err, " has no such version")
 	_, err = r.Resolve(t.Context(), "@openfn/language-that-nobody-wrote@latest", nil)
-	require.ErrorContains(t, err, "npm knows no such package or version, or may not give it out\n")
+	require.ErrorContains(t, err, "the registry knows no such package or version, or may not give it out: ")
 }
 
 func TestCodeCaches(t *testing.T) {

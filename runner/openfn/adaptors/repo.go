@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"time"
@@ -23,8 +22,8 @@ const (
 
 const (
 	defaultLatestFor = 5 * time.Minute
-	// atATime is how many of npm and esbuild run at the same time, each of which can
-	// keep a processor busy and takes 100 MB and more.
+	// atATime is how many installs and runs of esbuild there are at the same time, each of
+	// which can keep a processor busy and takes memory.
 	atATime = 2
 	// retryAfter is when a package that could not be bundled is tried again.
 	retryAfter = 5 * time.Minute
@@ -40,12 +39,8 @@ type Config struct {
 	// for one is an [*InstallError].
 	Monorepo string
 	// LatestFor is how long the version that a tag stood for is used without
-	// asking npm again. Defaults to 5 minutes.
+	// asking the registry again. Defaults to 5 minutes.
 	LatestFor time.Duration
-	// Env names variables of the worker's environment that npm gets besides those that
-	// it needs anywhere, such as a token that its settings speak of. A name that ends in *
-	// stands for all that begin so.
-	Env []string
 	// Again has each package installed again when it is first asked for, though it is
 	// there.
 	Again bool
@@ -61,19 +56,22 @@ type Repo struct {
 	monorepo     string
 	bundleFolder string // the name of a folder in that of each package
 	log          *slog.Logger
-	env          []string
 	again        bool
 
 	installs flights[Package] // by exact specifier
 	lookUps  flights[string]  // of versions, by specifier with a tag
 
-	turns chan struct{} // holds one for each npm or esbuild that runs
+	turns chan struct{} // holds one for each install or esbuild that runs
+
+	nodeMu sync.Mutex
+	node   string // its version; empty before it is known
 
 	tags       expiring[string]  // versions, by specifier with a tag
 	unprepared expiring[Package] // those that could not be bundled just now, by exact specifier
 	warmed     warmed
 	renewed    sync.Map // by exact specifier, what was installed again
-	sound      sync.Map // by exact specifier, what was found to be whole and is used as npm made it
+	sound      sync.Map // by exact specifier, what was found to be whole and is used as it was installed
+	ofWorkers  sync.Map // by exact specifier, packages of OpenFn's worker
 }
 
 // Open returns the repo in a folder. It looks at no package and at no program
@@ -86,7 +84,7 @@ func Open(cfg Config) (*Repo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the folder for adaptors (--repo-dir) cannot be used: %w; name one of this user's with --repo-dir, or set HOME to a folder of this user's", err)
 	}
-	r := &Repo{dir: dir, bundleFolder: bundleFolder(), log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), env: cfg.Env, again: cfg.Again, turns: make(chan struct{}, atATime)}
+	r := &Repo{dir: dir, bundleFolder: bundleFolder(), log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), again: cfg.Again, turns: make(chan struct{}, atATime)}
 	r.tags.goodFor = cmp.Or(cfg.LatestFor, defaultLatestFor)
 	r.unprepared.goodFor = retryAfter
 	if cfg.Monorepo != "" {
@@ -161,7 +159,7 @@ func (r *Repo) Runtime(ctx context.Context, progress func(string)) (runtime, log
 	if err != nil {
 		return Package{}, Package{}, err
 	}
-	// The logger lies beside the runtime, in a bundle as well as where npm put it.
+	// The logger lies beside the runtime, in a bundle as well as where it was installed.
 	logger, err = genuine(filepath.Join(runtime.Dir, "..", "..", ".."), loggerName)
 	if err != nil {
 		return Package{}, Package{}, &InstallError{Specifier: runtimeName + "@" + runtimeVersion, Reason: "its logger is not there: " + err.Error(), Unable: true}
@@ -176,15 +174,9 @@ func (r *Repo) HasRuntime() bool {
 	return ok
 }
 
-// ErrNoNPM says that nothing can be installed for want of npm.
-var ErrNoNPM = errors.New("npm is not in the PATH: install it, or the adaptors beforehand with phxworker adaptors install")
-
 // Check returns why nothing can be installed here, as far as a look tells. What is closed
-// looks like something that is meant so: there is no npm, or the folder may not be written.
+// looks like something that is meant so: the folder may not be written.
 func (r *Repo) Check() (closed bool, err error) {
-	if _, err := exec.LookPath("npm"); err != nil {
-		return true, ErrNoNPM
-	}
 	if err := r.write(); err != nil {
 		return takesNoWrites(err), r.unusable(err)
 	}
@@ -214,6 +206,9 @@ func (r *Repo) exactly(ctx context.Context, s specifier, progress func(string)) 
 	}
 	if p, ok := r.ready(s); ok && !again {
 		return p, nil
+	}
+	if p, ok := r.ofWorkers.Load(s); ok && !again {
+		return p.(Package), nil //nolint:forcetypeassert // see ofWorker
 	}
 	return r.installs.do(ctx, s.String(), progress, func(ctx context.Context, tell func(string)) (Package, error) {
 		return r.install(ctx, s, again, tell)

@@ -2,8 +2,8 @@ package adaptors
 
 import "context"
 
-// exact replaces a tag by the version that it stands for. When npm cannot be
-// asked, latest is the newest version that is installed: an image with its
+// exact replaces a tag by the version that it stands for. When the registry
+// cannot be asked, latest is the newest version that is installed: an image with its
 // adaptors works offline.
 func (r *Repo) exact(ctx context.Context, s specifier, progress func(string)) (specifier, error) {
 	version, ok := r.tags.get(s.String())
@@ -20,11 +20,11 @@ func (r *Repo) exact(ctx context.Context, s specifier, progress func(string)) (s
 }
 
 func (r *Repo) lookUp(ctx context.Context, s specifier, tell func(string)) (string, error) {
-	version, offline, err := r.askNPM(ctx, s)
+	version, offline, err := r.askRegistry(ctx, s)
 	if err != nil && offline && s.version == latestTag {
 		if newest := r.newest(s.name); newest != "" {
 			r.log.Warn("latest version is not known, taking the newest that is installed", "package", s.name, "version", newest, "error", err)
-			tell("npm cannot be asked for the latest version of " + s.name + "; using " + newest + ", the newest that is installed")
+			tell("the registry cannot be asked for the latest version of " + s.name + "; using " + newest + ", the newest that is installed")
 			version, err = newest, nil
 		}
 	}

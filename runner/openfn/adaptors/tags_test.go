@@ -1,6 +1,7 @@
 package adaptors
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,32 +10,30 @@ import (
 )
 
 func TestTagsAreLookedUpAndKept(t *testing.T) {
-	log := fakes(t)
-	t.Setenv("FAKE_VERSION", "2.3.4")
+	w := fakes(t)
+	w.one(t, "2.3.4")
+	w.Set("@openfn/language-one", "dist-tags", map[string]string{"latest": "2.3.4", "next": "2.3.4"})
 	r := open(t, Config{})
 	for _, specifier := range []string{"@openfn/language-one", "@openfn/language-one@latest", "@openfn/language-one@next"} {
 		p, err := r.Resolve(t.Context(), specifier, nil)
 		require.NoError(t, err)
 		require.Equal(t, "2.3.4", p.Version)
 	}
-	require.Equal(t, []string{
-		"view @openfn/language-one@latest version",
-		"install @openfn/language-one@2.3.4",
-		"install esbuild@" + bundlerVersion,
-		"view @openfn/language-one@next version",
-	}, logged(t, log))
+	require.Equal(t, 1, w.Count("/@openfn/language-one"))
+	require.Equal(t, []string{"@openfn/language-one@2.3.4", "esbuild@" + bundlerVersion}, w.fetched())
 }
 
+// A tag is as old as its look-up; below, the registry's answer is good for five minutes.
 func TestATagThatIsOldIsLookedUpAgain(t *testing.T) {
-	log := fakes(t)
+	w := fakes(t)
 	r := open(t, Config{LatestFor: time.Nanosecond})
 	for _, version := range []string{"1.0.0", "1.1.0"} {
-		t.Setenv("FAKE_VERSION", version)
+		w.one(t, version)
+		t.Setenv("npm_config_cache", t.TempDir()) // which forgets its answer
 		p, err := r.Resolve(t.Context(), "@openfn/language-one@latest", nil)
 		require.NoError(t, err)
 		require.Equal(t, version, p.Version)
 	}
-	require.Len(t, logged(t, log), 5)
 }
 
 func TestValuesExpire(t *testing.T) {
@@ -54,32 +53,35 @@ func TestValuesExpire(t *testing.T) {
 }
 
 func TestOfflineTheNewestInstalledIsTheLatest(t *testing.T) {
-	fakes(t)
+	w := fakes(t)
 	r := open(t, Config{})
 	for _, version := range []string{"1.9.0", "1.10.0", "2.0.0-rc.1"} {
+		w.one(t, version)
 		_, err := r.Resolve(t.Context(), "@openfn/language-one@"+version, nil)
 		require.NoError(t, err)
 	}
-	const offline = "npm error code ENOTFOUND\nnpm error network request failed"
-	t.Setenv("FAKE_STDERR", offline)
+	t.Setenv("npm_config_cache", t.TempDir()) // days later
+	w.Fail(503)
 	var lines []string
 	p, err := r.Resolve(t.Context(), "@openfn/language-one", func(line string) { lines = append(lines, line) })
 	require.NoError(t, err)
 	require.Equal(t, "1.10.0", p.Version)
-	require.Equal(t, []string{"npm cannot be asked for the latest version of @openfn/language-one; using 1.10.0, the newest that is installed"}, lines)
+	require.Equal(t, []string{"the registry cannot be asked for the latest version of @openfn/language-one; using 1.10.0, the newest that is installed"}, lines)
 
 	for _, specifier := range []string{"@openfn/language-one@next", "@openfn/language-two@latest"} {
 		_, err = r.Resolve(t.Context(), specifier, nil)
-		require.Equal(t, &InstallError{Specifier: specifier, Reason: "npm's registry cannot be reached from this worker\n" + offline, Unable: true}, err)
+		failure, ok := errors.AsType[*InstallError](err)
+		require.True(t, ok, err)
+		require.True(t, failure.Unable)
+		require.Contains(t, failure.Reason, "is ill: ")
 	}
-	t.Setenv("FAKE_STDERR", "npm error code E404")
+	w.Fail(404)
 	_, err = open(t, Config{Dir: r.Dir()}).Resolve(t.Context(), "@openfn/language-one", nil)
-	require.ErrorContains(t, err, "npm knows no such package", "npm could be asked")
+	require.ErrorContains(t, err, "the registry knows no such package", "it could be asked")
 }
 
 func TestATagWithoutAVersion(t *testing.T) {
 	fakes(t)
-	t.Setenv("FAKE_VERSION", "")
 	_, err := open(t, Config{}).Resolve(t.Context(), "@openfn/language-one@beta", nil)
-	require.Equal(t, &InstallError{Specifier: "@openfn/language-one@beta", Reason: "npm has no version of this package with that tag"}, err)
+	require.ErrorContains(t, err, "has no version with that tag")
 }

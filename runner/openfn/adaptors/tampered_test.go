@@ -1,80 +1,20 @@
 package adaptors
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
-	"crypto/sha512"
-	"encoding/base64"
 	"encoding/json"
 	"io/fs"
 	"maps"
-	web "net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/internal/npmtest"
 )
 
-// tarball makes the archive of a package. A text that begins with -> makes a link, and one
-// with => a hard link.
-func tarball(t *testing.T, files [][2]string) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	zipped := gzip.NewWriter(&out)
-	archive := tar.NewWriter(zipped)
-	for _, f := range files {
-		header := &tar.Header{Name: f[0], Mode: 0o755, Size: int64(len(f[1])), Typeflag: tar.TypeReg}
-		for mark, kind := range map[string]byte{"->": tar.TypeSymlink, "=>": tar.TypeLink} {
-			if to, ok := strings.CutPrefix(f[1], mark); ok {
-				header.Typeflag, header.Linkname, header.Size = kind, to, 0
-			}
-		}
-		require.NoError(t, archive.WriteHeader(header))
-		if header.Typeflag == tar.TypeReg {
-			_, err := archive.Write([]byte(f[1]))
-			require.NoError(t, err)
-		}
-	}
-	require.NoError(t, archive.Close())
-	require.NoError(t, zipped.Close())
-	return out.Bytes()
-}
-
-// registry serves packages by name and version, as whoever has tampered with npm's would.
-func registry(t *testing.T, packages map[string]map[string]any, archives map[string][]byte) {
-	t.Helper()
-	server := httptest.NewServer(nil)
-	t.Cleanup(server.Close)
-	server.Config.Handler = web.HandlerFunc(func(w web.ResponseWriter, r *web.Request) {
-		name := strings.TrimPrefix(r.URL.Path, "/")
-		if archive, ok := archives[strings.TrimSuffix(name, ".tgz")]; ok && strings.HasSuffix(name, ".tgz") {
-			_, _ = w.Write(archive)
-			return
-		}
-		manifest, ok := packages[name]
-		if !ok {
-			web.NotFound(w, r)
-			return
-		}
-		sum := sha512.Sum512(archives[name])
-		manifest["dist"] = map[string]string{
-			"tarball":   server.URL + "/" + name + ".tgz",
-			"integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:]),
-		}
-		version := manifest["version"].(string)
-		_ = json.NewEncoder(w).Encode(map[string]any{
-			"name": name, "dist-tags": map[string]string{"latest": version}, "versions": map[string]any{version: manifest},
-		})
-	})
-	t.Setenv("npm_config_registry", server.URL+"/")
-	t.Setenv("npm_config_cache", t.TempDir())
-}
-
-// What a registry, or whoever publishes a package, can have npm do: no more than to put
+// What a registry, or whoever publishes a package, can have the installer do: no more than to put
 // files into the package's folder.
 func TestATamperedRegistryReachesNothingOutsideOfThePackage(t *testing.T) {
 	base := shared(t)
@@ -96,6 +36,7 @@ func TestATamperedRegistryReachesNothingOutsideOfThePackage(t *testing.T) {
 			name:     "scripts, programs with odd paths, links, a file of the worker's",
 			manifest: map[string]any{"scripts": scripts, "bin": map[string]string{"../../../../../escaped": "index.js", "node": "index.js", "x": "../../../../../../outside"}},
 			files: [][2]string{
+				{"package/k", "->" + outside},
 				{"package/l", "->" + outside},
 				{"package/l/escaped", "x"},
 				{"package/h", "=>" + outside + "/index.js"},
@@ -103,8 +44,8 @@ func TestATamperedRegistryReachesNothingOutsideOfThePackage(t *testing.T) {
 				{"package/index.js", `let kept; try { kept = require("` + outside + `/index.js") } catch {} exports.fn = () => kept`},
 			},
 		},
-		{name: "a path with dots", files: [][2]string{{"package/../../../../escaped", "x"}}, want: "path contains '..'"},
-		{name: "a folder as what it depends on", manifest: map[string]any{"dependencies": map[string]string{"needed": "file:" + outside}}, want: "node_modules/needed is a link that leads out of the package's folder"},
+		{name: "a path with dots", files: [][2]string{{"package/../../../../escaped", "x"}}, want: "its archive has a file with a path that leads elsewhere, or is none: package/../../../../escaped"},
+		{name: "a folder as what it depends on", manifest: map[string]any{"dependencies": map[string]string{"needed": "file:" + outside}}, want: "it does not come from a registry, and nothing else is installed here"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -112,8 +53,13 @@ func TestATamperedRegistryReachesNothingOutsideOfThePackage(t *testing.T) {
 			maps.Copy(manifest, tt.manifest)
 			text, err := json.Marshal(manifest)
 			require.NoError(t, err)
-			archive := tarball(t, append([][2]string{{"package/package.json", string(text)}, {"package/index.js", "exports.a = 1"}}, tt.files...))
-			registry(t, map[string]map[string]any{"@openfn/language-evil": manifest}, map[string][]byte{"@openfn/language-evil": archive})
+			files := []string{"package/package.json", string(text), "package/index.js", "exports.a = 1"}
+			for _, f := range tt.files {
+				files = append(files, f[0], f[1])
+			}
+			w := npmtest.Serve(t)
+			w.Use(t)
+			w.PublishArchive(t, "@openfn/language-evil", "1.0.0", string(text), npmtest.Archive(t, files...))
 			r := open(t, Config{Dir: filepath.Join(t.TempDir(), "repo")})
 			require.NoError(t, os.MkdirAll(r.Dir(), 0o700)) // with a bundler that nobody has touched
 			require.NoError(t, os.CopyFS(r.folder(specifier{bundlerName, bundlerVersion}), os.DirFS(base.folder(specifier{bundlerName, bundlerVersion}))))

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 )
 
-// recordFile is the record of what npm installed, beside its node_modules.
+// recordFile is the record of what was installed, beside its node_modules.
 const recordFile = "installed.json"
 
 // errDamaged says that a package is not what was installed.
@@ -48,7 +48,7 @@ func survey(dir string) (installation, error) {
 	return found, err
 }
 
-// record writes down what npm has installed in dir.
+// record writes down what was installed in dir.
 func record(dir string) error {
 	found, err := survey(dir)
 	if err != nil {
@@ -82,34 +82,6 @@ func (r *Repo) whole(s specifier) (recorded bool, err error) {
 func readRecord(dir string) (was installation, found bool) {
 	raw, err := os.ReadFile(filepath.Join(dir, recordFile)) //nolint:gosec // below the folder of the repo
 	return was, err == nil && json.Unmarshal(raw, &was) == nil
-}
-
-// listed sees that each package is there that npm says to have installed in dir.
-func listed(dir string) error {
-	var list struct {
-		Packages map[string]json.RawMessage `json:"packages"`
-	}
-	raw, err := os.ReadFile(filepath.Join(dir, "node_modules", ".package-lock.json")) //nolint:gosec // below the folder of the repo
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // npm need not keep one
-	}
-	if err == nil {
-		err = json.Unmarshal(raw, &list)
-	}
-	if err != nil {
-		return fmt.Errorf("npm's list of what it installed: %w", err)
-	}
-	for path := range list.Packages {
-		var manifest map[string]any
-		raw, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(path), "package.json")) //nolint:gosec // below the folder of the repo
-		if err == nil {
-			err = json.Unmarshal(raw, &manifest)
-		}
-		if err != nil {
-			return fmt.Errorf("%s was not installed whole: %w", path, err)
-		}
-	}
-	return nil
 }
 
 // ready returns a package that may be used without another look.

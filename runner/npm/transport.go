@@ -1,0 +1,161 @@
+package npm
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/net/http/httpproxy"
+)
+
+const dialTimeout = 10 * time.Second
+
+// A transport makes the connections. Registries that the settings name may be anywhere;
+// other hosts, which registries name, have to be public.
+type transport struct {
+	settings   *Settings
+	registries map[string]bool // hosts
+	proxy      func(*url.URL) (*url.URL, error)
+	roots      *x509.CertPool
+
+	mu     sync.Mutex
+	byHost map[string]*http.Transport
+}
+
+func newTransport(s *Settings) (*transport, error) {
+	t := &transport{settings: s, registries: make(map[string]bool), byHost: make(map[string]*http.Transport)}
+	proxies := httpproxy.Config{HTTPProxy: s.proxy, HTTPSProxy: s.secureProxy, NoProxy: s.noProxy}
+	t.proxy = proxies.ProxyFunc()
+	for _, address := range append([]string{s.registry}, mapValues(s.scopes)...) {
+		if u, err := url.Parse(address); err == nil {
+			t.registries[u.Host] = true
+		}
+	}
+	if len(s.authorities) > 0 {
+		t.roots = x509.NewCertPool()
+		if !t.roots.AppendCertsFromPEM(s.authorities) {
+			return nil, misconfigured("cafile or ca has no certificates")
+		}
+	} else if len(s.moreAuthorities) > 0 {
+		var err error
+		if t.roots, err = x509.SystemCertPool(); err != nil {
+			t.roots = x509.NewCertPool()
+		}
+		t.roots.AppendCertsFromPEM(s.moreAuthorities)
+	}
+	return t, nil
+}
+
+func mapValues(m map[string]string) []string {
+	var all []string
+	for _, v := range m {
+		all = append(all, v)
+	}
+	return all
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	host, err := t.of(r.URL)
+	if err != nil {
+		return nil, err
+	}
+	return host.RoundTrip(r)
+}
+
+func (t *transport) of(u *url.URL) (*http.Transport, error) {
+	proxied, err := t.proxy(u)
+	if err != nil {
+		return nil, misconfigured("the proxy is not an address") // which may have a password in it
+	}
+	known := t.registries[u.Host]
+	if !known && notPublicName(u.Hostname()) {
+		return nil, errNotPublic
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if found := t.byHost[u.Host]; found != nil {
+		return found, nil
+	}
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	if !known && proxied == nil {
+		dialer.ControlContext = onlyPublic
+	}
+	trust := &tls.Config{RootCAs: t.roots, InsecureSkipVerify: t.settings.insecure} //nolint:gosec // strict-ssl=false says so
+	if own := t.settings.loginFor(u); own.certFile != "" {
+		pair, err := tls.LoadX509KeyPair(own.certFile, own.keyFile)
+		if err != nil {
+			return nil, misconfigured("certfile and keyfile of %s cannot be used: %s", u.Host, oneLine(err))
+		}
+		trust.Certificates = []tls.Certificate{pair}
+	}
+	made := &http.Transport{
+		Proxy:                  func(r *http.Request) (*url.URL, error) { return t.proxy(r.URL) },
+		DialContext:            dialer.DialContext,
+		TLSClientConfig:        trust,
+		TLSHandshakeTimeout:    dialTimeout,
+		ResponseHeaderTimeout:  t.settings.stall,
+		MaxResponseHeaderBytes: 1 << 20,
+		MaxConnsPerHost:        t.settings.sockets,
+		MaxIdleConnsPerHost:    t.settings.sockets,
+		IdleConnTimeout:        time.Minute,
+		ForceAttemptHTTP2:      true,
+	}
+	t.byHost[u.Host] = made
+	return made, nil
+}
+
+func (t *transport) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, one := range t.byHost {
+		one.CloseIdleConnections()
+	}
+}
+
+var errNotPublic = errors.New("a host that no setting names must be at a public address, and this one is not")
+
+// onlyPublic refuses a connection to an address of this machine or its network.
+func onlyPublic(_ context.Context, _, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil || !public(at.Addr()) {
+		return errNotPublic
+	}
+	return nil
+}
+
+// shared are addresses that are public by their form and not by their use: of carriers, of
+// tests, of translations of IPv4 ones.
+var shared = []netip.Prefix{
+	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"),
+	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("2001::/32"),
+}
+
+func public(at netip.Addr) bool {
+	at = at.Unmap()
+	for _, p := range shared {
+		if p.Contains(at) {
+			return false
+		}
+	}
+	return at.IsGlobalUnicast() && !at.IsPrivate()
+}
+
+// notPublicName reports whether a name is this machine's, or an address that is not public:
+// behind a proxy, names are all that can be looked at.
+func notPublicName(name string) bool {
+	if at, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
+		return !public(at)
+	}
+	name = strings.TrimSuffix(strings.ToLower(name), ".")
+	return name == "localhost" || strings.HasSuffix(name, ".localhost") || !strings.Contains(name, ".")
+}

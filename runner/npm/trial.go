@@ -1,0 +1,264 @@
+package npm
+
+import "slices"
+
+// verdict is what comes of putting a package somewhere.
+type verdict int
+
+const (
+	untold   verdict = iota
+	conflict         // it cannot go there
+	free             // nothing is in the way
+	replaces         // it takes the place of another version
+	keeps            // what is there will do
+)
+
+// A trial finds out whether a package can go below a target, together with the peers that
+// it needs. It changes nothing.
+type trial struct {
+	dep    *node
+	edge   *edge
+	target *node
+	outer  *trial  // of the package that this one is a peer of
+	along  []*node // packages under trial, from the outermost
+
+	current *node   // of that name, in the target
+	self    verdict // for the package alone
+	whole   verdict // with its peers
+	peers   []*trial
+	tried   bool
+}
+
+func try(t trial) *trial {
+	t.current = t.target.children[t.edge.name]
+	t.whole = t.decide()
+	if t.self == untold {
+		t.self = t.whole
+	}
+	return &t
+}
+
+// outermost is the trial that began the others.
+func (t *trial) outermost() *trial {
+	for t.outer != nil {
+		t = t.outer
+	}
+	return t
+}
+
+// wished is the edge that the target has for that name itself.
+func (t *trial) wished() *edge { return t.target.edge(t.edge.name) }
+
+func (t *trial) decide() verdict {
+	wished := t.wished()
+	switch {
+	case t.dep.failure != nil && t.current != nil:
+		return replaces
+	case t.dep.failure != nil:
+		return free
+	case wished != nil && wished.peer() && !t.target.top():
+		return conflict // a peer does not go below who needs it
+	case t.current == nil && wished != nil && wished != t.edge && !wished.satisfiedBy(t.dep):
+		return conflict
+	case t.current == nil:
+		return t.besideNothing()
+	}
+	return t.besideCurrent()
+}
+
+// besideNothing decides for a target that has no such package, and may find another one
+// further up, which others below it rely on.
+func (t *trial) besideNothing() verdict {
+	if t.target != t.outermost().edge.from {
+		if found := t.target.find(t.edge.name); found != nil {
+			for _, e := range found.in {
+				if e.from.below(t.target) && e.valid() && !e.satisfiedBy(t.dep) {
+					return conflict
+				}
+			}
+		}
+	}
+	return t.withPeers(free)
+}
+
+// besideCurrent decides for a target that has another version, or the same.
+func (t *trial) besideCurrent() verdict {
+	good := t.edge.satisfiedBy(t.current)
+	if t.dep.same(t.current) && (good || !t.edge.satisfiedBy(t.dep)) {
+		return keeps
+	}
+	newer := t.dep.version() != "" && t.current.version() != "" && t.dep.compare(t.current) >= 0
+	if newer && t.dep.canReplace(t.current, nil) {
+		if v := t.withPeers(replaces); v != conflict {
+			return v
+		}
+	}
+	if good {
+		return keeps
+	}
+	if t.edge.peer() && !newer && t.dep.canReplace(t.current, nil) {
+		if v := t.withPeers(replaces); v != conflict {
+			return v
+		}
+	}
+	switch {
+	case t.target != t.deepest():
+		return conflict // it can go deeper
+	case !t.edge.peer() && t.target == t.edge.from:
+		return t.withPeers(replaces) // it must go here
+	case t.outer == nil && !t.edge.peer():
+		return conflict
+	case t.displaces():
+		return t.withPeers(replaces)
+	}
+	return conflict
+}
+
+// displaces reports whether the sets of peers that the current package is in can make way
+// for the one that is tried, or go deeper.
+func (t *trial) displaces() bool {
+	can := true
+	for _, set := range peerSets(t.current) {
+		entry := set.entry.to
+		if set.entry == t.edge || set.entry == t.outermost().edge {
+			continue
+		}
+		var instead *node
+		var others map[string]*node
+		if t.dep.parent != nil {
+			others = t.dep.parent.children
+			instead = others[entry.name]
+		}
+		if instead != nil {
+			if instead.canReplace(entry, others) {
+				continue
+			}
+		} else if overrides(entry, others) {
+			continue
+		}
+		for _, member := range set.members {
+			place := deepestPlace(set.entry.from, member.name)
+			if place == t.target || t.target.below(place) {
+				can = false
+				break
+			}
+		}
+	}
+	return can
+}
+
+// overrides reports whether all peers that a package leads to would take the versions of
+// another set.
+func overrides(entry *node, others map[string]*node) bool {
+	walk := []*node{entry}
+	for i := 0; i < len(walk); i++ {
+		for _, e := range walk[i].out {
+			if !e.peer() || !e.valid() {
+				continue
+			}
+			other := others[e.name]
+			if other == nil {
+				walk = addNode(walk, e.to)
+			} else if !e.satisfiedBy(other) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// withPeers is v if the peers can be where the package would be.
+func (t *trial) withPeers(v verdict) verdict {
+	t.self = v
+	if t.tried {
+		return t.whole
+	}
+	t.tried, t.whole = true, v
+	along := append(append([]*node{}, t.along...), t.dep)
+	for _, e := range t.dep.out {
+		if !e.peer() || e.to == nil || hasNode(along, e.to) {
+			continue
+		}
+		p := try(trial{dep: e.to, edge: e, target: deepestPlace(t.target, e.name), outer: t, along: along})
+		t.peers = append(t.peers, p)
+		if p.whole == conflict {
+			t.whole = conflict
+		}
+	}
+	return t.whole
+}
+
+// deepest is the deepest place where the package could go.
+func (t *trial) deepest() *node {
+	start := t.edge.from
+	if t.outer != nil {
+		start = t.outer.deepest()
+	}
+	return deepestPlace(start, t.edge.name)
+}
+
+// deepestPlace is the first node, from start upwards, below which something of that name may go.
+func deepestPlace(start *node, name string) *node {
+	for n := start; ; n = n.parent {
+		if e := n.edge(name); n.parent == nil || e == nil || !e.peer() {
+			return n
+		}
+	}
+}
+
+// A peerSet is what has to be together, and the edge through which it is needed.
+type peerSet struct {
+	entry   *edge
+	members []*node
+}
+
+// peerSets are those that a package is in.
+func peerSets(n *node) []peerSet {
+	union := []*node{n}
+	for i := 0; i < len(union); i++ {
+		for _, e := range union[i].out {
+			if e.to != nil && e.peer() && e.valid() {
+				union = addNode(union, e.to)
+			}
+		}
+		for _, e := range union[i].in {
+			if e.peer() && e.valid() {
+				union = addNode(union, e.from)
+			}
+		}
+	}
+	var sets []peerSet
+	for _, member := range union {
+		for _, e := range member.in {
+			if !e.valid() || e.peer() && !e.from.top() {
+				continue
+			}
+			if members := withPeers(member); hasNode(members, n) {
+				sets = append(sets, peerSet{e, members})
+			}
+		}
+	}
+	return sets
+}
+
+// withPeers is a package with the peers that it needs, and those that they need.
+func withPeers(n *node) []*node {
+	all := []*node{n}
+	for i := 0; i < len(all); i++ {
+		for _, e := range all[i].out {
+			if e.to != nil && e.peer() && e.valid() {
+				all = addNode(all, e.to)
+			}
+		}
+	}
+	return all
+}
+
+func hasNode(nodes []*node, n *node) bool { return slices.Contains(nodes, n) }
+
+func addNode(nodes []*node, n *node) []*node {
+	if n == nil || hasNode(nodes, n) {
+		return nodes
+	}
+	return append(nodes, n)
+}

@@ -1,0 +1,131 @@
+package adaptors
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/phxworker/phxworker/runner/npm"
+)
+
+// cacheFolder is where fetched packages are kept if neither npm's settings nor the user have
+// a place for them.
+const cacheFolder = ".fetched"
+
+// client returns who fetches packages, by the settings as they are now: a token that was
+// changed counts without a restart. The error is an [*InstallError].
+func (r *Repo) client(ctx context.Context, of specifier) (*npm.Client, error) {
+	// Not from the repo's folder, which jobs may read.
+	settings, err := npm.Load(".", os.Environ(), isOurs)
+	if err != nil {
+		return nil, r.notFetched(of, err)
+	}
+	cfg := npm.Config{Settings: settings, Node: r.nodeVersion(ctx), Logger: r.log}
+	for _, cfg.Cache = range r.caches(settings) {
+		var c *npm.Client
+		if c, err = npm.New(cfg); err == nil {
+			return c, nil
+		}
+		if !takesNoWrites(err) && !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return nil, r.notFetched(of, err)
+}
+
+// isOurs reports whether a variable is for the worker alone.
+func isOurs(variable string) bool { return strings.HasPrefix(variable, "WORKER_") }
+
+// caches are the folders that fetched packages may be kept in, the best first.
+func (r *Repo) caches(settings npm.Settings) []string {
+	own := filepath.Join(r.dir, cacheFolder)
+	if settings.Cache != "" {
+		return []string{filepath.Join(settings.Cache, "phxworker"), own}
+	}
+	if user, err := os.UserCacheDir(); err == nil {
+		return []string{filepath.Join(user, "phxworker", "npm"), own}
+	}
+	return []string{own}
+}
+
+// nodeVersion is that of the node in PATH, as npm sees it; empty if there is none.
+func (r *Repo) nodeVersion(ctx context.Context) string {
+	r.nodeMu.Lock()
+	defer r.nodeMu.Unlock()
+	if r.node != "" {
+		return r.node
+	}
+	path, err := exec.LookPath("node")
+	if err != nil {
+		return ""
+	}
+	cmd := process(ctx, path, "--version")
+	cmd.Env = jobEnv()
+	out, err := cmd.Output()
+	version, ok := strings.CutPrefix(strings.TrimSpace(string(out)), "v")
+	if err != nil || !ok || !versionPattern.MatchString(version) {
+		return ""
+	}
+	r.node = version
+	return version
+}
+
+// askRegistry asks for the version that a tag stands for. offline tells that the registry could not
+// be asked.
+func (r *Repo) askRegistry(ctx context.Context, s specifier) (version string, offline bool, err error) {
+	c, err := r.client(ctx, s)
+	if err != nil {
+		return "", false, err
+	}
+	defer c.Close()
+	version, err = c.Version(ctx, s.name, s.version)
+	switch {
+	case ctx.Err() != nil:
+		return "", false, context.Cause(ctx)
+	case err != nil:
+		e, _ := errors.AsType[*npm.Error](err)
+		return "", e != nil && (e.Kind == npm.Offline || e.Kind == npm.Unreachable), r.notFetched(s, err)
+	case !(specifier{s.name, version}).exact():
+		return "", false, &InstallError{Specifier: s.String(), Reason: "the registry has no version of this package with that tag"}
+	}
+	return version, false, nil
+}
+
+// install fetches a package with all that it needs into dir.
+func (r *Repo) installInto(ctx context.Context, dir string, s specifier) error {
+	c, err := r.client(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.Install(ctx, s.name, s.version, dir)
+	if err != nil && ctx.Err() == nil {
+		return r.notFetched(s, err)
+	}
+	return err
+}
+
+// notFetched makes an [*InstallError] of why a package could not be had.
+func (r *Repo) notFetched(of specifier, err error) error {
+	if e, ok := errors.AsType[*npm.Error](err); ok {
+		reason := e.Reason
+		if e.Package != "" && e.Package != of.String() && e.Package != of.name {
+			reason = "it needs " + e.Error()
+		}
+		unable := e.Kind == npm.Unreachable || e.Kind == npm.Unauthorized || e.Kind == npm.Misconfigured
+		return &InstallError{Specifier: of.String(), Reason: reason, Unable: unable}
+	}
+	reason := r.unusable(err).Error()
+	if kept, ok := errors.AsType[*npm.CacheError](err); ok {
+		reason = kept.Error()
+		if errors.Is(err, syscall.ENOSPC) {
+			reason = "no space left in " + kept.Dir
+		}
+	}
+	return &InstallError{Specifier: of.String(), Reason: reason, Unable: true, Closed: takesNoWrites(err)}
+}

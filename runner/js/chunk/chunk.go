@@ -35,8 +35,11 @@ const FirstLine = 1 << 16
 // Maker makes chunks of the packages of a tree. It may be used concurrently.
 type Maker struct{ resolver }
 
-// New returns a Maker for a tree with a folder node_modules, in npm's layout.
-func New(tree fs.FS) *Maker { return &Maker{resolver{tree}} }
+// New returns a Maker for a tree with a folder node_modules, in npm's layout. standIns are the trees of [StandIns], which
+// may be in the tree as well: what an adaptor brings of the same name, in a version of its own, would stand in their place there.
+func New(tree fs.FS, standIns ...fs.FS) *Maker {
+	return &Maker{resolver{mounted{tree, Overlay(standIns...)}}}
+}
 
 var conditions = []string{"node", "require"}
 
@@ -88,7 +91,7 @@ func (m *Maker) entryOf(id string) (string, error) {
 		return ourPrefix + strings.ReplaceAll(name, "/", "_"), nil
 	}
 	if polyfill := builtins[name]; polyfill != "" {
-		return m.find(polyfill, ".", []string{"require"})
+		return m.find(polyfill, standInsFolder, []string{"require"})
 	}
 	return ourPrefix + "missing", nil
 }

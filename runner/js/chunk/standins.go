@@ -3,6 +3,7 @@ package chunk
 import (
 	"errors"
 	"io/fs"
+	"strings"
 )
 
 // StandIn is a package from npm that stands in for one of Node's builtins. It is installed with the adaptors, with all
@@ -29,15 +30,28 @@ func Overlay(trees ...fs.FS) fs.FS { return overlay(trees) }
 type overlay []fs.FS
 
 func (o overlay) Open(name string) (fs.File, error) {
-	var first error
+	var first error = &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	for _, tree := range o {
 		file, err := tree.Open(name)
 		if err == nil {
 			return file, nil
 		}
-		if first == nil || errors.Is(first, fs.ErrNotExist) {
+		if errors.Is(first, fs.ErrNotExist) {
 			first = err
 		}
 	}
 	return nil, first
+}
+
+// standInsFolder is where the packages that stand in are, apart from those of the adaptors.
+const standInsFolder = "standins"
+
+// mounted is a tree with another in a folder.
+type mounted struct{ tree, standIns fs.FS }
+
+func (m mounted) Open(name string) (fs.File, error) {
+	if rest, in := strings.CutPrefix(name, standInsFolder+"/"); in {
+		return m.standIns.Open(rest)
+	}
+	return m.tree.Open(name)
 }

@@ -19,7 +19,7 @@ var ours embed.FS
 var builtins = map[string]string{
 	"assert": "assert/", "buffer": "buffer/", "events": "events/", "path": "path-browserify", "punycode": "punycode/", "querystring": "querystring-es3",
 	"stream": "readable-stream/lib/ours/browser.js", "string_decoder": "string_decoder/", "url": "url/", "util": "util/",
-	"undici": "", "web": "", "crypto": "", "os": "", "process": "", "timers": "", "perf_hooks": "", "fs": "", "http": "", "https": "", "net": "", "tls": "", "zlib": "", "child_process": "",
+	"undici": "", "_web": "", "_wire": "", "crypto": "", "os": "", "process": "", "timers": "", "perf_hooks": "", "fs": "", "http": "", "https": "", "net": "", "tls": "", "zlib": "", "child_process": "",
 	"dns": "", "worker_threads": "", "vm": "", "v8": "", "tty": "", "http2": "", "async_hooks": "", "diagnostics_channel": "", "console": "", "module": "", "constants": "",
 }
 

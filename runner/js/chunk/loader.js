@@ -73,7 +73,7 @@
   };
   lazily(['process'], () => require('node:process'));
   lazily(['Buffer'], () => require('node:buffer').Buffer);
-  lazily(['URL', 'URLSearchParams', 'Blob', 'File', 'FormData', 'EventTarget', 'Event', 'DOMException', 'AbortSignal', 'AbortController', 'ReadableStream'], name => require('node:web')[name]);
+  lazily(['URL', 'URLSearchParams', 'Blob', 'File', 'FormData', 'EventTarget', 'Event', 'DOMException', 'AbortSignal', 'AbortController', 'ReadableStream'], name => require('node:_web')[name]);
   lazily(['crypto'], () => require('node:crypto'));
   lazily(['performance'], () => ({ now: () => Date.now(), timeOrigin: 0, mark() {}, measure() {} }));
   lazily(['queueMicrotask'], () => callback => { Promise.resolve().then(callback); });

@@ -48,6 +48,8 @@ func Call(operation string, args []any) (any, error) {
 		return base64.StdEncoding.EncodeToString(bytes), err
 	case "hash", "hmac":
 		return digest(operation, text(0), text(1), text(2))
+	case "pack", "unpack":
+		return converted(operation, text(0), text(1), text(2), text(3) != "")
 	case "url":
 		return parseURL(text(0), text(1)), nil
 	case "url-set":

@@ -73,7 +73,8 @@
   };
   lazily(['process'], () => require('node:process'));
   lazily(['Buffer'], () => require('node:buffer').Buffer);
-  lazily(['URL', 'URLSearchParams', 'Blob', 'File', 'FormData', 'EventTarget', 'Event', 'DOMException', 'AbortSignal', 'AbortController', 'ReadableStream'], name => require('node:_web')[name]);
+  lazily(['URL', 'URLSearchParams', 'Blob', 'File', 'FormData', 'EventTarget', 'Event', 'DOMException', 'AbortSignal', 'AbortController'], name => require('node:_web')[name]);
+  lazily(['ReadableStream', 'WritableStream', 'TransformStream'], name => require('node:stream/web')[name]);
   lazily(['crypto'], () => require('node:crypto'));
   lazily(['performance'], () => ({ now: () => Date.now(), timeOrigin: 0, mark() {}, measure() {} }));
   lazily(['queueMicrotask'], () => callback => { Promise.resolve().then(callback); });
@@ -86,7 +87,8 @@
     constructor(encoding = 'utf-8') { this.encoding = encoding; }
     decode(bytes = []) { return host.Buffer.from(bytes.buffer ?? bytes, bytes.byteOffset, bytes.byteLength).toString(this.encoding === 'utf-8' ? 'utf8' : this.encoding); }
   });
-  lazily(['Headers', 'Request', 'Response', 'fetch'], () => undefined);
+  lazily(['Headers', 'Request', 'Response'], name => require('node:_fetch')[name]);
+  lazily(['fetch'], () => require('node:_fetch').fetchAs('node'));
   lazily(['structuredClone'], () => value => value);
   return require;
 }

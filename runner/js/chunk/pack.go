@@ -5,9 +5,12 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/andybalholm/brotli"
@@ -104,6 +107,33 @@ func unpack(kind string, data []byte) ([]byte, error) {
 		err = errTooMuch
 	}
 	return all, err
+}
+
+// converted compresses bytes in base64, or undoes that, and answers as JSON. partly lets them end too early.
+func converted(operation, kind, text, level string, partly bool) (any, error) {
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, err
+	}
+	var made []byte
+	if operation == "pack" {
+		var n int
+		if n, err = strconv.Atoi(level); err == nil {
+			made, err = pack(kind, data, n)
+		}
+	} else if made, err = unpack(kind, data); len(data) == 0 && err == nil && !partly {
+		err = &packError{io.ErrUnexpectedEOF}
+	}
+	var answer Answer
+	if partly && errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	if err != nil {
+		answer.Error = inNodesWords(err)
+	}
+	answer.Body = base64.StdEncoding.EncodeToString(made)
+	told, err := json.Marshal(answer)
+	return string(told), err
 }
 
 // packError is for bytes that are not compressed as they should be.

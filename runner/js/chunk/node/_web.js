@@ -99,6 +99,7 @@ class Blob {
   async arrayBuffer() { return new Uint8Array(this.#bytes).buffer; }
   async bytes() { return new Uint8Array(this.#bytes); }
   async text() { return this.#bytes.toString(); }
+  stream() { return module.exports.ReadableStream.from((async function* (bytes) { yield new Uint8Array(bytes); })(this.#bytes)); }
   slice(start, end, type = '') { return new Blob([this.#bytes.subarray(start, end)], { type }); }
   get [Symbol.toStringTag]() { return 'Blob'; }
 }
@@ -198,8 +199,8 @@ class AbortController {
   abort(reason = new DOMException('This operation was aborted', 'AbortError')) { end(this.signal, reason); }
 }
 
-class ReadableStream {
-  constructor() { throw new Error('ReadableStream is not here'); }
-}
-
-module.exports = { URL, URLSearchParams, Blob, File, FormData, EventTarget, Event, DOMException, AbortSignal, AbortController, ReadableStream };
+module.exports = {
+  URL, URLSearchParams, Blob, File, FormData, EventTarget, Event, DOMException, AbortSignal, AbortController,
+  // The streams are a package's, which is large.
+  get ReadableStream() { return require('node:stream/web').ReadableStream; },
+};

@@ -158,9 +158,12 @@ const request = (url, options = {}) => {
   return (options.dispatcher ?? common).request({ ...options, origin, path: pathname + search });
 };
 
+let fetch;
 const missing = name => class { constructor() { throw new UndiciError(`${name} of undici is not here`, 'NotSupportedError', 'UND_ERR_NOT_SUPPORTED'); } };
 module.exports = {
   Agent, Dispatcher, Client: Agent, Pool: Agent, request, FormData: web.FormData, File: web.File, MockAgent: missing('MockAgent'), ProxyAgent: missing('ProxyAgent'),
   interceptors: { redirect: options => ({ redirects: options?.maxRedirections ?? 0 }), decompress: () => ({ decompresses: true }) },
+  fetch: (...args) => (fetch ??= require('node:_fetch').fetchAs('undici'))(...args),
+  get Headers() { return require('node:_fetch').Headers; }, get Request() { return require('node:_fetch').Request; }, get Response() { return require('node:_fetch').Response; },
   setGlobalDispatcher(dispatcher) { common = dispatcher; }, getGlobalDispatcher: () => common, errors: { UndiciError },
 };

@@ -216,8 +216,45 @@ func (s *Server) postNotify(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"id": r.PathValue("id")})
 }
 
-func (s *Server) postDrain(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]int{"workers": s.DrainWorkers()})
+// postAgain queues a copy of a run, with its own input or the one in the body.
+func (s *Server) postAgain(w http.ResponseWriter, r *http.Request) {
+	run, err := s.Copy(r.PathValue("id"))
+	if err != nil {
+		refuseRun(w, err)
+		return
+	}
+	if r.ContentLength != 0 {
+		body, ok := readJSON(w, r)
+		if !ok {
+			return
+		}
+		run.Dataclip = body
+	}
+	id, err := s.Enqueue(run)
+	if err != nil {
+		refuseRun(w, err)
+		return
+	}
+	writeJSON(w, http.StatusCreated, map[string]string{"id": id})
+}
+
+func (s *Server) postDrain(w http.ResponseWriter, r *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]int{"workers": s.drain(r.URL.Query().Get("worker"))})
+}
+
+// postWorker does something to the worker of the path.
+func (s *Server) postWorker(do func(id string) bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		id := r.PathValue("id")
+		switch {
+		case s.extended == nil:
+			writeJSON(w, http.StatusUnprocessableEntity, errorBody("a Lightning cannot do that: start the server with --mode extended"))
+		case !do(id):
+			writeJSON(w, http.StatusNotFound, errorBody(fmt.Sprintf("no worker %q: GET /workers has those that there are", id)))
+		default:
+			writeJSON(w, http.StatusOK, map[string]string{"id": id})
+		}
+	}
 }
 
 func (s *Server) getWorkers(w http.ResponseWriter, _ *http.Request) {

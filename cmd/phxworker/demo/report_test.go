@@ -10,7 +10,6 @@ import (
 
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/lightning"
-	"github.com/phxworker/phxworker/mockserver/phoenix"
 )
 
 // at returns a moment so many milliseconds after the runs were queued.
@@ -89,20 +88,4 @@ func TestShort(t *testing.T) {
 	} {
 		require.Equal(t, want, short(d))
 	}
-}
-
-func TestClaimedByReadsTheGroupOffTheWire(t *testing.T) {
-	exchange := func(socket int, direction phoenix.Direction, text string) mockserver.Exchange {
-		return mockserver.Exchange{Socket: socket, Direction: direction, Data: []byte(text)}
-	}
-	got := claimedBy([]mockserver.Exchange{
-		exchange(1, phoenix.FromClient, `["1","5","worker:queue","claim",{"demand":1,"queues":["manual","*"]}]`),
-		exchange(2, phoenix.FromClient, `["1","5","worker:queue","claim",{"demand":1,"queues":["fast_lane"]}]`),
-		exchange(1, phoenix.FromClient, `["1","6","worker:queue","claim",{"demand":2,"queues":["default"]}]`),
-		exchange(1, phoenix.ToClient, `["1","6","worker:queue","phx_reply",{"status":"ok","response":{"runs":[{"id":"c"},{"id":"d"}]}}]`),
-		exchange(2, phoenix.ToClient, `["1","5","worker:queue","phx_reply",{"status":"ok","response":{"runs":[{"id":"b"}]}}]`),
-		exchange(1, phoenix.ToClient, `["1","5","worker:queue","phx_reply",{"status":"ok","response":{"runs":[{"id":"a"}]}}]`),
-		exchange(1, phoenix.FromClient, `["9","9","run:a","phx_jo`),
-	})
-	require.Equal(t, map[string]string{"a": "manual>*", "b": "fast_lane", "c": "default", "d": "default"}, got)
 }

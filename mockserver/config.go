@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
+	"net/http"
 	"time"
 
 	"github.com/phxworker/phxworker/mockserver/extended"
@@ -108,8 +109,12 @@ type Config struct {
 	// among them. Defaults to 100.
 	MaxTopics int
 	// TranscriptLimit is how many frames, the last ones of all sockets,
-	// [Server.Transcript] returns. Defaults to 1,000; negative: none.
+	// [Server.Transcript] returns; no more than 64 MiB of them are kept. Defaults to 1,000; negative: none.
 	TranscriptLimit int
+
+	// Page serves browsers, at / and under /page/, such as that of package page. It is called once, by [New].
+	// Defaults to none: then / lists the routes for browsers, too.
+	Page func(*Server) http.Handler
 
 	// Faults are there from the start, in this order; see [Server.AddFault]. Those
 	// for the event now strike before anybody has connected. Defaults to none.

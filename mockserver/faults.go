@@ -27,9 +27,7 @@ func (f *faults) Strike(m fault.Message) *fault.Rule {
 	if rule == nil {
 		return nil
 	}
-	if strike.Run != "" {
-		f.service.Struck(strike)
-	}
+	f.service.Struck(strike)
 	if rule.Action == fault.Expire {
 		f.service.ExpireToken(strike.Run)
 		return nil // the message goes its way
@@ -45,9 +43,7 @@ func (s *Server) AddFault(r fault.Rule) (id int, err error) {
 	if err != nil || r.Event != fault.Now {
 		return r.ID, err
 	}
-	if strike.Run != "" {
-		s.service.Struck(strike)
-	}
+	s.service.Struck(strike)
 	switch r.Action {
 	case fault.Drop:
 		s.endpoint.Kick(r.Worker, fault.Abnormal)

@@ -26,9 +26,15 @@ func (s *Server) newRoutes() http.Handler {
 		{"POST /run", "queues the plan in the body; ?queue=NAME, ?priority=immediate, ?wakeup to tell the workers at once, ?wait=SECONDS for the result", s.postRun},
 		{"POST /run/{id}/cancel", "ends a run that waits; has the worker of another told to; a body may hold a message", s.postCancel},
 		{"POST /run/{id}/notify", "sends the JSON object in the body to whatever executes the run", s.postNotify},
-		{"POST /drain", "tells the workers to claim no more, to end their runs and to leave", s.postDrain},
-		{"GET /workers", "the workers, what they own and what they told last (in extended mode)", s.getWorkers},
+		{"POST /run/{id}/again", "queues a copy of a run; a body is its input", s.postAgain},
+		{"POST /drain", "tells the workers to claim no more, to end their runs and to leave; ?worker=ID tells that one alone", s.postDrain},
+		{"GET /workers", "the workers, their groups, what they have and what they told last", s.getWorkers},
+		{"POST /workers/{id}/pause", "gives a worker no more runs (in extended mode)", s.postWorker(s.PauseWorker)},
+		{"POST /workers/{id}/resume", "gives it runs again", s.postWorker(s.ResumeWorker)},
 		{"GET /run/{id}", "what is known of a run, with every event received", s.getRun},
+		{"GET /run/{id}/transcript", "every frame of a run's topic, both ways", s.getTranscript},
+		{"GET /runs", "the runs, those queued last first; ?state=, ?queue=, ?worker=, ?q= for a text, ?limit=, ?after= the \"next\" of the page before", s.getRuns},
+		{"GET /events", "what happens, as server-sent events; ?run=ID for one run; ?after= or Last-Event-ID for those missed", s.getEvents},
 		{"POST /credentials/{id}", "sets the body that fetch:credential answers with", s.postBody(s.AddCredential)},
 		{"PUT /credentials/{id}", "the same", s.postBody(s.AddCredential)},
 		{"POST /dataclips/{id}", "sets the input of the runs whose dataclip_id names it", s.postBody(s.AddDataclip)},
@@ -46,7 +52,17 @@ func (s *Server) newRoutes() http.Handler {
 			mux.HandleFunc(r.Route, r.handler)
 		}
 	}
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+	var page http.Handler
+	if s.cfg.Page != nil {
+		page = s.cfg.Page(s)
+		mux.Handle("/page/", page)
+	}
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Vary", "Accept")
+		if page != nil && strings.Contains(r.Header.Get("Accept"), "text/html") {
+			page.ServeHTTP(w, r)
+			return
+		}
 		writeJSON(w, http.StatusOK, map[string][]route{"routes": routes})
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {

@@ -27,12 +27,12 @@ func (s *Server) postRun(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	run, err := readRun(body)
+	run, err := ReadRun(body)
 	if err == nil {
 		if query.Has("queue") {
 			run.Queue = query.Get("queue")
 		}
-		run.Priority, err = parsePriority(query.Get("priority"))
+		run.Priority, err = ParsePriority(query.Get("priority"))
 	}
 	if err != nil {
 		refuseRun(w, err)
@@ -131,9 +131,9 @@ func (s *Server) getRun(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, record)
 }
 
-// readRun takes from a posted plan what is not the worker's. What is wrong with the plan
-// itself is left to Enqueue.
-func readRun(body json.RawMessage) (Run, error) {
+// ReadRun reads the body of POST /run: it takes from a plan what is not the worker's. What is wrong with the plan
+// itself is left to Enqueue. The error is an [*InvalidError].
+func ReadRun(body json.RawMessage) (Run, error) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(body, &fields) != nil || fields == nil {
 		return Run{}, &InvalidError{Field: "plan", Reason: "must be a JSON object"}
@@ -162,8 +162,8 @@ func readRun(body json.RawMessage) (Run, error) {
 	return run, err
 }
 
-// parsePriority reads a priority's name, or its number in Lightning's table.
-func parsePriority(s string) (Priority, error) {
+// ParsePriority reads a priority's name, or its number in Lightning's table; nothing is normal. The error is an [*InvalidError].
+func ParsePriority(s string) (Priority, error) {
 	switch s {
 	case "", "normal", "1":
 		return Normal, nil
@@ -216,8 +216,45 @@ func (s *Server) postNotify(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"id": r.PathValue("id")})
 }
 
-func (s *Server) postDrain(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]int{"workers": s.DrainWorkers()})
+// postAgain queues a copy of a run, with its own input or the one in the body.
+func (s *Server) postAgain(w http.ResponseWriter, r *http.Request) {
+	run, err := s.Copy(r.PathValue("id"))
+	if err != nil {
+		refuseRun(w, err)
+		return
+	}
+	if r.ContentLength != 0 {
+		body, ok := readJSON(w, r)
+		if !ok {
+			return
+		}
+		run.Dataclip = body
+	}
+	id, err := s.Enqueue(run)
+	if err != nil {
+		refuseRun(w, err)
+		return
+	}
+	writeJSON(w, http.StatusCreated, map[string]string{"id": id})
+}
+
+func (s *Server) postDrain(w http.ResponseWriter, r *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]int{"workers": s.drain(r.URL.Query().Get("worker"))})
+}
+
+// postWorker does something to the worker of the path.
+func (s *Server) postWorker(do func(id string) bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		id := r.PathValue("id")
+		switch {
+		case s.extended == nil:
+			writeJSON(w, http.StatusUnprocessableEntity, errorBody("a Lightning cannot do that: start the server with --mode extended"))
+		case !do(id):
+			writeJSON(w, http.StatusNotFound, errorBody(fmt.Sprintf("no worker %q: GET /workers has those that there are", id)))
+		default:
+			writeJSON(w, http.StatusOK, map[string]string{"id": id})
+		}
+	}
 }
 
 func (s *Server) getWorkers(w http.ResponseWriter, _ *http.Request) {

@@ -161,6 +161,9 @@ func TestTheRoutesAreListed(t *testing.T) {
 	require.NotEmpty(t, front.Routes)
 	for _, r := range front.Routes {
 		require.NotEmpty(t, r.Does, r.Route)
+		if r.Route == "GET /events" {
+			continue // it ends with its client: TestWhoFollowsTheEventsSeesThemAll
+		}
 		method, path, _ := strings.Cut(strings.ReplaceAll(r.Route, "{id}", "x"), " ")
 		_, body := mocktest.Call(t, m, method, path, "")
 		require.NotContains(t, body, "there is no "+method, "a route that is listed is there")

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/phxworker/phxworker/mockserver/extended"
@@ -28,6 +29,7 @@ type Server struct {
 	endpoint   *phoenix.Endpoint
 	transcript *phoenix.Transcript
 	routes     http.Handler
+	followers  atomic.Int64 // of GET /events
 
 	listener net.Listener // nil unless made by Start
 	http     *http.Server // likewise
@@ -209,20 +211,37 @@ func (s *Server) Notify(id string, payload json.RawMessage) error {
 // DrainWorkers tells the workers to claim no more, to end their runs and to leave, and
 // returns how many were told: those that have agreed on it. It does not wait for
 // them.
-func (s *Server) DrainWorkers() int {
+func (s *Server) DrainWorkers() int { return s.drain("") }
+
+// DrainWorker is DrainWorkers for one worker, by its worker_id. It reports whether that was told.
+func (s *Server) DrainWorker(id string) bool { return id != "" && s.drain(id) > 0 }
+
+func (s *Server) drain(id string) int {
 	if s.extended == nil {
 		return 0
 	}
-	return s.extended.DrainWorkers()
+	return s.extended.DrainWorkers(id)
 }
 
-// Workers returns the workers that there are, by their ids, in extended mode; else
-// nil.
+// PauseWorker has a worker, by its worker_id, be given no run until ResumeWorker. What it has goes on. It
+// reports whether there is such a worker; in Lightning's mode there is none that can be paused.
+func (s *Server) PauseWorker(id string) bool { return s.extended != nil && s.extended.Pause(id, true) }
+
+// ResumeWorker ends a pause, and reports whether there is such a worker.
+func (s *Server) ResumeWorker(id string) bool {
+	return s.extended != nil && s.extended.Pause(id, false)
+}
+
+// Workers returns the workers that there are, by their ids.
 func (s *Server) Workers() []WorkerRecord {
-	if s.extended == nil {
-		return nil
+	if s.extended != nil {
+		return s.extended.Workers()
 	}
-	return s.extended.Workers()
+	var all []WorkerRecord
+	for _, plain := range s.service.Workers() {
+		all = append(all, WorkerRecord{WorkerRecord: plain})
+	}
+	return all
 }
 
 // Wake pushes work-available to every joined worker at once.
@@ -247,6 +266,19 @@ func (s *Server) EventsAfter(id string, n int) (events []Event, over bool) {
 	return s.service.EventsAfter(id, n)
 }
 
+// Runs returns the runs that the query asks for, those queued last first.
+func (s *Server) Runs(q RunQuery) RunPage { return s.service.List(q) }
+
+// ChangesAfter returns the changes behind number n, oldest first, as far as they are kept: the last 4,096. If the first one has
+// not the next number, those between are forgotten. more is closed when there are others.
+func (s *Server) ChangesAfter(n uint64) (changes []Change, more <-chan struct{}) {
+	return s.service.ChangesAfter(n)
+}
+
+// Copy returns what would queue a run again, under a new id. The error is [ErrUnknownRun]. The input is nil if it was
+// erased, or if it is one of [Server.AddDataclip].
+func (s *Server) Copy(id string) (Run, error) { return s.service.Copy(id) }
+
 // AddCredential sets the body that fetch:credential answers with, for all runs;
 // it may be null.
 func (s *Server) AddCredential(id string, body json.RawMessage) { s.service.AddCredential(id, body) }
@@ -256,6 +288,17 @@ func (s *Server) AddDataclip(id string, body json.RawMessage) { s.service.AddDat
 
 // Transcript returns the last frames of all sockets, oldest first.
 func (s *Server) Transcript() []Exchange { return s.transcript.Exchanges() }
+
+// RunTranscript returns the frames of a run's topic, both ways, oldest first, as far as they are kept, and whether
+// those are all. Tokens and credentials are in them as they went over the wire.
+func (s *Server) RunTranscript(id string) (frames []Exchange, whole bool, err error) {
+	record, found := s.service.Inspect(id)
+	if !found {
+		return nil, false, ErrUnknownRun
+	}
+	frames, whole = s.transcript.Topic("run:"+id, record.EnqueuedAt)
+	return frames, whole, nil
+}
 
 // Stats returns the counts.
 func (s *Server) Stats() Stats {

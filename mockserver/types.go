@@ -41,6 +41,16 @@ type (
 	StateError = lightning.StateError
 	// NotAgreedError says that a worker does not know an extension.
 	NotAgreedError = lightning.NotAgreedError
+	// RunSummary is a run in one line.
+	RunSummary = lightning.Summary
+	// RunQuery says which runs to list.
+	RunQuery = lightning.Query
+	// RunPage is a part of the list of runs.
+	RunPage = lightning.Page
+	// Change is something that happened.
+	Change = lightning.Change
+	// GroupRecord is a slot group of a worker.
+	GroupRecord = lightning.GroupRecord
 	// Exchange is one websocket message.
 	Exchange = phoenix.Exchange
 )

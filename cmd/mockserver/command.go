@@ -28,6 +28,9 @@ import (
 // protects nothing.
 const defaultSecret = "mock-worker-secret" //nolint:gosec // no secret at all
 
+// transcript is how many frames are kept, for GET /run/{id}/transcript: those of 10,000 runs, as far as memory goes.
+const transcript = 200_000
+
 // usageError is a fault of the command line.
 type usageError struct{ error }
 
@@ -152,7 +155,7 @@ func config(cmd *cli.Command, stderr io.Writer) (mockserver.Config, error) {
 		MaxTopics:       cmd.Int("max-topics"),
 		Faults:          faults,
 		FaultSeed:       cmd.Uint64("fault-seed"),
-		TranscriptLimit: -1, // nothing here would show it
+		TranscriptLimit: transcript,
 		Logger:          slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
 	}
 	if secret == cmd.String("secret") && secret != defaultSecret && secret != os.Getenv("WORKER_SECRET") {

@@ -40,6 +40,7 @@ func (x *Service) claim(c *queueChannel, p phoenix.Push) phoenix.Reply {
 	if reason != "" {
 		return phoenix.Crash(reason)
 	}
+	request.Worker = c.member.id
 	patience, reason := x.patience(c, request)
 	if reason != "" {
 		return phoenix.Crash(reason)
@@ -47,7 +48,7 @@ func (x *Service) claim(c *queueChannel, p phoenix.Push) phoenix.Reply {
 	now := time.Now()
 	x.Lock()
 	if c.drained || c.member.draining {
-		x.CountClaimLocked(0)
+		x.CountClaimLocked(request, 0)
 		x.Unlock()
 		return phoenix.OK(lightning.ClaimResponse(nil))
 	}
@@ -62,7 +63,7 @@ func (x *Service) claim(c *queueChannel, p phoenix.Push) phoenix.Reply {
 		x.Unlock()
 		return reply
 	}
-	x.CountClaimLocked(len(taken))
+	x.CountClaimLocked(request, len(taken))
 	x.Unlock()
 	reply, err := x.hand(taken, now)
 	if err != nil {
@@ -111,7 +112,7 @@ func (x *Service) matchLocked(now time.Time) {
 }
 
 func (x *Service) answerLocked(a answer) {
-	x.CountClaimLocked(len(a.taken))
+	x.CountClaimLocked(a.wait.request, len(a.taken))
 	x.answers = append(x.answers, a)
 	x.stir()
 }

@@ -74,14 +74,32 @@ func (x *Service) Notify(id string, payload json.RawMessage) error {
 	return nil
 }
 
-// DrainWorkers tells every worker that has agreed on it to claim no more, to end its
-// runs and to leave, and returns how many. It does not wait for them. Claims of
+// Pause has a worker, by its worker_id, be given no run until it is resumed. What it has goes on. It reports whether
+// there is such a worker.
+func (x *Service) Pause(id string, paused bool) bool {
+	x.Lock()
+	defer x.Unlock()
+	m := x.workers[id]
+	if m == nil {
+		return false
+	}
+	m.paused = paused
+	x.seatLocked(m)
+	x.WakeSoon()
+	return true
+}
+
+// DrainWorkers tells every worker that has agreed on it, or the one with that id alone unless it is empty, to claim no
+// more, to end its runs and to leave, and returns how many. It does not wait for them. Claims of
 // theirs that wait are answered with nothing.
-func (x *Service) DrainWorkers() int {
+func (x *Service) DrainWorkers(id string) int {
 	x.Lock()
 	defer x.Unlock()
 	told := make(map[*member]bool)
 	for _, m := range x.workers {
+		if id != "" && id != m.id {
+			continue
+		}
 		for c := range m.joins {
 			if !c.with[extDrain] {
 				continue

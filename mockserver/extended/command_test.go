@@ -201,8 +201,10 @@ func TestHTTPOfThePool(t *testing.T) {
 		ask("POST", "/run/plain/cancel", ``, 422, `{"error":"the worker of run \"plain\" has not agreed on the extension cancel with the server"}`)
 		ask("POST", "/drain", ``, 200, `{"workers":1}`)
 		_, workers := mocktest.Call(t, m, "GET", "/workers", "")
-		require.Contains(t, workers, `"id":"w","name":"w","joins":1,"waiting_claims":0`)
-		require.Contains(t, workers, `"runs":["mine","plain"],"drained":true`)
+		require.Contains(t, workers, `"id":"w","name":"w","joins":1,"since":`)
+		require.Contains(t, workers, `"waiting_claims":0`)
+		require.Contains(t, workers, `"runs":["mine","plain"],`)
+		require.Contains(t, workers, `"drained":true`)
 	})
 }
 

@@ -94,9 +94,6 @@ func (x *Service) ownLocked(c *queueChannel, r *lightning.Entry, workerName stri
 	}
 	t.owners = append(t.owners, t.owner)
 	c.member.runs[r] = struct{}{}
-	if workerName != "" {
-		c.member.name = workerName
-	}
 	return t.owner
 }
 

@@ -72,7 +72,7 @@ func (x *Service) Inspect(id string) (RunRecord, bool) {
 		return RunRecord{}, false
 	}
 	t := tenureOf(r)
-	return RunRecord{RunRecord: r.RecordLocked(), Key: r.Key(), Attempt: t.attempt, NotBefore: t.notBefore, Owners: t.ownersLocked()}, true
+	return RunRecord{RunRecord: x.RecordLocked(r), Key: r.Key(), Attempt: t.attempt, NotBefore: t.notBefore, Owners: t.ownersLocked()}, true
 }
 
 func (t *tenure) ownersLocked() []Owner {
@@ -116,14 +116,15 @@ func (x *Service) Counts() Stats {
 
 // WorkerRecord is a worker that has joined worker:queue, or that still owns runs.
 type WorkerRecord struct {
-	ID         string   `json:"id"`             // its worker_id
-	Name       string   `json:"name,omitempty"` // its worker_name, as last told by a claim that was answered with runs
-	Joins      int      `json:"joins"`          // of worker:queue
+	lightning.WorkerRecord
+
+	// What follows is of the extended mode only.
+
 	Waiting    int      `json:"waiting_claims"`
-	Extensions []string `json:"extensions"`        // agreed on with its joins
-	Runs       []string `json:"runs"`              // ids of those that it owns
-	Drained    bool     `json:"drained,omitempty"` // it was told to drain
-	Silent     bool     `json:"silent,omitempty"`  // its status has not come in time
+	Extensions []string `json:"extensions,omitempty"` // agreed on with its joins
+	Drained    bool     `json:"drained,omitempty"`    // it was told to drain
+	Paused     bool     `json:"paused,omitempty"`     // it is given nothing until it is resumed
+	Silent     bool     `json:"silent,omitempty"`     // its status has not come in time
 	// Status is what it told last, as it came, and when.
 	Status   json.RawMessage `json:"status,omitempty"`
 	StatusAt time.Time       `json:"status_at,omitzero"`
@@ -143,18 +144,14 @@ func (x *Service) Workers() []WorkerRecord {
 
 func (x *Service) recordLocked(m *member) WorkerRecord {
 	rec := WorkerRecord{
-		ID: m.id, Name: m.name, Joins: len(m.joins), Silent: m.silent, Status: m.status, StatusAt: m.statusAt,
-		Extensions: []string{}, Runs: []string{},
+		WorkerRecord: x.WorkerLocked(m.id), Paused: m.paused, Silent: m.silent, Status: m.status, StatusAt: m.statusAt,
 	}
 	with := make(agreed)
 	for c := range m.joins {
 		maps.Copy(with, c.with)
 		rec.Drained = rec.Drained || c.drained
 	}
-	rec.Extensions = append(rec.Extensions, slices.Sorted(maps.Keys(with))...)
-	for _, r := range m.runsLocked() {
-		rec.Runs = append(rec.Runs, r.ID())
-	}
+	rec.Extensions = slices.Sorted(maps.Keys(with))
 	for _, w := range x.waits {
 		if w.channel.member == m {
 			rec.Waiting++

@@ -107,7 +107,7 @@ func (c *runChannel) renew(p phoenix.Push) phoenix.Reply {
 	reply := c.renewLocked()
 	c.CountLocked(&e, reply)
 	if e.Status == "error" {
-		c.Run.NoteLocked(e)
+		c.x.NoteLocked(c.Run, e)
 	}
 	return reply
 }
@@ -140,7 +140,7 @@ func (x *Service) refusedLocked(r *lightning.Entry, o *owner, event string, payl
 	if o != nil {
 		e.Owner = o.number
 	}
-	r.NoteLocked(e)
+	x.NoteLocked(r, e)
 }
 
 // releaseReasons are why a worker returns a run. Only the first is a failure.

@@ -15,7 +15,6 @@ import (
 // Service.Lock guards it.
 type member struct {
 	id    string                        // constant: its worker_id
-	name  string                        // its worker_name, as last told
 	joins map[*queueChannel]struct{}    // of worker:queue
 	runs  map[*lightning.Entry]struct{} // that it owns and that have not ended
 
@@ -23,6 +22,7 @@ type member struct {
 	statusAt time.Time
 	draining bool      // as its status says
 	silent   bool      // since its status did not come
+	paused   bool      // it is to be given nothing
 	watch    *deadline // when it will be; nil before its first status
 }
 
@@ -123,7 +123,7 @@ func (x *Service) watchLocked(m *member) {
 	m.watch = x.inLocked(x.cfg.StatusTimeout, func(now time.Time) {
 		m.watch, m.silent = nil, true
 		x.stats.SilentWorkers++
-		x.tellLocked("worker is silent", "worker", m.id, "worker_name", m.name, "runs", len(m.runs))
+		x.tellLocked("worker is silent", "worker", m.id, "worker_name", x.WorkerLocked(m.id).Name, "runs", len(m.runs))
 		x.endWaitsLocked(func(w *wait) bool { return w.channel.member == m }, now)
 		for _, r := range m.runsLocked() {
 			tenureOf(r).attempt++
@@ -144,7 +144,7 @@ func (x *Service) seatLocked(m *member) {
 	for c := range m.joins {
 		takes = takes || !c.drained
 	}
-	if takes && !m.silent && !m.draining {
+	if takes && !m.silent && !m.draining && !m.paused {
 		x.seats.sit(m.id)
 	} else {
 		x.seats.rise(m.id)
@@ -155,6 +155,9 @@ func (x *Service) seatLocked(m *member) {
 // isForLocked reports whether a worker may have an available run: any may, unless
 // it has a key that belongs to another worker and has not waited for that long.
 func (x *Service) isForLocked(r *lightning.Entry, m *member, now time.Time) bool {
+	if m.paused {
+		return false
+	}
 	if r.Key() == "" || now.Sub(tenureOf(r).since) >= x.cfg.AffinityWait {
 		return true
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/phxworker/phxworker/channel/frame"
 	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/mockserver/lightning"
 )
 
 // What is agreed on is what both have named and what belongs to the topic.
@@ -57,7 +58,7 @@ func TestExtensionsAreAgreedOnAtTheJoin(t *testing.T) {
 	t.Run("in Lightning's own mode", func(t *testing.T) {
 		m := newServer(t, mockserver.Config{Mode: mockserver.Lightning})
 		require.Equal(t, `{}`, string(m.Connect().Join("worker:queue", `{"extensions":{`+everyQueueExtension+`}}`).Payload))
-		require.Nil(t, m.Workers())
+		require.Empty(t, m.Workers()[0].Extensions)
 	})
 }
 
@@ -147,7 +148,11 @@ func TestASilentWorkerLosesItsRuns(t *testing.T) {
 		pass(20 * time.Second)
 		require.Equal(t, []string{}, c.got(waiting))
 		require.Equal(t, mockserver.WorkerRecord{
-			ID: "silent", Name: "w", Joins: 1, Runs: []string{"claimed", "started"}, Status: []byte(status),
+			WorkerRecord: lightning.WorkerRecord{
+				ID: "silent", Name: "w", Joins: 1, Since: m.Workers()[1].Since, Runs: []string{"claimed", "started"},
+				Groups: []mockserver.GroupRecord{{Name: "manual>*", Running: 2, Claims: 4}},
+			},
+			Status:   []byte(status),
 			StatusAt: time.Now().Add(-20 * time.Second), Extensions: []string{"attempt", "claim_ack", "drain", "lease", "longpoll", "release", "status"},
 		}, m.Workers()[1])
 		waiting = c.Send("worker:queue", "claim", claimAndWait)

@@ -57,6 +57,7 @@ func (s *Service) startLocked(r *Entry, c *changeset.Changeset) phoenix.Reply {
 		return phoenix.Refuse(c.Response())
 	}
 	r.state, r.started = Started, time.Now()
+	s.tellLocked(r)
 	return phoenix.OK(nil)
 }
 

@@ -49,6 +49,7 @@ func parsePlan(r Run, defaultTimeout time.Duration) (*Entry, error) {
 	if out.input, err = p.str("dataclip_id", false); err != nil {
 		return nil, err
 	}
+	_ = json.Unmarshal(fields["name"], &out.name) // of another type, it is none
 	if _, err = p.str("starting_node_id", false); err != nil {
 		return nil, err
 	}

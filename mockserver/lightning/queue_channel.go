@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/phxworker/phxworker/mockserver/phoenix"
@@ -23,6 +24,9 @@ var _ phoenix.Channel = (*queueChannel)(nil)
 // payload, capacity and queues, is for information.
 func (s *Service) joinQueue(t *phoenix.Topic, payload []byte) (phoenix.Channel, phoenix.Reply) {
 	s.logJoin(t.Client(), payload)
+	s.Lock()
+	s.joinedLocked(t, payload)
+	s.Unlock()
 	s.waker.add(t)
 	return &queueChannel{service: s, topic: t}, phoenix.OK([]byte(`{}`))
 }
@@ -50,6 +54,9 @@ func (s *Service) logJoin(worker string, payload []byte) {
 
 func (c *queueChannel) Left() {
 	c.service.waker.remove(c.topic)
+	c.service.Lock()
+	c.service.leftLocked(c.topic.Client())
+	c.service.Unlock()
 	c.service.log.Info("worker left", "worker", c.topic.Client())
 }
 
@@ -61,16 +68,21 @@ func (c *queueChannel) Handle(p phoenix.Push) phoenix.Reply {
 	if reason != "" {
 		return phoenix.Crash(reason)
 	}
+	request.Worker = c.topic.Client()
 	return c.service.claim(request)
 }
 
 // Claim is what a claim asks for.
 type Claim struct {
 	Demand     int
+	Worker     string // the worker_id of who claims
 	WorkerName string // empty if it is null
 	Queues     []string
 	Fields     map[string]json.RawMessage // all of the payload
 }
+
+// group is how the slot group that claims is written.
+func (c *Claim) group() string { return strings.Join(c.Queues, ">") }
 
 // ReadClaim reads a claim, or says why the channel crashes over it.
 func ReadClaim(p phoenix.Push) (request Claim, reason string) {
@@ -134,7 +146,7 @@ func (s *Service) claim(request Claim) phoenix.Reply {
 	now := time.Now()
 	s.Lock()
 	taken := s.TakeLocked(request, nil, now)
-	s.CountClaimLocked(len(taken))
+	s.CountClaimLocked(request, len(taken))
 	s.Unlock()
 
 	if err := s.Sign(taken, now); err != nil {
@@ -169,11 +181,13 @@ func (s *Service) TakeLocked(request Claim, isFor func(*Entry) bool, now time.Ti
 	runs := s.available.take(request.Demand, request.Queues, isFor)
 	taken := make([]Given, len(runs))
 	for i, r := range runs {
-		r.state, r.claimed, r.workerName = Claimed, now, request.WorkerName
+		r.state, r.claimed = Claimed, now
+		r.worker, r.workerName, r.group = request.Worker, request.WorkerName, request.group()
 		r.expires = now.Add(r.timeout + grace).Truncate(time.Second) // as exp
 		r.claims++
 		s.active[r.id] = r
 		taken[i] = Given{Run: r, again: r.claims > 1}
+		s.tellLocked(r)
 	}
 	return taken
 }
@@ -185,8 +199,10 @@ func (s *Service) HasAvailableLocked() bool { return s.available.size > 0 }
 // claimed again once it is offered.
 func (s *Service) TakeBackLocked(r *Entry) {
 	delete(s.active, r.id)
-	r.state, r.token, r.expires, r.workerName = Available, "", time.Time{}, ""
-	r.claimed, r.started, r.wiped = time.Time{}, time.Time{}, false
+	r.state, r.token, r.expires = Available, "", time.Time{}
+	r.worker, r.workerName, r.group = "", "", ""
+	r.claimed, r.joined, r.started, r.wiped = time.Time{}, time.Time{}, time.Time{}, false
+	s.tellLocked(r)
 }
 
 // OfferLocked puts a run that was taken back into its queue, where it was before.
@@ -199,7 +215,8 @@ func (s *Service) OfferLocked(r *Entry) {
 func (s *Service) WakeSoon() { s.waker.soon() }
 
 // CountClaimLocked counts a claim that was answered with so many runs.
-func (s *Service) CountClaimLocked(runs int) {
+func (s *Service) CountClaimLocked(request Claim, runs int) {
+	s.claimedLocked(request)
 	s.stats.Claims++
 	if runs == 0 {
 		s.stats.Empty++

@@ -3,6 +3,7 @@ package lightning
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -29,6 +30,19 @@ func (p Priority) String() string {
 // MarshalText writes the priority's name.
 func (p Priority) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
+// UnmarshalText reads what MarshalText writes, and nothing else.
+func (p *Priority) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case Normal.String():
+		*p = Normal
+	case Immediate.String():
+		*p = Immediate
+	default:
+		return fmt.Errorf("there is no priority %q: it is normal or immediate", text)
+	}
+	return nil
+}
+
 // State is how far a run has come.
 type State string
 
@@ -45,6 +59,9 @@ const (
 	Exception State = "exception"
 	Lost      State = "lost"
 )
+
+// States are all of them, in the order in which a run can come to them.
+var States = []State{Available, Claimed, Started, Success, Failed, Crashed, Killed, Cancelled, Exception, Lost}
 
 // Final reports whether a run in this state has ended.
 func (s State) Final() bool { return s != Available && s != Claimed && s != Started }
@@ -96,11 +113,17 @@ type RunRecord struct {
 	Queue      string          `json:"queue"`
 	Priority   Priority        `json:"priority"`
 	Plan       json.RawMessage `json:"plan"`
+	Worker     string          `json:"worker,omitempty"`      // the worker_id of who claimed it
 	WorkerName string          `json:"worker_name,omitempty"` // of the claim
-	EnqueuedAt time.Time       `json:"enqueued_at"`
-	ClaimedAt  time.Time       `json:"claimed_at,omitzero"`
-	StartedAt  time.Time       `json:"started_at,omitzero"`
-	FinishedAt time.Time       `json:"finished_at,omitzero"`
+	// Group is the slot group that claimed it: the queues of its claim, such as manual>*.
+	Group      string    `json:"group,omitempty"`
+	EnqueuedAt time.Time `json:"enqueued_at"`
+	ClaimedAt  time.Time `json:"claimed_at,omitzero"`
+	JoinedAt   time.Time `json:"joined_at,omitzero"` // of its topic, first
+	StartedAt  time.Time `json:"started_at,omitzero"`
+	FinishedAt time.Time `json:"finished_at,omitzero"`
+	// Input is its dataclip; nil if it has none, or none any more.
+	Input json.RawMessage `json:"-"`
 	// Events are the pushes on the run's topic in the order they came, the
 	// refused ones among them.
 	Events []Event `json:"events"`
@@ -134,6 +157,7 @@ type Entry struct {
 	Beyond any
 
 	id          string                     // constant
+	name        string                     // constant: of the workflow
 	plan        json.RawMessage            // constant
 	input       string                     // constant: the input dataclip's id, or empty
 	erase       bool                       // constant: outputs are not kept
@@ -150,11 +174,14 @@ type Entry struct {
 	claims     int             // how often it was claimed
 	state      State
 	result     Result
+	worker     string // who claimed it
 	workerName string
+	group      string // of the claim
 	token      string
 	expires    time.Time // of the token
 	enqueued   time.Time
 	claimed    time.Time
+	joined     time.Time // of its topic, first
 	started    time.Time
 	finished   time.Time
 	steps      map[string]bool     // by id: whether complete
@@ -176,16 +203,20 @@ func (r *Entry) Compare(other *Entry) int { return cmp.Compare(r.seq, other.seq)
 // StateLocked returns how far the run has come.
 func (r *Entry) StateLocked() State { return r.state }
 
-// NoteLocked puts an event on the run's record.
-func (r *Entry) NoteLocked(e Event) { r.events = append(r.events, e) }
-
 // RecordLocked returns what is known of the run.
-func (r *Entry) RecordLocked() RunRecord {
+func (s *Service) RecordLocked(r *Entry) RunRecord {
 	res := r.result
 	res.ID, res.State = r.id, r.state
+	input := r.dataclip
+	if input == nil {
+		input = s.dataclips[r.input]
+	}
+	if r.wiped {
+		input = nil
+	}
 	return RunRecord{
-		Result: res, Queue: r.queue, Priority: r.priority, Plan: r.plan, WorkerName: r.workerName,
-		EnqueuedAt: r.enqueued, ClaimedAt: r.claimed, StartedAt: r.started, FinishedAt: r.finished,
+		Result: res, Queue: r.queue, Priority: r.priority, Plan: r.plan, Worker: r.worker, WorkerName: r.workerName, Group: r.group, Input: input,
+		EnqueuedAt: r.enqueued, ClaimedAt: r.claimed, JoinedAt: r.joined, StartedAt: r.started, FinishedAt: r.finished,
 		Events: append([]Event{}, r.events...), Faults: slices.Clone(r.faults),
 	}
 }

@@ -56,6 +56,9 @@ func (s *Service) joinRun(id string, payload []byte) (phoenix.Channel, phoenix.R
 	if p.Token == "" || p.Token != r.token || !time.Now().Before(r.expires) {
 		return nil, phoenix.Refuse(unauthorized)
 	}
+	if r.joined.IsZero() {
+		r.joined = time.Now()
+	}
 	return &RunChannel{Run: r, service: s}, phoenix.OK([]byte(`{}`))
 }
 
@@ -82,8 +85,14 @@ func (c *RunChannel) apply(p phoenix.Push, cs *changeset.Changeset, e Event) pho
 	defer c.service.Unlock()
 	reply := c.answerLocked(p, cs, &e)
 	c.CountLocked(&e, reply)
-	c.Run.NoteLocked(e)
+	c.service.NoteLocked(c.Run, e)
 	return reply
+}
+
+// NoteLocked puts an event on a run's record.
+func (s *Service) NoteLocked(r *Entry, e Event) {
+	r.events = append(r.events, e)
+	s.feed.add(Change{Event: &Arrival{Run: r.id, Event: e.Event, Status: e.Status}})
 }
 
 // CountLocked counts an event, and completes its record with the answer.

@@ -25,6 +25,7 @@ type Service struct {
 	signer signer
 	waker  *waker
 	log    *slog.Logger
+	feed   feed
 
 	stop   context.CancelFunc
 	closed <-chan struct{}
@@ -36,6 +37,8 @@ type Service struct {
 	active      map[string]*Entry // claimed or started
 	available   queues
 	retired     fifo // ended runs, oldest first
+	kept        fifo // all runs, in the order they were queued
+	workers     map[string]*worker
 	credentials map[string]json.RawMessage
 	dataclips   map[string]json.RawMessage
 	seq         uint64
@@ -55,7 +58,7 @@ func New(cfg Config) (*Service, error) {
 		cfg: cfg, signer: signer{opaque: cfg.OpaqueTokens, key: cfg.Key},
 		waker: newWaker(cfg.WakeDebounce), log: cfg.Logger,
 		stop: stop, closed: ctx.Done(),
-		runs: make(map[string]*Entry), active: make(map[string]*Entry), available: newQueues(),
+		runs: make(map[string]*Entry), active: make(map[string]*Entry), available: newQueues(), workers: make(map[string]*worker),
 		credentials: make(map[string]json.RawMessage), dataclips: make(map[string]json.RawMessage),
 	}
 	s.stats.Ended = make(map[State]int64)
@@ -152,8 +155,10 @@ func (s *Service) add(added *Entry) error {
 	s.seq++
 	added.seq, added.enqueued = s.seq, time.Now()
 	s.runs[added.id] = added
+	s.kept.push(added)
 	s.available.push(added)
 	s.stats.Enqueued++
+	s.tellLocked(added)
 	if s.cfg.Beyond != nil {
 		s.cfg.Beyond.Enqueued(added)
 	}
@@ -253,7 +258,7 @@ func (s *Service) wait(ctx context.Context, r *Entry) (Result, error) {
 	if !r.state.Final() {
 		return Result{}, ErrClosed
 	}
-	return r.RecordLocked().Result, nil
+	return s.RecordLocked(r).Result, nil
 }
 
 // Inspect returns what is known of a run.
@@ -264,7 +269,7 @@ func (s *Service) Inspect(id string) (RunRecord, bool) {
 	if r == nil {
 		return RunRecord{}, false
 	}
-	return r.RecordLocked(), true
+	return s.RecordLocked(r), true
 }
 
 // EventsAfter returns the events of a run behind its first n, and whether the run is over. It is for who follows a run, and has
@@ -297,6 +302,24 @@ func (s *Service) AddDataclip(id string, body json.RawMessage) {
 	s.dataclips[id] = body
 }
 
+// Copy returns what would queue a run again, under a new id. The error is [ErrUnknownRun].
+func (s *Service) Copy(id string) (Run, error) {
+	s.Lock()
+	defer s.Unlock()
+	r := s.runs[id]
+	if r == nil {
+		return Run{}, ErrUnknownRun
+	}
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(r.plan, &fields) // it was queued as one
+	delete(fields, "id")
+	plan, err := json.Marshal(fields)
+	if err != nil {
+		return Run{}, err
+	}
+	return Run{Plan: plan, Queue: r.queue, Priority: r.priority, Dataclip: r.dataclip, Credentials: r.credentials, Key: r.key}, nil
+}
+
 // finishLocked ends a run in a final state and forgets the oldest one if there
 // are too many.
 func (s *Service) finishLocked(r *Entry, state State, res Result) {
@@ -313,8 +336,11 @@ func (s *Service) finishLocked(r *Entry, state State, res Result) {
 	}
 	s.stats.Ended[state]++
 	s.retired.push(r)
+	s.tellLocked(r)
 	for s.retired.len() > max(s.cfg.KeepRuns, 0) {
-		delete(s.runs, s.retired.pop().id)
+		oldest := s.retired.pop()
+		delete(s.runs, oldest.id)
+		s.kept.remove(oldest)
 	}
 }
 
@@ -393,8 +419,9 @@ func (s *Service) loseOverdue(now time.Time) (ids []string) {
 	return ids
 }
 
-// Struck puts a fault on the record of its run, if that is known.
+// Struck tells of a fault, and puts it on the record of its run, if that is known.
 func (s *Service) Struck(strike fault.Strike) {
+	s.feed.add(Change{Fault: &strike})
 	s.Lock()
 	defer s.Unlock()
 	if r := s.runs[strike.Run]; r != nil {

@@ -128,6 +128,9 @@ func (t *Topic) Name() string { return t.name }
 // Client says who joined: the name that [App.Connect] gave its socket.
 func (t *Topic) Client() string { return t.socket.name }
 
+// Param returns a parameter of the upgrade of its socket, such as worker_version.
+func (t *Topic) Param(name string) string { return t.socket.params.Get(name) }
+
 // Send sends an event on the server's own account, without refs, as a
 // broadcast. It never blocks and may be called by any goroutine. Before the join
 // is answered it is kept, and sent behind that answer; once the topic has ended

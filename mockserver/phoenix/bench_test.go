@@ -38,7 +38,7 @@ func benchSocket(b *testing.B, transcript *Transcript) *socket {
 	b.Helper()
 	e, err := NewEndpoint(Config{App: &recorderApp{}, Transcript: transcript})
 	require.NoError(b, err)
-	s := newSocket(e, nil, nil, "")
+	s := newSocket(e, nil, nil, "", nil)
 	s.buf.WriteString(`["1","1","run:a","phx_join",{"token":"x"}]`)
 	s.receive(false)
 	require.Len(b, s.topics, 1)

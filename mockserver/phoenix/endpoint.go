@@ -155,7 +155,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the upgrader has answered
 	}
-	s := newSocket(e, conn, hijacked.wire, name)
+	s := newSocket(e, conn, hijacked.wire, name, r.URL.Query())
 	if !e.add(s) {
 		_ = conn.Close()
 		return

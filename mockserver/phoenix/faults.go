@@ -211,6 +211,7 @@ const (
 // held is a message that is not to be sent yet. The socket's writer lets it out.
 type held struct {
 	topic string
+	event string
 	kind  int // as websocket.TextMessage
 	data  []byte
 	due   time.Time
@@ -265,7 +266,7 @@ func (o *outbox) holdLocked(f *frame.Frame, m manner, due time.Time) {
 	case size > maxPending:
 		o.failLocked(errNotReading)
 	default:
-		o.held = append(o.held, held{topic: f.Topic, kind: kindOf(f), data: data, due: due, manner: m})
+		o.held = append(o.held, held{topic: f.Topic, event: f.Event, kind: kindOf(f), data: data, due: due, manner: m})
 		o.wake()
 	}
 }
@@ -318,7 +319,7 @@ func (o *outbox) releaseLocked(now time.Time) (next time.Time) {
 	for _, h := range o.held {
 		if !h.due.After(now) {
 			o.pending.data = append(o.pending.data, h.data...)
-			o.putLocked(h.kind)
+			o.putLocked(message{kind: h.kind, topic: h.topic, event: h.event})
 			continue
 		}
 		kept = append(kept, h)

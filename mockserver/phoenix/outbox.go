@@ -35,8 +35,9 @@ type batch struct {
 // message is one websocket message of a batch; it begins where the one before
 // it ends.
 type message struct {
-	kind int // as websocket.TextMessage
-	end  int
+	kind         int // as websocket.TextMessage
+	end          int
+	topic, event string // of its frame
 }
 
 func newOutbox() *outbox { return &outbox{ready: make(chan struct{}, 1)} }
@@ -56,7 +57,7 @@ func (o *outbox) pong(payload string) {
 		return
 	}
 	o.pending.data = append(o.pending.data, payload...)
-	o.putLocked(websocket.PongMessage)
+	o.putLocked(message{kind: websocket.PongMessage})
 }
 
 // close adds a close frame with the code as the last message. Only the first
@@ -69,7 +70,7 @@ func (o *outbox) close(code int) {
 	}
 	if code != noCode {
 		o.pending.data = append(o.pending.data, websocket.FormatCloseMessage(code, "")...)
-		o.putLocked(websocket.CloseMessage)
+		o.putLocked(message{kind: websocket.CloseMessage})
 	}
 	o.closed, o.held = true, nil
 	o.wake()
@@ -97,7 +98,7 @@ func (o *outbox) encodeLocked(f *frame.Frame) {
 		o.failLocked(errNotReading)
 	default:
 		o.pending.data = data
-		o.putLocked(kindOf(f))
+		o.putLocked(message{kind: kindOf(f), topic: f.Topic, event: f.Event})
 	}
 }
 
@@ -108,8 +109,10 @@ func kindOf(f *frame.Frame) int {
 	return websocket.TextMessage
 }
 
-func (o *outbox) putLocked(kind int) {
-	o.pending.messages = append(o.pending.messages, message{kind: kind, end: len(o.pending.data)})
+// putLocked ends a message where the data ends now.
+func (o *outbox) putLocked(m message) {
+	m.end = len(o.pending.data)
+	o.pending.messages = append(o.pending.messages, m)
 	o.wake()
 }
 
@@ -204,7 +207,9 @@ func (s *socket) writeBatch(b batch) error {
 		data := b.data[start:m.end]
 		start = m.end
 		if m.kind == websocket.TextMessage || m.kind == websocket.BinaryMessage {
-			s.endpoint.cfg.Transcript.add(s.id, ToClient, m.kind == websocket.BinaryMessage, data)
+			s.endpoint.cfg.Transcript.add(Exchange{
+				Socket: s.id, Direction: ToClient, Topic: m.topic, Event: m.event, Binary: m.kind == websocket.BinaryMessage,
+			}, data)
 			s.conn.EnableWriteCompression(len(data) >= compressFrom)
 			if err := s.conn.WriteMessage(m.kind, data); err != nil {
 				return err

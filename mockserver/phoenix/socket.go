@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,8 +25,9 @@ const (
 // socket is one connection from its upgrade to its end. The goroutine of the
 // request reads and handles; a second one writes.
 type socket struct {
-	id       int    // given by Endpoint.add, constant afterwards
-	name     string // who the client is
+	id       int        // given by Endpoint.add, constant afterwards
+	name     string     // who the client is
+	params   url.Values // of its upgrade
 	endpoint *Endpoint
 	conn     *websocket.Conn
 	wire     *wire
@@ -43,10 +45,10 @@ type socket struct {
 	stopped chan struct{}
 }
 
-func newSocket(e *Endpoint, conn *websocket.Conn, w *wire, name string) *socket {
+func newSocket(e *Endpoint, conn *websocket.Conn, w *wire, name string, params url.Values) *socket {
 	stopped := make(chan struct{})
 	return &socket{
-		endpoint: e, name: name, conn: conn, wire: w, out: newOutbox(),
+		endpoint: e, name: name, params: params, conn: conn, wire: w, out: newOutbox(),
 		log: e.cfg.Logger, topics: make(map[string]*Topic),
 		stopped: stopped, stop: sync.OnceFunc(func() { close(stopped) }),
 	}
@@ -134,8 +136,8 @@ func (s *socket) read() int {
 
 func (s *socket) receive(binary bool) {
 	data := s.buf.Bytes()
-	s.endpoint.cfg.Transcript.add(s.id, FromClient, binary, data)
 	f, err := frame.DecodePush(data, binary)
+	s.endpoint.cfg.Transcript.add(Exchange{Socket: s.id, Direction: FromClient, Topic: f.Topic, Event: f.Event, Binary: binary}, data)
 	if err == nil && !binary && !json.Valid(f.Payload) {
 		err = errors.New("the payload is not JSON")
 	}

@@ -1,13 +1,18 @@
 package phoenix
 
 import (
-	"slices"
 	"sync"
 	"time"
 )
 
-// maxRecorded is how much of one message a transcript keeps, in bytes.
-const maxRecorded = 16 << 10
+const (
+	// maxRecorded is how much of one message a transcript keeps, in bytes.
+	maxRecorded = 256 << 10
+	// maxTranscript is how much it keeps of all of them.
+	maxTranscript = 64 << 20
+	// exchangeSize is what a message takes beside its bytes, about.
+	exchangeSize = 160
+)
 
 // Direction says which way a message went.
 type Direction int
@@ -25,66 +30,117 @@ func (d Direction) String() string {
 	return "to client"
 }
 
+// MarshalText writes what String returns.
+func (d Direction) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
 // Exchange is one websocket message.
 type Exchange struct {
 	At        time.Time
 	Socket    int // counts the connections from 1
 	Direction Direction
-	Binary    bool
-	// Data is the message, decompressed, or its first 16 KiB.
+	// Topic and Event are those of the frame; empty if the message is none.
+	Topic, Event string
+	Binary       bool
+	// Data is the message, decompressed, or its first 256 KiB.
 	Data []byte
 	// Size is the length of the whole message, in bytes.
 	Size int
 }
 
-// Transcript keeps the last messages of all sockets: those a client sent when
+// Transcript keeps the last messages of all sockets, 64 MiB of them at most: those a client sent when
 // they were received, those to a client when they were written. It
 // overwrites the oldest in place, so that keeping it costs a copy a message
 // and no garbage. A nil Transcript keeps nothing.
 type Transcript struct {
 	limit int
 
-	mu   sync.Mutex // guards what follows
-	ring []Exchange
-	next int // the oldest, once it is full
+	mu    sync.Mutex // guards what follows
+	ring  []Exchange
+	first int // the oldest
+	count int // how many there are
+	bytes int // that they take
+
+	forgot time.Time // when the last one came that is kept no more
 }
 
 // NewTranscript returns a transcript of the last n messages.
 func NewTranscript(n int) *Transcript { return &Transcript{limit: n} }
 
-func (t *Transcript) add(socket int, d Direction, binary bool, data []byte) {
+// add keeps a message. The head is that of its frame.
+func (t *Transcript) add(e Exchange, data []byte) {
 	if t == nil || t.limit <= 0 {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := t.placeLocked()
-	e.At, e.Socket, e.Direction, e.Binary, e.Size = time.Now(), socket, d, binary, len(data)
-	e.Data = append(e.Data[:0], data[:min(len(data), maxRecorded)]...)
+	place := t.placeLocked()
+	e.At, e.Size, e.Data = time.Now(), len(data), append(place.Data[:0], data[:min(len(data), maxRecorded)]...)
+	*place = e
+	t.bytes += cap(e.Data) + exchangeSize
+	for t.bytes > maxTranscript {
+		t.dropLocked().Data = nil
+	}
 }
 
 // placeLocked returns where the next message goes: behind the others, and once there are
 // enough of them, in the place of the oldest.
 func (t *Transcript) placeLocked() *Exchange {
-	if len(t.ring) < t.limit {
-		t.ring = append(t.ring, Exchange{})
-		return &t.ring[len(t.ring)-1]
+	if t.count == t.limit {
+		t.dropLocked()
 	}
-	oldest := &t.ring[t.next]
-	t.next = (t.next + 1) % t.limit
+	if t.count == len(t.ring) {
+		grown := make([]Exchange, min(max(64, 2*t.count), t.limit))
+		n := copy(grown, t.ring[t.first:])
+		copy(grown[n:], t.ring[:t.first])
+		t.ring, t.first = grown, 0
+	}
+	t.count++
+	return &t.ring[(t.first+t.count-1)%len(t.ring)]
+}
+
+// dropLocked forgets the oldest message, and returns its place.
+func (t *Transcript) dropLocked() *Exchange {
+	oldest := &t.ring[t.first]
+	t.first = (t.first + 1) % len(t.ring)
+	t.count--
+	t.bytes -= cap(oldest.Data) + exchangeSize
+	t.forgot = oldest.At
 	return oldest
 }
 
 // Exchanges returns a copy of what is kept, oldest first.
 func (t *Transcript) Exchanges() []Exchange {
+	return t.pick(func(*Exchange) bool { return true })
+}
+
+// Topic returns a copy of what is kept of a topic, oldest first, and whether that is all that there was since a moment.
+func (t *Transcript) Topic(name string, since time.Time) (kept []Exchange, whole bool) {
+	kept = t.pick(func(e *Exchange) bool { return e.Topic == name })
+	return kept, t.reaches(since)
+}
+
+// reaches reports whether nothing was forgotten since a moment.
+func (t *Transcript) reaches(since time.Time) bool {
+	if t == nil {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.forgot.Before(since)
+}
+
+func (t *Transcript) pick(is func(*Exchange) bool) (kept []Exchange) {
 	if t == nil {
 		return nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	kept := slices.Concat(t.ring[t.next:], t.ring[:t.next])
-	for i := range kept {
-		kept[i].Data = append([]byte(nil), kept[i].Data...)
+	for i := range t.count {
+		if e := &t.ring[(t.first+i)%len(t.ring)]; is(e) {
+			kept = append(kept, *e)
+			last := &kept[len(kept)-1]
+			last.Data = append([]byte(nil), last.Data...)
+		}
 	}
 	return kept
 }

@@ -44,7 +44,7 @@ const (
 	// deadline is far beyond what the examples take. It is for a worker that
 	// lost one.
 	deadline = time.Minute
-	// transcript has room for every frame of the examples.
+	// transcript is how many frames are kept for whoever looks at the runs: more than those of the examples.
 	transcript = 20_000
 )
 
@@ -115,7 +115,7 @@ func show(ctx context.Context, cfg Config, server *mockserver.Server) error {
 	bounded, cancel := context.WithTimeoutCause(ctx, deadline, errDeadline)
 	defer cancel()
 	final, err := scene.follow(bounded, &lines{out: cfg.Out, shown: make(map[string]stage)})
-	printReport(cfg.Out, max(cfg.Columns, width), final, claimedBy(server.Transcript()), time.Since(begin))
+	printReport(cfg.Out, max(cfg.Columns, width), final, time.Since(begin))
 	if err != nil {
 		return err
 	}

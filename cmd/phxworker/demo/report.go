@@ -49,16 +49,16 @@ func outcome(e examples.Expectation) string {
 const width = 80
 
 // printReport writes the closing table, and under it what went wrong in the runs.
-func printReport(out io.Writer, columns int, final snapshot, group map[string]string, took time.Duration) {
+func printReport(out io.Writer, columns int, final snapshot, took time.Duration) {
 	runs := [][]string{{"RUN", "QUEUE", "GROUP", "REASON", "WAITED", "TOOK"}}
 	failures := [][]string{{"RUN", "WHAT WENT WRONG"}}
 	for _, r := range final.runs {
 		name := r.example.Name
 		if !r.ended() {
-			runs = append(runs, []string{name, r.record.Queue, group[name], string(r.record.State)})
+			runs = append(runs, []string{name, r.record.Queue, r.record.Group, string(r.record.State)})
 			continue
 		}
-		runs = append(runs, []string{name, r.record.Queue, group[name], r.record.Reason, short(r.waited()), short(r.took())})
+		runs = append(runs, []string{name, r.record.Queue, r.record.Group, r.record.Reason, short(r.waited()), short(r.took())})
 		if failure := r.failure(); failure != "" {
 			failures = append(failures, []string{name, cut(failure, columns-len("  ")-longestName(final))})
 		}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/lightning"
-	"github.com/phxworker/phxworker/mockserver/phoenix"
 )
 
 // at returns a moment so many milliseconds after the runs were queued.
@@ -22,7 +21,10 @@ func record(queue string, state mockserver.State, claimed, finished int) mockser
 	var r mockserver.RunRecord
 	r.State, r.Queue, r.EnqueuedAt = state, queue, at(0)
 	if claimed > 0 {
-		r.ClaimedAt = at(claimed)
+		r.ClaimedAt, r.Group = at(claimed), "manual>*"
+		if queue == "fast_lane" {
+			r.Group = queue
+		}
 	}
 	if finished > 0 {
 		r.FinishedAt, r.Reason = at(finished), "success"
@@ -47,7 +49,7 @@ func scenery() snapshot {
 //nolint:dupword // a queue and its group have one name
 func TestPrintReport(t *testing.T) {
 	var out bytes.Buffer
-	printReport(&out, width, scenery(), map[string]string{"quick": "fast_lane", "bad": "manual>*", "under-way": "manual>*"}, time.Second)
+	printReport(&out, width, scenery(), time.Second)
 	require.Equal(t, `
 RUN        QUEUE      GROUP      REASON   WAITED  TOOK
 quick      fast_lane  fast_lane  success  4.0 ms  23 ms
@@ -86,20 +88,4 @@ func TestShort(t *testing.T) {
 	} {
 		require.Equal(t, want, short(d))
 	}
-}
-
-func TestClaimedByReadsTheGroupOffTheWire(t *testing.T) {
-	exchange := func(socket int, direction phoenix.Direction, text string) mockserver.Exchange {
-		return mockserver.Exchange{Socket: socket, Direction: direction, Data: []byte(text)}
-	}
-	got := claimedBy([]mockserver.Exchange{
-		exchange(1, phoenix.FromClient, `["1","5","worker:queue","claim",{"demand":1,"queues":["manual","*"]}]`),
-		exchange(2, phoenix.FromClient, `["1","5","worker:queue","claim",{"demand":1,"queues":["fast_lane"]}]`),
-		exchange(1, phoenix.FromClient, `["1","6","worker:queue","claim",{"demand":2,"queues":["default"]}]`),
-		exchange(1, phoenix.ToClient, `["1","6","worker:queue","phx_reply",{"status":"ok","response":{"runs":[{"id":"c"},{"id":"d"}]}}]`),
-		exchange(2, phoenix.ToClient, `["1","5","worker:queue","phx_reply",{"status":"ok","response":{"runs":[{"id":"b"}]}}]`),
-		exchange(1, phoenix.ToClient, `["1","5","worker:queue","phx_reply",{"status":"ok","response":{"runs":[{"id":"a"}]}}]`),
-		exchange(1, phoenix.FromClient, `["9","9","run:a","phx_jo`),
-	})
-	require.Equal(t, map[string]string{"a": "manual>*", "b": "fast_lane", "c": "default", "d": "default"}, got)
 }

@@ -1,0 +1,2 @@
+// Package worker has the conformance cases for workers of Lightning.
+package worker

@@ -1,6 +1,7 @@
 package phoenix
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -56,9 +57,11 @@ type Transcript struct {
 
 	mu    sync.Mutex // guards what follows
 	ring  []Exchange
-	first int // the oldest
-	count int // how many there are
-	bytes int // that they take
+	first int           // the oldest
+	count int           // how many there are
+	bytes int           // that they take
+	all   int           // how many there were
+	more  chan struct{} // closed with the next message; nil while nobody waits for it
 
 	forgot time.Time // when the last one came that is kept no more
 }
@@ -79,6 +82,11 @@ func (t *Transcript) add(e Exchange, data []byte) {
 	t.bytes += cap(e.Data) + exchangeSize
 	for t.bytes > maxTranscript {
 		t.dropLocked().Data = nil
+	}
+	t.all++
+	if t.more != nil {
+		close(t.more)
+		t.more = nil
 	}
 }
 
@@ -143,4 +151,29 @@ func (t *Transcript) pick(is func(*Exchange) bool) (kept []Exchange) {
 		}
 	}
 	return kept
+}
+
+// lastLocked returns a copy of the last n messages, oldest first.
+func (t *Transcript) lastLocked(n int) []Exchange {
+	last := make([]Exchange, n)
+	for i := range last {
+		last[i] = t.ring[(t.first+t.count-n+i)%len(t.ring)]
+		last[i].Data = slices.Clone(last[i].Data)
+	}
+	return last
+}
+
+// Follow returns what came behind the first n messages of all, as far as it is still kept, how many there
+// were of all, and a channel that is closed when there are more. To follow the messages, begin with 0
+// and ask each time with the count of the time before. A nil Transcript has none, and never more.
+func (t *Transcript) Follow(n int) (news []Exchange, count int, more <-chan struct{}) {
+	if t == nil {
+		return nil, 0, nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.more == nil {
+		t.more = make(chan struct{})
+	}
+	return t.lastLocked(max(0, min(t.all-n, t.count))), t.all, t.more
 }

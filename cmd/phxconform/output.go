@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/phxworker/phxworker/mockserver/conform/suite"
+)
+
+// output is what all modes have in common: which cases, and where their results go.
+type output struct{ stdout, stderr io.Writer }
+
+func outputFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "list", Usage: "list the cases, and try none"},
+		&cli.StringSliceFlag{Name: "case", Usage: "try the case with this `ID` only, or those that begin with it: W4.2, W4; may be repeated"},
+		&cli.StringFlag{Name: "spec", Usage: "the `VERSION` of Lightning: 2.15, or 2.19 for that and later", Value: string(suite.Spec219)},
+		&cli.BoolFlag{Name: "slow", Usage: "try the cases as well that wait for a minute and more"},
+		&cli.IntFlag{Name: "parallel", Usage: "how `MANY` cases to try side by side", Value: 4},
+		&cli.StringFlag{Name: "json", Usage: "write the report as JSON into `FILE`"},
+		&cli.StringFlag{Name: "junit", Usage: "write the report as JUnit's XML into `FILE`"},
+		&cli.StringFlag{Name: "html", Usage: "write the report as one page into `FILE`, with the frames of each failed case"},
+		&cli.StringFlag{Name: "expected-failures", Usage: "a `FILE` with the ids of cases that are known to fail, one a line: other failures are red, whatever their level, and so are passes of these"},
+	}
+}
+
+// options reads the flags of [outputFlags].
+func options(cmd *cli.Command) (o suite.Options, err error) {
+	if o.Spec, err = suite.ParseSpec(cmd.String("spec")); err != nil {
+		return o, usageError{fmt.Errorf("--spec: %w", err)}
+	}
+	if o.Parallel = cmd.Int("parallel"); o.Parallel < 1 {
+		return o, usageError{errors.New("--parallel must be at least 1")}
+	}
+	o.Cases, o.Slow = cmd.StringSlice("case"), cmd.Bool("slow")
+	if name := cmd.String("expected-failures"); name != "" {
+		if o.Expected, err = readExpected(name); err != nil {
+			return o, usageError{fmt.Errorf("--expected-failures: %w", err)}
+		}
+	}
+	return o, nil
+}
+
+func readExpected(name string) ([]string, error) {
+	f, err := os.Open(name) //nolint:gosec // the user names it
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return suite.ReadExpected(f)
+}
+
+// list writes a line for each case, and its sentence of why.
+func (out output) list(cases []suite.Case, patterns []string) error {
+	selected, err := suite.Select(cases, patterns)
+	if err != nil {
+		return usageError{err}
+	}
+	for _, c := range selected {
+		slow := ""
+		if c.Slow {
+			slow = ", slow"
+		}
+		fmt.Fprintf(out.stdout, "%-6s %-6s %s%s\n       %s\n       (%s)\n", c.ID, c.Level, c.Title, slow, c.Why, c.Source)
+	}
+	return nil
+}
+
+// try tries the cases, tells of each, and writes the reports that the flags name.
+func (out output) try(ctx context.Context, cmd *cli.Command, cases []suite.Case, o suite.Options) error {
+	baseline := suite.Report{Baseline: o.Expected != nil}
+	o.Progress = func(r suite.Result) { baseline.WriteResult(out.stdout, r) }
+	report, err := suite.Run(ctx, cases, o)
+	if err != nil {
+		return usageError{err}
+	}
+	fmt.Fprintln(out.stdout, report.Summary())
+	if err := writeReports(cmd, report); err != nil {
+		return err
+	}
+	switch red := report.RedResults(); {
+	case len(red) > 0:
+		return redError{fmt.Errorf("%d of %d cases are red: %s", len(red), len(report.Results), ids(red))}
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: the cases were not all tried", context.Cause(ctx))
+	case report.Count("", suite.NotTried) == len(report.Results):
+		return errors.New("no case was tried")
+	case !report.Shown():
+		fmt.Fprintln(out.stdout, "Nothing is red. It is not shown that the subject conforms, for not every must was tried and has passed.")
+	}
+	return nil
+}
+
+func ids(results []suite.Result) string {
+	text := ""
+	for i, r := range results {
+		if i > 0 {
+			text += ", "
+		}
+		text += r.ID
+	}
+	return text
+}
+
+func writeReports(cmd *cli.Command, report *suite.Report) error {
+	for flag, write := range map[string]func(io.Writer) error{
+		"json": report.WriteJSON, "junit": report.WriteJUnit, "html": report.WriteHTML,
+	} {
+		if name := cmd.String(flag); name != "" {
+			if err := writeFile(name, write); err != nil {
+				return fmt.Errorf("--%s: %w", flag, err)
+			}
+		}
+	}
+	return nil
+}
+
+func writeFile(name string, write func(io.Writer) error) error {
+	f, err := os.Create(name) //nolint:gosec // the user names it
+	if err != nil {
+		return err
+	}
+	if err := write(f); err != nil {
+		_ = f.Close()
+		return err
+	}
+	return f.Close()
+}

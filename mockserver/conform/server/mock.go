@@ -60,8 +60,8 @@ func MockTarget(m *mockserver.Server) Target {
 			}
 			return m.Enqueue(run)
 		},
-		Cancel:  func(_ context.Context, id, message string) error { return m.Cancel(id, message) },
-		Notify:  func(_ context.Context, id string, notice json.RawMessage) error { return m.Notify(id, notice) },
-		Drain:   func(context.Context) error { m.DrainWorkers(); return nil },
+		Cancel: func(_ context.Context, id, message string) error { return m.Cancel(id, message) },
+		Notify: func(_ context.Context, id string, notice json.RawMessage) error { return m.Notify(id, notice) },
+		Drain:  func(context.Context) error { m.DrainWorkers(); return nil },
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/phxworker/phxworker/mockserver/conform/server"
 	"github.com/phxworker/phxworker/mockserver/conform/suite"
 	"github.com/phxworker/phxworker/mockserver/conform/worker"
 )
@@ -17,10 +18,17 @@ import (
 // says; Options.Parallel, Subject and Progress have no effect.
 func Worker(t *testing.T, target worker.Target, o suite.Options) {
 	t.Helper()
-	subtests(t, worker.Cases(target), o)
+	subtests(t, worker.Cases(target), o, true)
 }
 
-func subtests(t *testing.T, cases []suite.Case, o suite.Options) {
+// Server tries servers against each case of the options, as [Worker] does with a worker. The subtests of
+// one server that is shared run one by one.
+func Server(t *testing.T, servers server.Servers, o suite.Options) {
+	t.Helper()
+	subtests(t, server.Cases(servers), o, !servers.Shared())
+}
+
+func subtests(t *testing.T, cases []suite.Case, o suite.Options, parallel bool) {
 	t.Helper()
 	selected, err := suite.Select(cases, o.Cases)
 	if err != nil {
@@ -30,7 +38,9 @@ func subtests(t *testing.T, cases []suite.Case, o suite.Options) {
 		one := o
 		one.Cases = []string{c.ID}
 		t.Run(c.ID, func(t *testing.T) {
-			t.Parallel()
+			if parallel {
+				t.Parallel()
+			}
 			report, err := suite.Run(context.WithoutCancel(t.Context()), cases, one)
 			if err != nil {
 				t.Fatal(err)

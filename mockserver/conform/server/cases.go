@@ -1,0 +1,33 @@
+package server
+
+import (
+	"slices"
+
+	"github.com/phxworker/phxworker/mockserver/conform/suite"
+)
+
+// entry is a case, and what it does with its session.
+type entry struct {
+	suite.Case
+
+	try func(*session)
+}
+
+// Cases returns all cases for the servers. They can be listed without any.
+func Cases(servers Servers) []suite.Case {
+	all := slices.Concat(connectCases, frameCases, queueCases, runCases, eventCases, extensionCases, leaseCases, steeringCases, affinityCases)
+	cases := make([]suite.Case, len(all))
+	for i, e := range all {
+		cases[i] = e.Case
+		cases[i].Run = func(t *suite.T) { e.try(begin(t, servers)) }
+	}
+	return cases
+}
+
+// Where things are laid down.
+const (
+	ofLightning = "Lightning: "
+	ofWorker    = "ws-worker: "
+	ofPhoenix   = "Phoenix Channels, serializer 2.0.0: "
+	ofOurs      = "docs/extensions/"
+)

@@ -42,8 +42,8 @@ func ExampleNewPool() {
 	slot.Fill("4f1c") // a run came
 	fmt.Println(slot.RunID(), "is", slot.State(), "in", slot.Group())
 
-	fmt.Println(slot.Release(), slot.Release()) // the run is over; the second changes nothing
-	<-pool.Freed()                              // what the group's claim loop waits for
+	fmt.Println(slot.Free(), slot.Free()) // the run is over; the second changes nothing
+	<-pool.Freed()                        // what the group's claim loop waits for
 	fmt.Println(pool.Counts())
 	// Output:
 	// true {2 1 1 0}

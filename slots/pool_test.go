@@ -21,8 +21,8 @@ func TestSlotLife(t *testing.T) {
 	require.Equal(t, slots.Running, slot.State())
 	require.Equal(t, slots.Counts{Size: 2, Open: 1, Running: 1}, pool.Counts())
 
-	require.True(t, slot.Release())
-	require.Equal(t, slots.Released, slot.State())
+	require.True(t, slot.Free())
+	require.Equal(t, slots.Freed, slot.State())
 	require.Equal(t, slots.Counts{Size: 2, Open: 2}, pool.Counts())
 	require.Equal(t, "r1", slot.RunID())
 }
@@ -36,22 +36,22 @@ func TestReserveRefusesWhenNoneIsOpen(t *testing.T) {
 	slot.Fill("r1")
 	_, ok = pool.Reserve()
 	require.False(t, ok, "a running slot counts")
-	slot.Release()
+	slot.Free()
 	_, ok = pool.Reserve()
 	require.True(t, ok)
 }
 
-func TestASecondReleaseFreesNothingAndTells(t *testing.T) {
+func TestASecondFreeOpensNothingAndTells(t *testing.T) {
 	pool := slots.NewPool(slots.Plain(2)[0])
 	first, _ := pool.Reserve()
 	second, _ := pool.Reserve()
 	first.Fill("r1")
 	second.Fill("r2")
 
-	require.True(t, first.Release())
-	require.False(t, first.Release())
+	require.True(t, first.Free())
+	require.False(t, first.Free())
 	require.Equal(t, slots.Counts{Size: 2, Open: 1, Running: 1}, pool.Counts(), "r2 keeps its slot")
-	require.False(t, first.Fill("r3"), "a released slot holds nothing")
+	require.False(t, first.Fill("r3"), "a freed slot holds nothing")
 	require.Equal(t, slots.Counts{Size: 2, Open: 1, Running: 1}, pool.Counts())
 }
 
@@ -85,7 +85,7 @@ func TestARunKeepsItsGroupForLife(t *testing.T) {
 	other.Fill("r2")
 	require.Equal(t, "fast_lane", slot.Group().Name)
 
-	slot.Release()
+	slot.Free()
 	require.Equal(t, 1, fast.Counts().Open)
 	require.Equal(t, 0, rest.Counts().Open)
 	require.True(t, woken(fast))
@@ -109,10 +109,10 @@ func TestFreed(t *testing.T) {
 		do    func(pool *slots.Pool)
 		woken bool
 	}{
-		{name: "a run ended", size: 1, woken: true, do: func(pool *slots.Pool) { fill(pool, 1)[0].Release() }},
+		{name: "a run ended", size: 1, woken: true, do: func(pool *slots.Pool) { fill(pool, 1)[0].Free() }},
 		{name: "a slot came back without a run", size: 1, woken: false, do: func(pool *slots.Pool) {
 			slot, _ := pool.Reserve()
-			slot.Release()
+			slot.Free()
 		}},
 		{name: "the pool grew", size: 1, woken: true, do: func(pool *slots.Pool) {
 			fill(pool, 1)
@@ -127,13 +127,13 @@ func TestFreed(t *testing.T) {
 		{name: "a run ended while more are in use than fit", size: 2, woken: false, do: func(pool *slots.Pool) {
 			held := fill(pool, 2)
 			pool.Resize(1)
-			held[0].Release()
+			held[0].Free()
 		}},
 		{name: "the run that made room after a shrink", size: 2, woken: true, do: func(pool *slots.Pool) {
 			held := fill(pool, 2)
 			pool.Resize(1)
-			held[0].Release()
-			held[1].Release()
+			held[0].Free()
+			held[1].Free()
 		}},
 	}
 	for _, tt := range tests {
@@ -155,7 +155,7 @@ func TestSignalsCoalesce(t *testing.T) {
 		held = append(held, slot)
 	}
 	for _, slot := range held {
-		slot.Release()
+		slot.Free()
 	}
 	require.True(t, woken(pool))
 	require.False(t, woken(pool))
@@ -173,8 +173,8 @@ func TestReserveRefusesUntilAShrunkPoolFits(t *testing.T) {
 	require.Equal(t, slots.Counts{Size: 1, Running: 3}, pool.Counts(), "nothing is taken away")
 	for i, slot := range held {
 		_, ok := pool.Reserve()
-		require.False(t, ok, "%d released", i)
-		slot.Release()
+		require.False(t, ok, "%d freed", i)
+		slot.Free()
 	}
 	require.Equal(t, slots.Counts{Size: 1, Open: 1}, pool.Counts())
 	_, ok := pool.Reserve()
@@ -188,13 +188,6 @@ func TestAPoolOfLessThanNothingIsEmpty(t *testing.T) {
 	require.Equal(t, slots.Counts{}, pool.Counts())
 	_, ok := pool.Reserve()
 	require.False(t, ok)
-}
-
-func TestStateString(t *testing.T) {
-	require.Equal(t, "claimed", slots.Claimed.String())
-	require.Equal(t, "running", slots.Running.String())
-	require.Equal(t, "released", slots.Released.String())
-	require.Equal(t, "State(9)", slots.State(9).String())
 }
 
 // woken takes the pool's signal, if there is one.

@@ -110,22 +110,24 @@ func (q *queue) run(ctx context.Context, wake func()) {
 	}
 }
 
-// MarshalJSON is what the server is told at each join: the slots that the pools have by then,
-// and what the worker can do beyond the protocol.
+// MarshalJSON is what the server is told at each join: the slots that the pools have by then, in
+// all and by the names of their groups, of which some may be alike, and what the worker can do
+// beyond the protocol.
 func (q *queue) MarshalJSON() ([]byte, error) {
-	groups := make([]slots.Group, len(q.pools))
-	for i, pool := range q.pools {
-		groups[i] = pool.Group()
-		groups[i].Slots = pool.Counts().Size
+	payload := struct {
+		Capacity   int            `json:"capacity"`
+		Queues     map[string]int `json:"queues"`
+		Extensions map[string]int `json:"extensions,omitempty"`
+	}{0, make(map[string]int), q.set.Offer(queueExtensions...)}
+	for _, pool := range q.pools {
+		n := pool.Counts().Size
+		payload.Capacity += n
+		payload.Queues[pool.Group().Name] += n
 	}
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false) // so that "manual>*" looks as it does everywhere else
-	err := encoder.Encode(struct {
-		slots.JoinPayload
-
-		Extensions map[string]int `json:"extensions,omitempty"`
-	}{slots.NewJoinPayload(groups), q.set.Offer(queueExtensions...)})
+	err := encoder.Encode(payload)
 	return b.Bytes(), err
 }
 

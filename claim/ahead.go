@@ -20,7 +20,6 @@ const (
 // ahead is the run that was claimed ahead, if there is one, and how well that goes.
 type ahead struct {
 	run      Ahead
-	id       string
 	late     <-chan time.Time // receives when it has waited too long; nil when there is none
 	over     <-chan struct{}  // closed when it has ended without a slot; nil when there is none
 	asked    bool             // to be returned
@@ -50,8 +49,7 @@ func (l *Loop) prefetch() {
 	}
 	run := l.held[0]
 	l.held = l.held[1:]
-	l.ahead.run = l.prefetcher.Prefetch(run)
-	l.ahead.id, l.ahead.asked = run.ID, false
+	l.ahead.run, l.ahead.asked = l.prefetcher.Prefetch(run), false
 	l.ahead.late, l.ahead.over = time.After(aheadFor), l.ahead.run.Over()
 	l.count(func(s *Stats) { s.Prefetched++ })
 }
@@ -65,7 +63,7 @@ func (l *Loop) startAhead() {
 	if !ok {
 		return
 	}
-	l.fill(slot, l.ahead.id)
+	l.fill(slot)
 	l.ahead.run.Start(slot)
 	l.ahead.forget()
 }

@@ -57,7 +57,7 @@ func BenchmarkCycle(b *testing.B) {
 		for range b.N {
 			slot, _ := pool.Reserve()
 			runs, _ := server.Claim(b.Context(), req)
-			slot.Fill(runs[0].ID)
+			slot.Fill()
 			server.Start(runs[0], slot)
 		}
 	})

@@ -212,7 +212,7 @@ func (l *Loop) startHeld() {
 			break
 		}
 		started++
-		l.fill(slot, run.ID)
+		l.fill(slot)
 		l.cfg.Starter.Start(run, slot)
 	}
 	l.held = slices.Delete(l.held, 0, started)
@@ -229,8 +229,8 @@ func (l *Loop) takeSlot() (*slots.Slot, bool) {
 	return slot, true
 }
 
-func (l *Loop) fill(slot *slots.Slot, runID string) {
-	slot.Fill(runID)
+func (l *Loop) fill(slot *slots.Slot) {
+	slot.Fill()
 	l.count(func(s *Stats) { s.Started++ })
 }
 

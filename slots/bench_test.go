@@ -16,7 +16,7 @@ func BenchmarkSlotLife(b *testing.B) {
 		if !ok {
 			b.Fatal("no slot is open")
 		}
-		slot.Fill("r")
+		slot.Fill()
 		slot.Free()
 	}
 }

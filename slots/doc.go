@@ -4,8 +4,7 @@
 // A group is a list of queues and a number of slots, written "manual>*:4":
 // claim for the queue manual first, then for any other (*), and hold at most
 // four runs at once. [Parse] reads a worker's groups from one line, [Check]
-// those that were written by hand, and
-// [NewJoinPayload] tells the server about them.
+// those that were written by hand.
 //
 // A [Pool] counts the slots of one group. A [Slot] is the tie between a run and
 // its group: it is reserved before a run is asked for, filled with the run that

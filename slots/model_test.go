@@ -35,7 +35,7 @@ func TestPoolAgainstAModel(t *testing.T) {
 			case 2:
 				if len(claimed) > 0 {
 					slot := take(&claimed)
-					require.True(t, slot.Fill("r"))
+					require.True(t, slot.Fill())
 					running = append(running, slot)
 				}
 			case 3:
@@ -52,7 +52,7 @@ func TestPoolAgainstAModel(t *testing.T) {
 				if len(freed) > 0 {
 					slot := freed[random.IntN(len(freed))]
 					require.False(t, slot.Free())
-					require.False(t, slot.Fill("again"))
+					require.False(t, slot.Fill())
 				}
 			case 5:
 				size = random.IntN(6)
@@ -81,7 +81,7 @@ func TestPoolFromManyGoroutines(t *testing.T) {
 					continue
 				}
 				if i%2 == 0 {
-					slot.Fill("r")
+					slot.Fill()
 				}
 				counts := pool.Counts()
 				if counts.Open+counts.Claimed+counts.Running != counts.Size {

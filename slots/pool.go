@@ -7,7 +7,7 @@ type Pool struct {
 	group Group
 	freed chan struct{} // capacity one: signals coalesce
 
-	mu       sync.Mutex // guards what is below, and the state of every Slot
+	mu       sync.Mutex // guards what is below, and the state of every slot
 	size     int
 	claimed  int
 	running  int
@@ -39,7 +39,7 @@ func (p *Pool) Reserve() (*Slot, bool) {
 		return nil, false
 	}
 	p.claimed++
-	return &Slot{pool: p, state: Claimed}, true
+	return &Slot{pool: p}, true
 }
 
 // Counts returns the numbers of one moment; they add up.
@@ -92,52 +92,34 @@ func (p *Pool) signalLocked() {
 	}
 }
 
-// State is where a slot is in its life, which goes one way only.
-type State string
-
-// The states of a slot.
-const (
-	Claimed State = "claimed" // reserved for a run that was asked for
-	Running State = "running" // holds a run
-	Freed   State = "freed"   // open again; this Slot is of no more use
-)
-
 // Slot is the right to hold one run of a group. It comes from [Pool.Reserve], and
 // whoever has it must free it.
 type Slot struct {
-	pool *Pool
-
-	// Guarded by pool.mu.
-	state State
-	runID string
+	pool  *Pool
+	state state // guarded by pool.mu
 }
+
+// state is where a slot is in its life, which goes one way only.
+type state uint8
+
+const (
+	claimed state = iota // reserved for a run that was asked for
+	running              // holds a run
+	freed                // open again; this Slot is of no more use
+)
 
 // Group returns the group that the slot belongs to, for life.
 func (s *Slot) Group() Group { return s.pool.group }
 
-// State returns where the slot is in its life.
-func (s *Slot) State() State {
-	s.pool.mu.Lock()
-	defer s.pool.mu.Unlock()
-	return s.state
-}
-
-// RunID returns the id of the run that the slot holds or held, "" if none.
-func (s *Slot) RunID() string {
-	s.pool.mu.Lock()
-	defer s.pool.mu.Unlock()
-	return s.runID
-}
-
 // Fill gives the slot to the run that was claimed, and reports whether it did:
 // a slot holds one run in its life, so filling it again changes nothing.
-func (s *Slot) Fill(runID string) bool {
+func (s *Slot) Fill() bool {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
-	if s.state != Claimed {
+	if s.state != claimed {
 		return false
 	}
-	s.state, s.runID = Running, runID
+	s.state = running
 	s.pool.claimed--
 	s.pool.running++
 	return true
@@ -156,17 +138,17 @@ func (s *Slot) free(finished bool) bool {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
 	was := s.state
-	s.state = Freed
+	s.state = freed
 	switch was {
-	case Claimed:
+	case claimed:
 		s.pool.claimed--
-	case Running:
+	case running:
 		s.pool.running--
 		if finished {
 			s.pool.finished++
 		}
 		s.pool.signalLocked()
-	case Freed:
+	case freed:
 	}
-	return was != Freed
+	return was != freed
 }

@@ -14,17 +14,13 @@ func TestSlotLife(t *testing.T) {
 
 	slot, ok := pool.Reserve()
 	require.True(t, ok)
-	require.Equal(t, slots.Claimed, slot.State())
 	require.Equal(t, slots.Counts{Size: 2, Open: 1, Claimed: 1}, pool.Counts())
 
-	require.True(t, slot.Fill("r1"))
-	require.Equal(t, slots.Running, slot.State())
+	require.True(t, slot.Fill())
 	require.Equal(t, slots.Counts{Size: 2, Open: 1, Running: 1}, pool.Counts())
 
 	require.True(t, slot.Free())
-	require.Equal(t, slots.Freed, slot.State())
 	require.Equal(t, slots.Counts{Size: 2, Open: 2}, pool.Counts())
-	require.Equal(t, "r1", slot.RunID())
 }
 
 func TestReserveRefusesWhenNoneIsOpen(t *testing.T) {
@@ -33,7 +29,7 @@ func TestReserveRefusesWhenNoneIsOpen(t *testing.T) {
 	require.True(t, ok)
 	_, ok = pool.Reserve()
 	require.False(t, ok, "a claimed slot counts")
-	slot.Fill("r1")
+	slot.Fill()
 	_, ok = pool.Reserve()
 	require.False(t, ok, "a running slot counts")
 	slot.Free()
@@ -45,22 +41,21 @@ func TestASecondFreeOpensNothingAndTells(t *testing.T) {
 	pool := slots.NewPool(slots.Plain(2)[0])
 	first, _ := pool.Reserve()
 	second, _ := pool.Reserve()
-	first.Fill("r1")
-	second.Fill("r2")
+	first.Fill()
+	second.Fill()
 
 	require.True(t, first.Free())
 	require.False(t, first.Free())
 	require.Equal(t, slots.Counts{Size: 2, Open: 1, Running: 1}, pool.Counts(), "r2 keeps its slot")
-	require.False(t, first.Fill("r3"), "a freed slot holds nothing")
+	require.False(t, first.Fill(), "a freed slot holds nothing")
 	require.Equal(t, slots.Counts{Size: 2, Open: 1, Running: 1}, pool.Counts())
 }
 
 func TestASlotHoldsOneRunInItsLife(t *testing.T) {
 	pool := slots.NewPool(slots.Plain(1)[0])
 	slot, _ := pool.Reserve()
-	require.True(t, slot.Fill("r1"))
-	require.False(t, slot.Fill("r2"))
-	require.Equal(t, "r1", slot.RunID())
+	require.True(t, slot.Fill())
+	require.False(t, slot.Fill())
 	require.Equal(t, slots.Counts{Size: 1, Running: 1}, pool.Counts())
 }
 
@@ -69,7 +64,7 @@ func TestADroppedSlotStaysVisible(t *testing.T) {
 	func() {
 		slot, ok := pool.Reserve()
 		require.True(t, ok)
-		slot.Fill("r1")
+		slot.Fill()
 	}()
 	require.Equal(t, slots.Counts{Size: 2, Open: 1, Running: 1}, pool.Counts())
 }
@@ -80,9 +75,9 @@ func TestARunKeepsItsGroupForLife(t *testing.T) {
 	fast, rest := slots.NewPool(groups[0]), slots.NewPool(groups[1])
 
 	slot, _ := fast.Reserve()
-	slot.Fill("r1")
+	slot.Fill()
 	other, _ := rest.Reserve()
-	other.Fill("r2")
+	other.Fill()
 	require.Equal(t, "fast_lane", slot.Group().Name)
 
 	slot.Free()
@@ -97,7 +92,7 @@ func TestFreed(t *testing.T) {
 		for range n {
 			slot, ok := pool.Reserve()
 			if ok {
-				slot.Fill("r")
+				slot.Fill()
 				held = append(held, slot)
 			}
 		}
@@ -151,7 +146,7 @@ func TestSignalsCoalesce(t *testing.T) {
 	var held []*slots.Slot
 	for range 3 {
 		slot, _ := pool.Reserve()
-		slot.Fill("r")
+		slot.Fill()
 		held = append(held, slot)
 	}
 	for _, slot := range held {
@@ -166,7 +161,7 @@ func TestReserveRefusesUntilAShrunkPoolFits(t *testing.T) {
 	var held []*slots.Slot
 	for range 3 {
 		slot, _ := pool.Reserve()
-		slot.Fill("r")
+		slot.Fill()
 		held = append(held, slot)
 	}
 	pool.Resize(1)

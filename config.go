@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/phxworker/phxworker/channel"
@@ -118,8 +119,8 @@ func (c *Config) problem() error {
 	switch {
 	case c.URL == "":
 		return errors.New("no URL: say where the server's worker endpoint is, as in ws://localhost:4000/worker")
-	case c.Secret == "":
-		return errors.New("no secret: the worker needs the secret that the server knows it by (WORKER_SECRET)")
+	case strings.TrimSpace(c.Secret) == "":
+		return errors.New("no secret, or one that is all blanks: the worker needs the secret that the server knows it by (WORKER_SECRET)")
 	case c.Engine == nil || isNilFunc(c.Engine):
 		return errors.New("no engine: say what executes the runs, for example a phxworker.Func")
 	case c.Claim.MaxBackoff > 0 && c.Claim.MaxBackoff < c.Claim.MinBackoff:

@@ -21,9 +21,9 @@ var (
 	// would have no effect.
 	ErrDraining = errors.New("the worker is draining: it claims no more")
 	// ErrReporting says that a run can no longer be cancelled.
-	ErrReporting = errors.New("the run has ended, and is being reported or returned to the queue")
+	ErrReporting = runner.ErrReporting
 	// ErrNoRun says that a run is not under way in this worker.
-	ErrNoRun = errors.New("no such run is under way in this worker")
+	ErrNoRun = runner.ErrNoRun
 )
 
 // GroupError is a group that a worker does not have.
@@ -99,14 +99,14 @@ func (w *Worker) unknown(group string) error {
 	return unknown
 }
 
-// Resize changes how many runs a group may hold at once, 1 or more. With fewer
+// Resize changes how many runs a group may hold at once, from 1 to [slots.MaxGroupSlots]. With fewer
 // slots than runs, the runs go on and nothing is claimed until enough of them have
 // ended. The server learns of the worker's new capacity when the queue is joined
 // the next time; it only shows it to people. The change ends with the worker. The
-// error is a [*GroupError], or says that the number is too small.
+// error is a [*GroupError], or says that there cannot be as many.
 func (w *Worker) Resize(group string, n int) error {
-	if n < 1 {
-		return fmt.Errorf("a group cannot have %d slots: give 1 or more; to stop its claims, pause it", n)
+	if n < 1 || n > slots.MaxGroupSlots {
+		return fmt.Errorf("a group cannot have %d slots: give from 1 to %d; to stop its claims, pause it", n, slots.MaxGroupSlots)
 	}
 	first := slices.IndexFunc(w.cfg.Groups, func(g slots.Group) bool { return g.Name == group })
 	if first < 0 {
@@ -131,12 +131,7 @@ func (w *Worker) Cancel(runID string) error {
 	if s == nil {
 		return ErrNotRunning
 	}
-	group, err := s.starter.cancel(runID, runner.Cancellation("The run was cancelled by the operator of the worker"))
-	if err != nil {
-		return err
-	}
-	w.log.Info("cancelling a run on request", "run_id", runID, "group", group)
-	return nil
+	return s.starter.runner.Cancel(runID, runner.Cancellation("The run was cancelled by the operator of the worker"))
 }
 
 // Notify hands a notice, any JSON, to the engine of one run, if that is a
@@ -147,11 +142,7 @@ func (w *Worker) Notify(ctx context.Context, runID string, notice json.RawMessag
 	if s == nil {
 		return ErrNotRunning
 	}
-	found, err := s.starter.runner.Notify(ctx, runID, notice)
-	if !found {
-		return ErrNoRun
-	}
-	return err
+	return s.starter.runner.Notify(ctx, runID, notice)
 }
 
 // Claim makes one claim now for each group in turn, also for those that are

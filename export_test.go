@@ -31,7 +31,7 @@ func (b *budget) Spent() bool {
 
 // ReadClaimReply reads the reply to a claim that asked for one run.
 func ReadClaimReply(log *slog.Logger, response []byte) ([]claim.Run, error) {
-	return (&queue{log: log}).runs(channel.Reply{Response: response}, nil, 1)
+	return (&queue{log: log}).read(channel.Reply{Response: response}, nil, 1)
 }
 
 // TripKey has the worker claim nothing, as if its key did not fit.

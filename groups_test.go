@@ -23,15 +23,21 @@ var quiet = mockserver.Config{WakeDebounce: 24 * time.Hour, OpaqueTokens: true}
 const twoGroups = "fast_lane:1 manual:2"
 
 func TestTheJoinCarriesCapacityAndQueues(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := openHouse(t, quiet)
-		h.hire(phxworker.Config{Groups: slots.MustParse("fast_lane:1 manual>*:4")})
-		settle(time.Second)
-		joins := h.sent("phx_join")
-		require.Len(t, joins, 1)
-		require.Equal(t, "worker:queue", joins[0].topic)
-		require.JSONEq(t, `{"capacity":5,"queues":{"fast_lane":1,"manual>*":4}`+offered(), joins[0].payload)
-	})
+	for groups, payload := range map[string]string{
+		"fast_lane:1 manual>*:4":          `{"capacity":5,"queues":{"fast_lane":1,"manual>*":4}`,
+		"fast_lane:1 manual,*:4":          `{"capacity":5,"queues":{"fast_lane":1,"manual>*":4}`,
+		"manual>*:1 default:2 manual,*:3": `{"capacity":6,"queues":{"default":2,"manual>*":4}`,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := openHouse(t, quiet)
+			h.hire(phxworker.Config{Groups: slots.MustParse(groups)})
+			settle(time.Second)
+			joins := h.sent("phx_join")
+			require.Len(t, joins, 1)
+			require.Equal(t, "worker:queue", joins[0].topic)
+			require.JSONEq(t, payload+offered(), joins[0].payload)
+		})
+	}
 }
 
 func TestEachClaimCarriesItsGroupsQueues(t *testing.T) {

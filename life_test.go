@@ -173,6 +173,7 @@ func TestConfigIsRefusedWithOneClearLine(t *testing.T) {
 		{name: "a URL that is none", cfg: phxworker.Config{URL: "ftp://h/worker", Secret: "s", Engine: engine}, want: `scheme "ftp"; write ws:// or wss:// before the host`},
 		{name: "a URL without its scheme", cfg: phxworker.Config{URL: "localhost:4000/worker", Secret: "s", Engine: engine}, want: `write ws:// or wss:// before the host`},
 		{name: "no secret", cfg: phxworker.Config{URL: "ws://h/worker", Engine: engine}, want: "no secret"},
+		{name: "a secret of blanks", cfg: phxworker.Config{URL: "ws://h/worker", Secret: " \t\n", Engine: engine}, want: "no secret, or one that is all blanks"},
 		{name: "no engine", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s"}, want: "no engine"},
 		{name: "a function that is nil", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s", Engine: phxworker.Func(nil)}, want: "no engine"},
 		{name: "malformed group", cfg: phxworker.Config{URL: "ws://h/worker", Secret: "s", Engine: engine, Groups: []slots.Group{{Queues: []string{"fast_lane"}}}}, want: `fast_lane:0`},

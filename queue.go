@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -16,7 +15,7 @@ import (
 
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/channel/extension"
-	"github.com/phxworker/phxworker/claim"
+	"github.com/phxworker/phxworker/runner/terms"
 	"github.com/phxworker/phxworker/slots"
 )
 
@@ -25,18 +24,53 @@ const (
 	workAvailable = "work-available"
 )
 
-// queue keeps the worker on the topic worker:queue for as long as it runs,
-// passes on the server's wake-ups, and puts claims.
+// The extensions of the queue's topic; see docs/extensions.
+const (
+	extLease    = "lease"
+	extAttempt  = "attempt"
+	extRelease  = "release"
+	extLongpoll = "longpoll"
+	extClaimAck = "claim_ack"
+	extStatus   = "status"
+	extDrain    = "drain"
+)
+
+var queueExtensions = []string{extLease, extAttempt, extRelease, extLongpoll, extClaimAck, extStatus, extDrain}
+
+// AllExtensions in [Config.Extensions] stands for all of them.
+const AllExtensions = "all"
+
+// KnownExtensions returns the names of the extensions to Lightning's protocol that
+// this worker can use, where the server announces them.
+func KnownExtensions() []string {
+	return append(slices.Clone(queueExtensions), terms.Extensions()...)
+}
+
+// newExtensions returns what a configuration offers.
+func (c *Config) newExtensions() (*extension.Set, error) {
+	known := KnownExtensions()
+	for _, name := range c.Extensions {
+		if name != AllExtensions && !slices.Contains(known, name) {
+			return nil, fmt.Errorf("there is no extension %q; there are %s, and %s for all of them", name, strings.Join(known, ", "), AllExtensions)
+		}
+	}
+	if slices.Contains(c.Extensions, AllExtensions) {
+		return extension.NewSet(c.Logger, known...), nil
+	}
+	return extension.NewSet(c.Logger, c.Extensions...), nil
+}
+
+// queue keeps the worker on the topic worker:queue for as long as it runs, and passes on the
+// server's wake-ups. What is pushed there about runs is in claims.go.
 type queue struct {
 	socket   *channel.Socket
-	payload  joinPayload
+	pools    []*slots.Pool
+	set      *extension.Set
 	patience time.Duration // until an unanswered claim is worth a warning
 	budget   *budget
 	log      *slog.Logger
-
-	drain *signal // raised when the server asks for it
-	// prefetch is whether runs are to be claimed ahead.
-	prefetch bool
+	drain    *signal // raised when the server asks for it
+	prefetch bool    // runs are to be claimed ahead
 
 	mu       sync.Mutex
 	topic    *channel.Topic // nil while there is none
@@ -46,7 +80,7 @@ type queue struct {
 
 func newQueue(w *Worker, socket *channel.Socket) *queue {
 	return &queue{
-		socket: socket, payload: joinPayload{pools: w.pools, set: w.extensions}, patience: w.cfg.Delivery.MessageTimeout,
+		socket: socket, pools: w.pools, set: w.extensions, patience: w.cfg.Delivery.MessageTimeout,
 		budget: w.budget, log: w.log, drain: w.drain, prefetch: w.cfg.Claim.Prefetch, changed: make(chan struct{}),
 		standing: QueueStats{Since: time.Now(), Extensions: []string{}},
 	}
@@ -57,12 +91,12 @@ func newQueue(w *Worker, socket *channel.Socket) *queue {
 func (q *queue) run(ctx context.Context, wake func()) {
 	pace := backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Second), backoff.WithMaxInterval(time.Minute), backoff.WithMaxElapsedTime(0))
 	for ctx.Err() == nil {
-		topic, err := q.socket.Join(ctx, queueTopic, q.payload)
+		topic, err := q.socket.Join(ctx, queueTopic, q)
 		if err == nil {
 			pace.Reset()
-			q.set(topic)
+			q.publish(topic)
 			err = q.listen(ctx, topic, wake)
-			q.set(nil)
+			q.publish(nil)
 		}
 		if ctx.Err() != nil {
 			return
@@ -74,6 +108,37 @@ func (q *queue) run(ctx context.Context, wake func()) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// MarshalJSON is what the server is told at each join: the slots that the pools have by then, in
+// all and by the names of their groups, of which some may be alike, and what the worker can do
+// beyond the protocol.
+func (q *queue) MarshalJSON() ([]byte, error) {
+	payload := struct {
+		Capacity   int            `json:"capacity"`
+		Queues     map[string]int `json:"queues"`
+		Extensions map[string]int `json:"extensions,omitempty"`
+	}{0, make(map[string]int), q.set.Offer(queueExtensions...)}
+	for _, pool := range q.pools {
+		n := pool.Counts().Size
+		payload.Capacity += n
+		payload.Queues[pool.Group().Name] += n
+	}
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false) // so that "manual>*" looks as it does everywhere else
+	err := encoder.Encode(payload)
+	return b.Bytes(), err
+}
+
+// publish makes known a topic that was joined, or nil when it is none any more.
+func (q *queue) publish(topic *channel.Topic) {
+	q.noteJoined(topic != nil)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.topic = topic
+	close(q.changed)
+	q.changed = make(chan struct{})
 }
 
 // noteJoined remembers whether the topic is joined.
@@ -97,17 +162,7 @@ func (q *queue) stats(now time.Time) QueueStats {
 	return stats
 }
 
-// set publishes a topic that was joined, or nil when it is none any more.
-func (q *queue) set(topic *channel.Topic) {
-	q.noteJoined(topic != nil)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.topic = topic
-	close(q.changed)
-	q.changed = make(chan struct{})
-}
-
-// now returns the join that counts, nil if there is none, and else what is closed when
+// now returns the join that counts, nil if there is none, and what is closed when
 // that may have changed.
 func (q *queue) now() (join *channel.Join, changed <-chan struct{}) {
 	q.mu.Lock()
@@ -123,91 +178,24 @@ func (q *queue) now() (join *channel.Join, changed <-chan struct{}) {
 	return join, changed
 }
 
-// always is closed.
-var always = func() <-chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
-// Ready returns what is closed when the queue is joined, or may be.
-func (q *queue) Ready() <-chan struct{} {
-	join, changed := q.now()
-	if join != nil {
-		return always
-	}
-	return changed
-}
-
-// claim puts a claim, which may wait at the server if that was agreed on. Once it has sent
-// it, it waits for the reply also while the worker stops. The error is [claim.ErrNotReady]
-// when the queue is not joined.
-func (q *queue) claim(ctx context.Context, req claim.Request, mayWait bool) ([]claim.Run, error) {
-	join, _ := q.now()
-	if join == nil {
-		return nil, claim.ErrNotReady
-	}
-	if mayWait {
-		req.WaitMS = q.waitFor(ctx, join)
-	}
-	patience := q.patience + time.Duration(req.WaitMS)*time.Millisecond
-	overdue := time.AfterFunc(patience, func() {
-		q.log.Warn("the server has not answered a claim yet; still waiting", "queues", req.Queues, "after", patience)
-	})
-	defer overdue.Stop()
-	// Under this join alone: what its runs are given for was agreed on with it.
-	var reply channel.Reply
-	var err error
-	if req.WaitMS > 0 {
-		reply, err = q.payload.set.Push(ctx, join, extLongpoll, "claim", req)
-	} else {
-		reply, err = join.Push(ctx, "claim", req)
-	}
-	if errors.Is(err, channel.ErrNotSent) {
-		if join, _ := q.now(); join == nil { // it was lost in this very moment
-			return nil, claim.ErrNotReady
+// nextJoin waits until the queue is joined.
+func (q *queue) nextJoin(ctx context.Context) (*channel.Join, error) {
+	for {
+		join, changed := q.now()
+		if join != nil {
+			return join, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
 		}
 	}
-	q.budget.count(err)
-	if errors.Is(err, channel.ErrOutcomeUnknown) {
-		what, fate := "a claim was not answered", "is lost"
-		if errors.As(err, new(*channel.AnswerTooLargeError)) {
-			what = "a claim was answered with more than is read"
-		}
-		if q.payload.set.Agreed(join, extClaimAck, nil) {
-			fate = "goes to another worker"
-		}
-		q.log.Warn(what+"; a run that the server may have given away with it "+fate, "queues", req.Queues, "error", err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return q.runs(reply, join, req.Demand)
 }
 
-// joinPayload is what the server is told at each join of the queue: the slots that
-// the pools have by then, and what the worker can do beyond the protocol.
-type joinPayload struct {
-	pools []*slots.Pool
-	set   *extension.Set
-}
-
-func (p joinPayload) MarshalJSON() ([]byte, error) {
-	groups := make([]slots.Group, len(p.pools))
-	for i, pool := range p.pools {
-		groups[i] = pool.Group()
-		groups[i].Slots = pool.Counts().Size
-	}
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false) // so that "manual>*" looks as it does everywhere else
-	err := encoder.Encode(struct {
-		slots.JoinPayload
-
-		Extensions map[string]int `json:"extensions,omitempty"`
-	}{slots.NewJoinPayload(groups), p.set.Offer(queueExtensions...)})
-	return b.Bytes(), err
-}
+// leaveTimeout bounds the leave: the socket is closed right after it, which
+// the server understands as well.
+const leaveTimeout = 2 * time.Second
 
 // listen passes on wake-ups until the topic or ctx ends.
 func (q *queue) listen(ctx context.Context, topic *channel.Topic, wake func()) error {
@@ -240,7 +228,7 @@ func (q *queue) listen(ctx context.Context, topic *channel.Topic, wake func()) e
 func (q *queue) greet(join *channel.Join) {
 	agreed := []string{}
 	for _, name := range queueExtensions {
-		if q.payload.set.Agreed(join, name, nil) {
+		if q.set.Agreed(join, name, nil) {
 			agreed = append(agreed, name)
 		}
 	}
@@ -263,7 +251,7 @@ func (q *queue) hear(message channel.Message, wake func()) {
 	switch {
 	case message.Event == workAvailable:
 		wake()
-	case message.Event == "worker:drain" && q.payload.set.Agreed(message.Join, extDrain, nil):
+	case message.Event == "worker:drain" && q.set.Agreed(message.Join, extDrain, nil):
 		q.log.Info("the server asks the worker to stop")
 		q.drain.raise()
 	default:
@@ -274,95 +262,56 @@ func (q *queue) hear(message channel.Message, wake func()) {
 	}
 }
 
-// leaveTimeout bounds the leave: the socket is closed right after it, which
-// the server understands as well.
-const leaveTimeout = 2 * time.Second
-
 const (
-	// maxClaimed is how many runs are taken of one reply, if no more were asked for: what is
-	// too much waits for a slot here, which nobody else can give it.
-	maxClaimed = 1000
-	// maxRunID and maxToken are in bytes, and many times what Lightning has. Both are held
-	// for as long as the run, and the id is on each line about it.
-	maxRunID = 1000
-	maxToken = 64 << 10
+	// leastInterval is between two statuses, whatever the server wants.
+	leastInterval = 100 * time.Millisecond
+	// never is longer than any join lasts.
+	never = 1000 * time.Hour
 )
 
-// runs reads the reply to a claim. One run that cannot be read must not cost
-// the others, which the server has given away as well.
-func (q *queue) runs(reply channel.Reply, join *channel.Join, demand int) ([]claim.Run, error) {
-	body := struct {
-		Runs runList `json:"runs"`
-	}{runList{most: max(maxClaimed, demand)}}
-	if err := reply.Decode(&body); err != nil {
-		return nil, err
+// statusInterval returns how often the server wants to hear of the worker.
+func (q *queue) statusInterval(join *channel.Join) time.Duration {
+	var terms struct {
+		IntervalMS float64 `json:"interval_ms"`
 	}
-	runs := make([]claim.Run, 0, len(body.Runs.read))
-	for _, run := range body.Runs.read {
-		runs = append(runs, q.asAgreed(run.Run, run.data, join))
+	if !q.set.Agreed(join, extStatus, &terms) || terms.IntervalMS <= 0 {
+		return never
 	}
-	if n := body.Runs.unreadable; n > 0 {
-		q.log.Error("the server gave a run that cannot be read; it is lost", "runs", n, "error", body.Runs.why)
-	}
-	if body.Runs.more {
-		q.log.Error("the server gave many more runs than were asked for; those after the first are lost", "demand", demand, "first", body.Runs.most)
-	}
-	return runs, nil
+	return max(extension.Milliseconds(terms.IntervalMS), leastInterval)
 }
 
-// runList is the runs of a reply. It reads them one by one, for a reply may have
-// millions of something else.
-type runList struct {
-	most int
-
-	read       []runData
-	more       bool // than the most
-	unreadable int
-	why        error // the first of them is
-}
-
-type runData struct {
-	claim.Run
-
-	data json.RawMessage
-}
-
-// UnmarshalJSON reads an array, or null.
-func (l *runList) UnmarshalJSON(data []byte) error {
-	*l = runList{most: l.most} // a second one in the same reply counts alone
-	if bytes.Equal(data, []byte("null")) {
-		return nil
-	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	if start, err := decoder.Token(); err != nil || start != json.Delim('[') {
-		return errors.New("the runs are no array")
-	}
-	for n := 0; decoder.More(); n++ {
-		if l.more = n == l.most; l.more {
-			return nil
+// reportStatus reports to the server how the worker is, as often as it wants, and once
+// when it begins to drain, until ctx ends.
+func (q *queue) reportStatus(ctx context.Context, now func() status, draining <-chan struct{}) {
+	timer := time.NewTimer(never)
+	defer timer.Stop()
+	for {
+		join, err := q.nextJoin(ctx)
+		if err != nil {
+			return
 		}
-		var run runData
-		if err := decoder.Decode(&run.data); err != nil {
-			return err
+		interval := q.statusInterval(join)
+		if interval != never {
+			q.pushStatus(ctx, join, now(), interval)
 		}
-		if err := run.parse(); err != nil {
-			l.unreadable++
-			if l.why == nil {
-				l.why = err
-			}
-			continue
+		timer.Reset(interval)
+		select {
+		case <-timer.C:
+		case <-join.Lost():
+		case <-draining:
+			draining = nil // it was told of that
+		case <-ctx.Done():
+			return
 		}
-		l.read = append(l.read, run)
 	}
-	return nil
 }
 
-func (r *runData) parse() error {
-	if err := json.Unmarshal(r.data, &r.Run); err != nil {
-		return err
+// pushStatus pushes one status. What becomes of it does not matter: the next one is
+// not far.
+func (q *queue) pushStatus(ctx context.Context, join *channel.Join, s status, patience time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if _, err := q.set.Push(ctx, join, extStatus, "worker:status", s); err != nil {
+		q.log.Debug("the server was not told the worker's status", "error", err)
 	}
-	if len(r.ID) > maxRunID || len(r.Token) > maxToken {
-		return fmt.Errorf("its id has %d bytes, and its token %d; %d and %d are the most that are taken", len(r.ID), len(r.Token), maxRunID, maxToken)
-	}
-	return nil
 }

@@ -73,14 +73,12 @@ func (s *seat) Join(ctx context.Context, name string, payload any) (*channel.Top
 			return nil, err
 		}
 		topic, err := c.socket.Join(ctx, name, payload)
-		if err == nil {
-			s.sockets.seated(c)
+		again := s.sockets.answered(c, err)
+		switch {
+		case err == nil:
 			s.carrier = c
 			return topic, nil
-		}
-		var refused *channel.RefusedError
-		full := errors.As(err, &refused) && refused.NoRoom()
-		if !s.sockets.refused(c, full) {
+		case !again:
 			return nil, err
 		}
 	}
@@ -117,21 +115,20 @@ func (s *sockets) take() (*carrier, error) {
 	return c, nil
 }
 
-// seated counts a topic that the server let in.
-func (s *sockets) seated(c *carrier) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c.joined++
-	c.proven = true
-}
-
-// refused takes back a topic that was not let in, and reports whether another
-// try may do better. A socket that is full has learned its limit: what it
+// answered counts a topic that the server let in, or takes it off again, and reports
+// whether another try may do better. A socket that is full has learned its limit: what it
 // carries now, and one at least, for those that filled it may have left while
 // the refusal was on its way.
-func (s *sockets) refused(c *carrier, full bool) (again bool) {
+func (s *sockets) answered(c *carrier, err error) (again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err == nil {
+		c.joined++
+		c.proven = true
+		return false
+	}
+	var refused *channel.RefusedError
+	full := errors.As(err, &refused) && refused.NoRoom()
 	if full {
 		c.most = min(c.most, max(c.joined, 1))
 	}
@@ -210,23 +207,13 @@ func (w *Worker) dial() (*channel.Socket, error) {
 // speaks.
 const apiVersion = "1.2"
 
-// workerToken returns the token by which Lightning knows a worker: HS256 over
-// the bytes of the secret. Lightning requires these three claims and asks for
-// no expiry.
-func workerToken(secret, workerID string) (string, error) {
-	claims := jwt.MapClaims{
-		"iss":       "urn:openfn:worker",
-		"iat":       time.Now().Unix(),
-		"worker_id": workerID,
-	}
-	return jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte(secret))
-}
-
-// socketParams returns what makes the parameters of each dial, with a token of
-// its own.
+// socketParams returns what makes the parameters of each dial. Each has a token of its own, by
+// which Lightning knows a worker: HS256 over the bytes of the secret. It requires these three
+// claims and asks for no expiry.
 func socketParams(secret, workerID, version string) func(context.Context) (url.Values, error) {
 	return func(context.Context) (url.Values, error) {
-		token, err := workerToken(secret, workerID)
+		claims := jwt.MapClaims{"iss": "urn:openfn:worker", "iat": time.Now().Unix(), "worker_id": workerID}
+		token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte(secret))
 		if err != nil {
 			return nil, err
 		}

@@ -1,7 +1,6 @@
 package phxworker
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -119,13 +118,8 @@ type GroupStats struct {
 type RunStats struct {
 	runner.Progress
 
-	Group string `json:"group"`
-	// Claimed is when the server gave it, and Age how long ago.
-	Claimed time.Time `json:"claimed"`
-	Age     Seconds   `json:"age_seconds"`
-	// Started is when the engine began to execute it, zero before.
-	Started time.Time `json:"started,omitzero"`
-	// InPhase is for how long it is in its phase.
+	// Age is how long ago it was claimed, and InPhase for how long it is in its phase.
+	Age     Seconds `json:"age_seconds"`
 	InPhase Seconds `json:"phase_seconds"`
 }
 
@@ -213,6 +207,31 @@ func (w *Worker) inUse() (running, claimed int) {
 	return running, claimed
 }
 
+// status is what a server that wants to know is told about the worker.
+type status struct {
+	Groups   map[string]slots.Counts `json:"groups"`
+	Runs     []string                `json:"runs"`
+	Draining bool                    `json:"draining"`
+}
+
+func (w *Worker) status() status {
+	stats := w.Stats()
+	_, err := w.claiming()
+	s := status{Groups: make(map[string]slots.Counts), Runs: []string{}, Draining: err != nil}
+	for _, g := range stats.Groups {
+		sum := s.Groups[g.Name] // groups may be alike
+		sum.Size += g.Size
+		sum.Open += g.Open
+		sum.Claimed += g.Claimed
+		sum.Running += g.Running
+		s.Groups[g.Name] = sum
+	}
+	for _, run := range stats.Runs {
+		s.Runs = append(s.Runs, run.RunID)
+	}
+	return s
+}
+
 // maxResults is how many results are remembered.
 const maxResults = 20
 
@@ -259,10 +278,6 @@ func (t *tally) read() Stats {
 	s.Undelivered, s.Results = t.undelivered, append(s.Results, t.results...)
 	slices.Reverse(s.Results)
 	return s
-}
-
-func byAge(a, b RunStats) int {
-	return cmp.Or(a.Claimed.Compare(b.Claimed), cmp.Compare(a.RunID, b.RunID))
 }
 
 // Seconds is a time span that is a number for programs and short for people.

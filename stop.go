@@ -62,7 +62,10 @@ func (w *Worker) watchIdle(ctx context.Context, runs *starter) {
 		case <-ctx.Done():
 			return
 		}
-		left := w.cfg.IdleTimeout - runs.idle()
+		left := w.cfg.IdleTimeout
+		if running, _ := w.inUse(); running == 0 {
+			left -= time.Since(*runs.lastRun.Load())
+		}
 		if left <= 0 {
 			w.log.Info("stopping: there was no run for too long", "idle_timeout", w.cfg.IdleTimeout)
 			w.Drain()
@@ -70,16 +73,6 @@ func (w *Worker) watchIdle(ctx context.Context, runs *starter) {
 		}
 		timer.Reset(left)
 	}
-}
-
-// idle returns for how long there was no run.
-func (s *starter) idle() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.active) > 0 {
-		return 0
-	}
-	return time.Since(s.lastRun)
 }
 
 // limitGrace ends work a while after the intake ended, or when the worker is

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/runner"
 )
 
@@ -32,16 +31,19 @@ const (
 	waitingMost = 30 * time.Second
 	// checkTimeout bounds a check, which may install something.
 	checkTimeout = 2 * time.Minute
+	// anyNumber is more than any group has slots.
+	anyNumber = 1 << 30
 )
 
-// turnstile is the way of all claims to the queue. It lets as many runs in as the worker can
-// vouch for: none while a breaker is open, one at a time while one is tried, few while the
-// engine has not shown that it can execute them, and else any number.
+// turnstile says how many runs may be claimed: none while a breaker is open, one at a time
+// while one is tried, few while the engine has not shown that it can execute them, and else any
+// number.
 type turnstile struct {
-	queue *queue
 	feed  *feed
 	log   *slog.Logger
-	share int // of mostUnproven, for each group
+	check func(ctx context.Context) error // says whether there is any use in a trial of the engine; nil if only a run can tell
+	share int                             // of mostUnproven, for each group
+	moved chan struct{}                   // capacity one: receives when a breaker was opened or closed
 
 	mu       sync.Mutex
 	engine   breaker
@@ -54,14 +56,15 @@ type turnstile struct {
 	changed  chan struct{}  // closed and replaced when more may be let in
 }
 
-func newTurnstile(w *Worker, queue *queue) *turnstile {
+func newTurnstile(w *Worker) *turnstile {
 	t := &turnstile{
-		queue: queue, feed: &w.feed, log: w.log, share: max(1, mostUnproven/len(w.cfg.Groups)), changed: make(chan struct{}), unproven: make(map[string]int),
-		engine: breaker{name: BreakerEngine, problem: "the engine cannot execute runs", first: 5 * time.Second, most: 5 * time.Minute, moved: make(chan struct{}, 1)},
-		key:    breaker{name: BreakerKey, problem: "the tokens of runs cannot be verified", first: time.Minute, most: 30 * time.Minute, moved: make(chan struct{}, 1)},
+		feed: &w.feed, log: w.log, share: max(1, mostUnproven/len(w.cfg.Groups)), moved: make(chan struct{}, 1),
+		changed: make(chan struct{}), unproven: make(map[string]int),
+		engine: breaker{name: BreakerEngine, problem: "the engine cannot execute runs", first: 5 * time.Second, most: 5 * time.Minute},
+		key:    breaker{name: BreakerKey, problem: "the tokens of runs cannot be verified", first: time.Minute, most: 30 * time.Minute},
 	}
 	if checker, ok := w.cfg.Engine.(runner.Checker); ok {
-		t.engine.check = checker.Check
+		t.check = checker.Check
 		t.engine.state, t.engine.cause, t.engine.since = unchecked, errUnchecked, time.Now()
 	}
 	return t
@@ -70,30 +73,13 @@ func newTurnstile(w *Worker, queue *queue) *turnstile {
 // errUnchecked holds back the first claim until the engine was asked.
 var errUnchecked = errors.New("the engine has not answered its first check yet")
 
-// door is the turnstile as the claims of one group see it.
-type door struct {
-	*turnstile
-
-	group string
+// room returns how many runs a group may claim, and what is closed when that may be more.
+func (t *turnstile) room(group string) (n int, changed <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.roomLocked(group), t.changed
 }
 
-var _ claim.Claimer = (*door)(nil)
-
-// Ready implements [claim.Claimer].
-func (d *door) Ready() <-chan struct{} {
-	d.mu.Lock()
-	room, changed := d.roomLocked(d.group), d.changed
-	d.mu.Unlock()
-	if room == 0 {
-		return changed
-	}
-	return d.queue.Ready()
-}
-
-// anyNumber is more than any group has slots.
-const anyNumber = 1 << 30
-
-// roomLocked returns how many runs a group may claim.
 func (t *turnstile) roomLocked(group string) int {
 	switch {
 	case t.engine.isShut(), t.key.isShut(), t.engine.state == onTrial && t.waiting > 0:
@@ -111,31 +97,29 @@ func (t *turnstile) trustsLocked() bool {
 	return !t.proven.IsZero() && time.Since(t.proven) < provenFor
 }
 
-// Claim implements [claim.Claimer].
-func (d *door) Claim(ctx context.Context, req claim.Request) ([]claim.Run, error) {
-	d.mu.Lock()
-	req.Demand = min(req.Demand, d.roomLocked(d.group))
-	trial := d.engine.state == onTrial || d.key.state == onTrial
-	d.countLocked(d.group, req.Demand)
-	d.mu.Unlock()
-	if req.Demand == 0 {
-		return nil, claim.ErrNotReady
+// admit returns how many of the runs demanded may be claimed now, and whether one of them is a
+// trial. They count as unproven until [turnstile.answered].
+func (t *turnstile) admit(group string, demand int) (n int, trial bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n = min(demand, t.roomLocked(group))
+	t.countLocked(group, n)
+	return n, t.engine.state == onTrial || t.key.state == onTrial
+}
+
+// answered says how many runs came of those that were admitted, which count on. An engine that
+// says that it is well is taken at its word when there is no run to try it with.
+func (t *turnstile) answered(group string, admitted, came int, trial bool) {
+	t.mu.Lock()
+	t.countLocked(group, came-admitted)
+	untried := trial && came == 0 && t.engine.state == onTrial && t.check != nil
+	t.mu.Unlock()
+	if untried {
+		t.close(&t.engine)
 	}
-	runs, err := d.queue.claim(ctx, req, !trial) // others wait for a trial, which must not wait at the server
-	d.mu.Lock()
-	d.countLocked(d.group, len(runs)-req.Demand)
-	untried := trial && err == nil && len(runs) == 0 && d.engine.state == onTrial && d.engine.check != nil
-	d.mu.Unlock()
-	if untried { // it says that it is well, and there is no run to try it with
-		d.close(&d.engine)
-	}
-	return runs, err
 }
 
 func (t *turnstile) countLocked(group string, n int) {
-	if n == 0 {
-		return
-	}
 	t.unproven[group] += n
 	t.total += n
 	if n < 0 {
@@ -192,7 +176,7 @@ func (t *turnstile) await(ctx context.Context) (trial bool, err error) {
 		t.waiting--
 		t.changeLocked()
 	}()
-	for {
+	for ctx.Err() == nil {
 		switch {
 		case t.engine.state == closed:
 			return false, nil
@@ -207,10 +191,8 @@ func (t *turnstile) await(ctx context.Context) (trial bool, err error) {
 		case <-ctx.Done():
 		}
 		t.mu.Lock()
-		if ctx.Err() != nil {
-			return false, context.Cause(ctx)
-		}
 	}
+	return false, context.Cause(ctx)
 }
 
 // trialOver says that the run is over which was the trial. If it has shown nothing, as when
@@ -226,7 +208,15 @@ func (t *turnstile) trialOver() {
 func (t *turnstile) hastenLocked() {
 	if soon := time.Now().Add(waitingMost); t.waiting > 0 && t.engine.next.After(soon) {
 		t.engine.next = soon
-		t.engine.signal()
+		t.signal()
+	}
+}
+
+// signal has the next trial reckoned anew.
+func (t *turnstile) signal() {
+	select {
+	case t.moved <- struct{}{}:
+	default:
 	}
 }
 
@@ -244,6 +234,7 @@ func (t *turnstile) trip(b *breaker, cause error) {
 		t.proven, t.trying = time.Time{}, false
 	}
 	wait := b.wait
+	t.signal()
 	t.mu.Unlock()
 	if again {
 		t.log.Warn("still no claims: "+b.problem, "error", cause, "next_trial_in", wait)
@@ -256,31 +247,33 @@ func (t *turnstile) trip(b *breaker, cause error) {
 // close lets claims through again, as far as this breaker is concerned.
 func (t *turnstile) close(b *breaker) {
 	t.mu.Lock()
-	if b.state == closed {
-		t.mu.Unlock()
-		return
-	}
-	told := b.state != unchecked
+	was := b.state
 	b.state, b.cause = closed, nil
-	if b == &t.engine {
-		t.trying = false
+	if was != closed {
+		if b == &t.engine {
+			t.trying = false
+		}
+		t.changeLocked()
 	}
-	b.signal()
-	t.changeLocked()
 	t.mu.Unlock()
-	if told {
+	if was == opened || was == onTrial {
 		t.log.Info("claims are made again", "breaker", b.name)
 		t.feed.publish(Event{Kind: EventAble})
 	}
 }
 
+func (t *turnstile) breakers() []*breaker { return []*breaker{&t.engine, &t.key} }
+
 // unable returns the breakers that are not closed.
 func (t *turnstile) unable(now time.Time) (unable []UnableStats) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, b := range []*breaker{&t.engine, &t.key} {
+	for _, b := range t.breakers() {
 		if b.state != closed {
-			unable = append(unable, b.stats(now))
+			unable = append(unable, UnableStats{
+				Name: b.name, Error: b.cause.Error(), Pending: b.state == unchecked,
+				Since: b.since.UTC(), For: seconds(now.Sub(b.since)), Trial: b.state == onTrial, Next: seconds(b.next.Sub(now)),
+			})
 		}
 	}
 	return unable
@@ -290,7 +283,7 @@ func (t *turnstile) unable(now time.Time) (unable []UnableStats) {
 func (t *turnstile) err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, b := range []*breaker{&t.engine, &t.key} {
+	for _, b := range t.breakers() {
 		if b.state == opened {
 			return fmt.Errorf("%w: %w", ErrUnable, b.cause)
 		}
@@ -299,30 +292,25 @@ func (t *turnstile) err() error {
 }
 
 // checkFirst asks the engine whether it can execute runs at all. The error is one that
-// does not pass.
+// does not pass: somebody must change what the engine was told to work with.
 func (t *turnstile) checkFirst(ctx context.Context) error {
-	if t.engine.check == nil {
+	if t.check == nil {
 		return nil
 	}
-	err := t.ask(ctx, &t.engine)
-	if isPermanent(err) {
+	switch err := t.ask(ctx); {
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR):
 		return err
-	}
-	switch {
 	case ctx.Err() != nil:
 	case err == nil:
 		t.close(&t.engine)
 	default:
 		t.trip(&t.engine, err)
 	}
-	return nil //nolint:nilerr // it is the breaker's now
+	return nil
 }
 
-// ask returns what a check says. One that panics, or takes too long, says no.
-func (t *turnstile) ask(ctx context.Context, b *breaker) (err error) {
-	if b.check == nil {
-		return nil
-	}
+// ask returns what the check of the engine says. One that panics, or takes too long, says no.
+func (t *turnstile) ask(ctx context.Context) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			t.log.Error("panic in a check of the engine", "panic", v, "stack", string(debug.Stack()))
@@ -331,54 +319,66 @@ func (t *turnstile) ask(ctx context.Context, b *breaker) (err error) {
 	}()
 	ctx, cancel := context.WithTimeoutCause(ctx, checkTimeout, fmt.Errorf("the engine has not answered its check in %v", checkTimeout))
 	defer cancel()
-	if err = b.check(ctx); err != nil && ctx.Err() != nil {
+	if err = t.check(ctx); err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	return err
 }
 
-// isPermanent reports whether an engine says that somebody must change what it was told to
-// work with, so that there is no use in asking again.
-func isPermanent(err error) bool {
-	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOTDIR)
-}
-
-// mend tries a breaker each time that its wait is over, until ctx ends.
-func (t *turnstile) mend(ctx context.Context, b *breaker) {
+// mend tries each breaker when its wait is over, until ctx ends.
+func (t *turnstile) mend(ctx context.Context) {
 	timer := time.NewTimer(never)
 	defer timer.Stop()
 	for {
-		t.mu.Lock()
-		due := never
-		if b.state == opened {
-			due = time.Until(b.next)
-		}
-		t.mu.Unlock()
-		timer.Reset(due)
+		next := t.nextTrial()
+		timer.Reset(time.Until(next))
 		select {
 		case <-timer.C:
-			t.try(ctx, b)
-		case <-b.moved:
+			t.try(ctx)
+		case <-t.moved:
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// try asks the engine if that is what it is about, which costs no run; if it says that it is
-// well, one run is let in.
-func (t *turnstile) try(ctx context.Context, b *breaker) {
-	err := t.ask(ctx, b)
+// nextTrial returns when the next trial of a breaker is due.
+func (t *turnstile) nextTrial() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case ctx.Err() != nil, b.state != opened: // the worker stops, or a run has shown meanwhile that all is well
-	case err != nil:
-		b.postpone(err)
-		t.hastenLocked()
-	default:
-		b.state = onTrial
-		t.changeLocked()
+	next := time.Now().Add(never)
+	for _, b := range t.breakers() {
+		if b.state == opened && b.next.Before(next) {
+			next = b.next
+		}
+	}
+	return next
+}
+
+// try lets one run in where a trial is due. The engine is asked first, which costs no run, and
+// must say that it is well.
+func (t *turnstile) try(ctx context.Context) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, b := range t.breakers() {
+		if b.state != opened || time.Now().Before(b.next) {
+			continue
+		}
+		var err error
+		if b == &t.engine && t.check != nil {
+			t.mu.Unlock()
+			err = t.ask(ctx)
+			t.mu.Lock()
+		}
+		switch {
+		case ctx.Err() != nil, b.state != opened: // the worker stops, or a run has shown meanwhile that all is well
+		case err != nil:
+			b.postpone(err)
+			t.hastenLocked()
+		default:
+			b.state = onTrial
+			t.changeLocked()
+		}
 	}
 }
 
@@ -388,8 +388,6 @@ type breaker struct {
 	name        string
 	problem     string // in words, for the log
 	first, most time.Duration
-	// check says whether there is any use in a trial; nil if only a run can tell.
-	check func(ctx context.Context) error
 
 	state   breakerState
 	cause   error     // nil when it is closed
@@ -397,7 +395,6 @@ type breaker struct {
 	tripped time.Time // when it was last, be it again
 	next    time.Time // when the next trial is
 	wait    time.Duration
-	moved   chan struct{} // capacity one: receives when it was opened or closed
 }
 
 // breakerState is what a breaker lets in.
@@ -421,14 +418,6 @@ func (b *breaker) open(cause error) {
 	}
 	b.state = opened
 	b.postpone(cause)
-	b.signal()
-}
-
-func (b *breaker) signal() {
-	select {
-	case b.moved <- struct{}{}:
-	default:
-	}
 }
 
 // postpone puts the next trial off.
@@ -436,11 +425,4 @@ func (b *breaker) postpone(cause error) {
 	b.cause = cause
 	b.wait = min(max(2*b.wait, b.first), b.most)
 	b.next = time.Now().Add(b.wait)
-}
-
-func (b *breaker) stats(now time.Time) UnableStats {
-	return UnableStats{
-		Name: b.name, Error: b.cause.Error(), Pending: b.state == unchecked,
-		Since: b.since.UTC(), For: seconds(now.Sub(b.since)), Trial: b.state == onTrial, Next: seconds(b.next.Sub(now)),
-	}
 }

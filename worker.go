@@ -144,16 +144,19 @@ func (w *Worker) run(ctx context.Context, socket *channel.Socket) error {
 	further := newSockets(socket, w.dial, w.log)
 	defer further.close()
 	queue := newQueue(w, socket)
-	turnstile := newTurnstile(w, queue)
+	turnstile := newTurnstile(w)
 	runs := newStarter(w, further, queue, turnstile, intake, work, report)
-	loops := w.loops(turnstile, runs)
+	loops := w.loops(queue, turnstile, runs)
 	wake := func() {
 		for _, loop := range loops {
 			loop.Wake()
 		}
 	}
-	w.begin(&shift{intake: intake, socket: socket, sockets: further, queue: queue, turnstile: turnstile, starter: runs, loops: loops})
-	defer w.end()
+	w.mu.Lock()
+	w.shift = &shift{intake: intake, socket: socket, sockets: further, queue: queue, turnstile: turnstile, starter: runs, loops: loops}
+	w.mu.Unlock()
+	defer w.feed.end()
+	defer w.moveTo(PhaseStopped)
 
 	var stages, onQueue, claiming sync.WaitGroup
 	stages.Go(func() {
@@ -176,19 +179,14 @@ func (w *Worker) run(ctx context.Context, socket *channel.Socket) error {
 			stopIntake(fmt.Errorf("%w: %w", ErrUnable, err))
 		}
 	})
-	stages.Go(func() { turnstile.mend(intake, &turnstile.key) })
 	// The queue is left last: a claim in flight needs it.
 	stay, leave := context.WithCancelCause(context.WithoutCancel(ctx))
 	onQueue.Go(func() { queue.run(stay, wake) })
-	onQueue.Go(func() { turnstile.mend(stay, &turnstile.engine) }) // runs may wait for it while the worker drains
+	onQueue.Go(func() { turnstile.mend(stay) }) // runs may wait for the engine while the worker drains
 	onQueue.Go(func() { queue.reportStatus(stay, w.status, intake.Done()) })
 	onQueue.Go(func() { w.watchIdle(intake, runs) })
 	for _, loop := range loops {
-		claiming.Go(func() {
-			if err := loop.Run(intake, report); err != nil {
-				w.log.Error("a claim loop ended", "error", err)
-			}
-		})
+		claiming.Go(func() { loop.Run(intake, report) })
 	}
 	claiming.Wait()
 	runs.done.Wait()
@@ -222,11 +220,11 @@ func (w *Worker) open() (*channel.Socket, error) {
 }
 
 // loops returns one claim loop for each group.
-func (w *Worker) loops(turnstile *turnstile, starter *starter) []*claim.Loop {
+func (w *Worker) loops(queue *queue, turnstile *turnstile, starter *starter) []*claim.Loop {
 	loops := make([]*claim.Loop, len(w.pools))
 	for i, pool := range w.pools {
 		loops[i] = claim.NewLoop(claim.Config{
-			Options: w.cfg.Claim, Pool: pool, Claimer: &door{turnstile, pool.Group().Name}, Starter: starter,
+			Options: w.cfg.Claim, Pool: pool, Claimer: &claims{queue, turnstile, pool.Group().Name}, Starter: starter,
 			WorkerName: w.cfg.Name, Verifier: w.verifier, Refused: starter.refuseToken, Gate: w.cfg.Hooks.Gate,
 			Return: starter.returnUnbegun, Logger: w.log,
 		})
@@ -252,12 +250,6 @@ func (w *Worker) moveTo(phase Phase) {
 	w.phase = phase
 }
 
-func (w *Worker) begin(s *shift) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.shift = s
-}
-
 // current returns what runs; nil before Run and after.
 func (w *Worker) current() *shift {
 	w.mu.Lock()
@@ -266,11 +258,6 @@ func (w *Worker) current() *shift {
 		return nil
 	}
 	return w.shift
-}
-
-func (w *Worker) end() {
-	w.moveTo(PhaseStopped)
-	w.feed.end()
 }
 
 // errReplaced is what is known of a connection whose end passed unseen.

@@ -1,7 +1,9 @@
 package claim
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -56,9 +58,8 @@ func (r Run) LogValue() slog.Value { return slog.StringValue(r.ID) }
 
 // Claimer puts a claim to the server.
 type Claimer interface {
-	// Ready returns a channel that is closed while a claim can be put, because the worker is
-	// on the queue's topic, and else one that is closed when that may have changed. The
-	// loop asks again then. It must not wait.
+	// Ready returns a channel that is closed while a claim can be put, and else one that
+	// is closed when that may have changed. It must not wait.
 	Ready() <-chan struct{}
 	// Claim sends the request and returns the runs of the reply, none if there was
 	// nothing. The runs are ignored when err is not nil. It does not wait until it can
@@ -71,18 +72,23 @@ type Claimer interface {
 	Claim(ctx context.Context, req Request) ([]Run, error)
 }
 
+// ErrNotReady is returned by a [Claimer] that has sent nothing, because it is not ready any
+// more. The claim does not count, and is made when the Claimer is ready again, if there
+// is still a reason for it then.
+var ErrNotReady = errors.New("not ready to claim: nothing was sent")
+
 // Starter takes the runs that were claimed.
 type Starter interface {
 	// Start begins to execute run and returns without waiting for it. It is
 	// called by the loop's goroutine, one run at a time, in the order of the
 	// reply. The slot is filled with the run already; from here on it belongs
-	// to the Starter, who releases it when the run is over. That makes the loop
+	// to the Starter, who frees it when the run is over. That makes the loop
 	// claim again at once, so a Starter must not make short work of runs that it
 	// cannot execute: the server would hand out the next, and the next.
 	Start(run Run, slot *slots.Slot)
 }
 
-// Prefetcher begins with runs that have no slot yet.
+// Prefetcher is a [Starter] that begins with runs which have no slot yet.
 type Prefetcher interface {
 	// CanPrefetch reports whether a run that is claimed ahead could be returned.
 	CanPrefetch() bool
@@ -94,11 +100,79 @@ type Prefetcher interface {
 // Ahead is a run that was claimed ahead.
 type Ahead interface {
 	// Start is [Starter.Start]. It is called once at most, and nothing after it. If
-	// the run is over already, the slot comes back at once.
+	// the run is over already, it frees the slot at once.
 	Start(slot *slots.Slot)
-	// Release asks for the run to be returned, and does not wait for that. Until
+	// Return asks for the run to be returned to the queue, and does not wait for that. Until
 	// the run is over it may still be started, or asked for again.
-	Release()
+	Return()
 	// Over returns a channel that is closed when the run has ended without a slot.
 	Over() <-chan struct{}
+}
+
+// Options say how a worker claims. The zero value is ready to be used.
+type Options struct {
+	// MinBackoff and MaxBackoff bound the pause between claims that bring nothing. They
+	// default to 1 s and 10 s, as with OpenFn's own worker; of a single one that is given, the
+	// other never gets on the wrong side.
+	MinBackoff, MaxBackoff time.Duration
+	// Timeout is how long the reply to a claim is waited for. It is long, because the server
+	// may have given a run away already. Defaults to an hour.
+	Timeout time.Duration
+	// DemandAll asks for as many runs in one claim as the group has open slots; a worker whose
+	// engine has not shown that it can execute them asks for a few. Defaults to one run a
+	// claim, which spreads runs over the workers.
+	DemandAll bool
+	// Manual makes a worker that claims only when it is asked to ([Loop.Claim]), until it is
+	// resumed.
+	Manual bool
+	// Prefetch claims one run more for each group than it has slots for, so that it is there
+	// when a slot is freed, where the server takes back what waits too long.
+	Prefetch bool
+}
+
+// WithDefaults returns a copy of o with the zero fields filled.
+func (o Options) WithDefaults() Options {
+	shortest, longest := cmp.Or(o.MinBackoff, time.Second), cmp.Or(o.MaxBackoff, 10*time.Second)
+	if o.MinBackoff == 0 {
+		shortest = min(shortest, longest)
+	}
+	o.MinBackoff, o.MaxBackoff = shortest, max(shortest, longest)
+	o.Timeout = cmp.Or(o.Timeout, time.Hour)
+	return o
+}
+
+// Config is what a [Loop] works with.
+type Config struct {
+	// Options say how it claims.
+	Options
+
+	// Pool has the slots of the loop's group. The loop must be the only one
+	// that reserves from it. Required.
+	Pool *slots.Pool
+	// Claimer puts the claims to the server. Required.
+	Claimer Claimer
+	// Starter takes the runs. With Prefetch it is a [Prefetcher] as well; one that is none
+	// has no run claimed ahead. Required.
+	Starter Starter
+	// WorkerName is sent with each claim. Defaults to none, which is null on
+	// the wire.
+	WorkerName string
+	// Verifier checks the token of each run. Defaults to nil: tokens are not
+	// checked.
+	Verifier *Verifier
+	// Refused is told of each run whose token the verifier refused, and why; it must not
+	// wait. Defaults to a line in the log.
+	Refused func(run Run, err error)
+	// Gate is asked before each claim, with the name of the group. An error holds the claim
+	// back; the gate is asked again when the next claim is due, a back-off later. The context
+	// is the intake of [Loop.Run]. A gate runs on the loop's goroutine: while it
+	// ponders, its group claims nothing, which is logged after a minute. Defaults to none,
+	// which is always open.
+	Gate func(ctx context.Context, group string) error
+	// Return returns a run to the queue that was claimed and not begun when the loop is
+	// stopped, and reports whether the server took it. Defaults to none: the run is
+	// started.
+	Return func(ctx context.Context, run Run) bool
+	// Logger gets the attribute "group". Defaults to none.
+	Logger *slog.Logger
 }

@@ -30,7 +30,7 @@ func (q *queue) Claim(_ context.Context, req claim.Request) ([]claim.Run, error)
 type printer struct{ last context.CancelFunc }
 
 func (p printer) Start(run claim.Run, slot *slots.Slot) {
-	defer slot.Release()
+	defer slot.Free()
 	fmt.Println("run", run, "in", slot.Group().Name)
 	if run.ID == "b" {
 		p.last()
@@ -46,9 +46,7 @@ func Example() {
 		Claimer: &queue{{ID: "a"}, {ID: "b"}},
 		Starter: printer{last: stop},
 	})
-	if err := loop.Run(intake, context.Background()); err != nil {
-		fmt.Println(err)
-	}
+	loop.Run(intake, context.Background())
 	stats := loop.Stats()
 	fmt.Println(stats.Claims.Total(), "claims,", stats.Started, "runs")
 	// Output:

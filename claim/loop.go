@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,11 +22,12 @@ type Loop struct {
 	resumed chan struct{}  // capacity one
 	asks    chan *ask
 	paused  atomic.Bool
-	running atomic.Bool
-	state   atomic.Uint32 // a State
-	tally   tally
 	// prefetcher is nil when no run is claimed ahead.
 	prefetcher Prefetcher
+
+	mu       sync.Mutex // a leaf
+	stats    Stats      // Answered left out
+	answered Durations
 
 	// What is below is used by Run's goroutine only.
 
@@ -37,8 +39,8 @@ type Loop struct {
 	woken    time.Time                   // when the wake-up came that the next claim answers
 	reserved []*slots.Slot               // for the claim that is being made
 	held     []Run                       // claimed at the server, waiting for a slot
-	failure  news                        // what the last claim failed of
-	closed   news                        // what the gate said last
+	failure  string                      // what the last claim failed of, "" when all is well
+	closed   string                      // the same of the gate
 	seen     map[string]int              // how often each run came
 	ahead    ahead
 }
@@ -49,23 +51,22 @@ func NewLoop(cfg Config) *Loop {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	group := cfg.Pool.Group()
 	l := &Loop{
 		cfg:     cfg,
-		log:     cfg.Logger,
+		log:     cfg.Logger.With("group", group.Name),
+		request: Request{Queues: group.Queues},
 		wakeups: make(chan time.Time, 1),
 		resumed: make(chan struct{}, 1),
 		asks:    make(chan *ask),
+		stats:   Stats{State: Idle},
 		seen:    make(map[string]int),
-		pause:   newPause(cfg.MinBackoff, cfg.MaxBackoff),
+		pause: backoff.NewExponentialBackOff(backoff.WithInitialInterval(cfg.MinBackoff), backoff.WithMaxInterval(cfg.MaxBackoff),
+			backoff.WithMultiplier(growth), backoff.WithRandomizationFactor(jitter), backoff.WithMaxElapsedTime(0)),
 	}
 	l.paused.Store(cfg.Manual)
 	if cfg.Prefetch {
-		l.prefetcher, _ = cfg.Starter.(Prefetcher) // if it is none, Run says so
-	}
-	if cfg.Pool != nil { // if not, Run says so
-		group := cfg.Pool.Group()
-		l.log = cfg.Logger.With("group", group.Name)
-		l.request.Queues = group.Queues
+		l.prefetcher, _ = cfg.Starter.(Prefetcher)
 	}
 	if cfg.WorkerName != "" {
 		l.request.WorkerName = &l.cfg.WorkerName
@@ -73,52 +74,43 @@ func NewLoop(cfg Config) *Loop {
 	return l
 }
 
+// Each pause between claims that bring nothing is longer than the one before by growth, and
+// off by jitter either way.
+const (
+	growth = 1.15
+	jitter = 0.1
+)
+
 // Wake tells the loop that there may be a run now. It never blocks, and may be
 // called by any goroutine at any time, before Run and after it too.
 func (l *Loop) Wake() {
-	l.tally.wakes.Add(1)
+	coalesced := uint64(0)
 	select {
 	case l.wakeups <- time.Now():
 	default:
-		l.tally.coalesced.Add(1)
+		coalesced = 1
 	}
-}
-
-// Stats returns what the loop has done so far. It may be called at any time; the
-// numbers of a claim that is being made may be there in part.
-func (l *Loop) Stats() Stats {
-	stats := l.tally.read()
-	stats.State = l.State()
-	return stats
+	l.count(func(s *Stats) { s.Wakes++; s.Coalesced += coalesced })
 }
 
 // Run claims until intake ends, then lets the claim in flight end, under work,
 // and returns, or starts, the runs it brings and those that wait for a slot. The end of work
-// ends that as well. It returns nil when either has happened, a [*ConfigError]
-// if the loop cannot work, and [ErrRunning] if it is running already. It has no
-// goroutine of its own that could outlive it.
-func (l *Loop) Run(intake, work context.Context) error {
-	if field := l.cfg.missing(); field != "" {
-		return &ConfigError{Field: field}
-	}
-	if !l.running.CompareAndSwap(false, true) {
-		return ErrRunning
-	}
-	defer l.running.Store(false)
-
+// ends that as well. It has no goroutine of its own that could outlive it. It may be called
+// again when it has returned, and not before: two of them would claim twice as often.
+func (l *Loop) Run(intake, work context.Context) {
 	defer l.enter(Idle)
 	l.schedule(brought)
 	for intake.Err() == nil && work.Err() == nil {
 		l.startHeld()
-		l.enter(l.decide(nil))
-		if l.State() == Claiming {
+		state := l.decide(nil)
+		l.enter(state)
+		if state == Claiming {
 			l.schedule(l.turn(intake, work, nil))
 		} else {
-			l.wait(intake, work)
+			l.wait(intake, work, state)
 		}
 	}
 	l.startRemaining(work)
-	return nil
 }
 
 // decide returns what the loop does now. Whoever asks for a claim does not care about
@@ -152,24 +144,18 @@ func (l *Loop) hasRoom() bool {
 
 // wait waits for whatever may change what the loop does. What that is, is decided
 // afterwards: meanwhile, anything may have happened.
-func (l *Loop) wait(intake, work context.Context) {
+func (l *Loop) wait(intake, work context.Context, state State) {
 	var due <-chan time.Time
-	wakeups, asks := l.wakeups, l.asks
-	switch l.State() {
-	case Waiting, Resting:
+	var wakeups <-chan time.Time // stay in their channel while nothing can be done about them
+	if state == Waiting || state == Resting {
 		timer := time.NewTimer(time.Until(l.due))
 		defer timer.Stop()
-		due = timer.C
-	default:
-		// A loop that is paused, full or not on the queue can do nothing about a wake-up,
-		// which stays in its channel.
-		wakeups = nil
+		due, wakeups = timer.C, l.wakeups
 	}
+	asks := l.asks
 	if l.unready != nil && l.hasRoom() {
 		asks = nil
 	}
-	tooLong, stop := l.tooLong()
-	defer stop()
 	select {
 	case <-due:
 	case <-l.unready:
@@ -183,9 +169,9 @@ func (l *Loop) wait(intake, work context.Context) {
 		if !l.resting || l.cfg.Pool.Finished() != l.finished {
 			l.hasten()
 		}
-	case <-tooLong:
-		l.letGo()
-	case <-l.over():
+	case <-l.ahead.late:
+		l.returnAhead()
+	case <-l.ahead.over:
 	case a := <-asks:
 		l.answer(a, intake, work)
 	case <-l.resumed:
@@ -212,7 +198,8 @@ func (l *Loop) schedule(o outcome) {
 		l.due = time.Now().Add(l.cfg.MaxBackoff)
 	case nothing:
 		l.resting = false
-		l.due = time.Now().Add(l.nextPause())
+		// The library's jitter goes beyond both ends.
+		l.due = time.Now().Add(min(max(l.pause.NextBackOff(), l.cfg.MinBackoff), l.cfg.MaxBackoff))
 	case undone, unsent:
 	}
 }
@@ -223,21 +210,18 @@ func (l *Loop) schedule(o outcome) {
 func (l *Loop) startRemaining(work context.Context) {
 	l.returnHeld(work)
 	for l.startHeld(); (len(l.held) > 0 || l.ahead.run != nil) && work.Err() == nil; l.startHeld() {
-		tooLong, stop := l.tooLong()
 		select {
 		case <-l.cfg.Pool.Freed():
-		case <-tooLong:
-			l.letGo()
-		case <-l.over():
+		case <-l.ahead.late:
+			l.returnAhead()
+		case <-l.ahead.over:
 		case <-work.Done():
 		}
-		stop()
 	}
 	for _, run := range l.held {
 		l.log.Error("claimed run given up: the worker stopped before a slot was free", "run_id", run.ID)
 	}
-	clear(l.held)
-	l.held = l.held[:0]
+	l.held = nil
 }
 
 // Pause stops the loop from claiming; runs under way go on, and the claim in flight
@@ -287,8 +271,6 @@ type ask struct {
 	became chan outcome
 }
 
-func (a *ask) givenUp() bool { return a != nil && a.ctx.Err() != nil }
-
 func (l *Loop) answer(a *ask, intake, work context.Context) {
 	if state := l.decide(a); state != Claiming {
 		a.became <- putOff(state)
@@ -300,13 +282,10 @@ func (l *Loop) answer(a *ask, intake, work context.Context) {
 	a.became <- outcome
 }
 
-// State returns what the loop does just now. It may be called at any time.
-func (l *Loop) State() State { return State(l.state.Load()) } //nolint:gosec // what enter stored
-
 // enter is the only place where the state changes.
 func (l *Loop) enter(next State) {
 	last := l.State()
-	l.state.Store(uint32(next))
+	l.count(func(s *Stats) { s.State = next })
 	if next != last && (last == Full || last == Paused) {
 		// The claim that follows was not held up by the server, so it answers no wake-up.
 		l.takeWakeUp()
@@ -335,22 +314,4 @@ func (l *Loop) forgetSignals() {
 	case <-l.resumed:
 	default:
 	}
-}
-
-// Each pause between claims that bring nothing is longer than the one before by growth, and
-// off by jitter either way, so that workers which began together drift apart.
-const (
-	growth = 1.15
-	jitter = 0.1
-)
-
-func newPause(shortest, longest time.Duration) *backoff.ExponentialBackOff {
-	return backoff.NewExponentialBackOff(backoff.WithInitialInterval(shortest), backoff.WithMaxInterval(longest),
-		backoff.WithMultiplier(growth), backoff.WithRandomizationFactor(jitter), backoff.WithMaxElapsedTime(0))
-}
-
-// nextPause returns the pause to make now, and lengthens the one after it. The library's jitter
-// goes beyond both ends.
-func (l *Loop) nextPause() time.Duration {
-	return min(max(l.pause.NextBackOff(), l.cfg.MinBackoff), l.cfg.MaxBackoff)
 }

@@ -262,29 +262,6 @@ func TestAFailureIsLoggedWhenItChanges(t *testing.T) {
 	})
 }
 
-func TestLoopThatCannotWorkSaysSo(t *testing.T) {
-	o := newOutside()
-	pool := slots.NewPool(slots.Plain(1)[0])
-	tests := []struct {
-		name  string
-		cfg   claim.Config
-		field string
-	}{
-		{name: "nothing set", cfg: claim.Config{}, field: "Pool"},
-		{name: "no claimer", cfg: claim.Config{Pool: pool, Starter: o}, field: "Claimer"},
-		{name: "no starter", cfg: claim.Config{Pool: pool, Claimer: o}, field: "Starter"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			err := claim.NewLoop(tt.cfg).Run(t.Context(), t.Context())
-			var missing *claim.ConfigError
-			require.ErrorAs(t, err, &missing)
-			require.Equal(t, tt.field, missing.Field)
-			require.ErrorContains(t, err, "Config."+tt.field+" is not set")
-		})
-	}
-}
-
 func TestStop(t *testing.T) {
 	tests := []struct {
 		name string
@@ -331,8 +308,8 @@ func TestAStopBeforeTheStartClaimsNothing(t *testing.T) {
 		end()
 		o := newOutside()
 		loop := claim.NewLoop(claim.Config{Pool: slots.NewPool(slots.Plain(1)[0]), Claimer: o, Starter: o})
-		require.NoError(t, loop.Run(over, t.Context()))
-		require.NoError(t, loop.Run(t.Context(), over))
+		loop.Run(over, t.Context())
+		loop.Run(t.Context(), over)
 		require.Empty(t, o.requests())
 	})
 }
@@ -367,17 +344,23 @@ func TestARealFailureDuringAStopIsReported(t *testing.T) {
 	})
 }
 
-func TestALoopRunsOnceAtATime(t *testing.T) {
+// A longest pause that is shorter than the default of the shortest is kept, and so is a shortest
+// that is longer than the default of the longest.
+func TestOneBoundOfThePausesIsEnough(t *testing.T) {
+	for given, want := range map[claim.Options][2]time.Duration{
+		{}:                             {time.Second, 10 * time.Second},
+		{MaxBackoff: time.Minute}:      {time.Second, time.Minute},
+		{MaxBackoff: time.Millisecond}: {time.Millisecond, time.Millisecond},
+		{MinBackoff: time.Minute}:      {time.Minute, time.Minute},
+	} {
+		full := given.WithDefaults()
+		require.Equal(t, want, [2]time.Duration{full.MinBackoff, full.MaxBackoff}, "%+v", given)
+	}
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutside()
-		l := runLoop(t, "manual:1", o, claim.Config{})
-		require.ErrorIs(t, l.Run(t.Context(), t.Context()), claim.ErrRunning)
-		require.Len(t, o.requests(), 1)
+		runLoop(t, "manual:1", o, claim.Config{Options: claim.Options{MaxBackoff: 100 * time.Millisecond}})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Len(t, o.asks("manual"), 11)
 	})
-}
-
-func TestWhatCanBePrinted(t *testing.T) {
-	for i, name := range []string{"idle", "paused", "full", "unready", "claiming", "resting", "waiting", "State(7)"} {
-		require.Equal(t, name, claim.State(i).String())
-	}
 }

@@ -184,7 +184,7 @@ type early struct {
 
 func (f *early) Start(slot *slots.Slot) { f.outside.Start(f.run, slot) }
 
-func (f *early) Release() {
+func (f *early) Return() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.back = append(f.back, time.Since(f.began))
@@ -270,7 +270,7 @@ func TestARunAheadThatIsNotGivenBackKeepsItsPlace(t *testing.T) {
 }
 
 // Guards against a run that waits ahead for as long as the loop rests.
-func TestARunAheadThatCameTooOftenIsReleasedInTime(t *testing.T) {
+func TestARunAheadThatCameTooOftenIsReturnedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutside()
 		o.set(func(o *outside) {

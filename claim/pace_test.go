@@ -181,7 +181,7 @@ func TestTrapFullLoopTurns(t *testing.T) {
 		intake, end := context.WithCancel(t.Context())
 		counted := &countedContext{Context: intake}
 		done := make(chan error)
-		go func() { done <- loop.Run(counted, t.Context()) }()
+		go func() { loop.Run(counted, t.Context()); done <- nil }()
 		synctest.Wait()
 		require.Len(t, o.runs(""), 2)
 
@@ -219,7 +219,7 @@ func TestARestIsEndedByWhoeverAsks(t *testing.T) {
 			defer endIntake()
 			defer endWork()
 			var running sync.WaitGroup
-			running.Go(func() { _ = loop.Run(intake, work) })
+			running.Go(func() { loop.Run(intake, work) })
 			time.Sleep(time.Second)
 			require.Len(t, o.asks("manual"), 6, "it rests")
 
@@ -256,7 +256,7 @@ func (u unwilling) Start(run claim.Run, slot *slots.Slot) {
 	u.useLocked(slot.Group().Name, -1)
 	u.queued["manual"] = append(u.queued["manual"], run)
 	u.mu.Unlock()
-	slot.Return()
+	slot.FreeReturned()
 }
 
 // Guards against a worker that goes round in circles with the server, at the speed
@@ -269,7 +269,7 @@ func TestAGroupThatIsGivenTheSameRunsAgainAndAgainRests(t *testing.T) {
 		loop := claim.NewLoop(claim.Config{Pool: slots.NewPool(slots.Group{Name: "manual", Queues: []string{"manual"}, Slots: 2}), Claimer: o, Starter: unwilling{o}, Logger: logger})
 		intake, end := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		running.Go(func() { _ = loop.Run(intake, t.Context()) })
+		running.Go(func() { loop.Run(intake, t.Context()) })
 		time.Sleep(time.Second)
 		require.Len(t, o.asks("manual"), 11, "each run five times, and once too often")
 		require.Equal(t, uint64(1), loop.Stats().Claims.Exhausted)

@@ -105,7 +105,7 @@ func TestClaimDoesNotWaitForABackOff(t *testing.T) {
 
 func TestClaimEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := claim.NewLoop(claim.Config{}) // does not run
+		l := claim.NewLoop(claim.Config{Pool: slots.NewPool(slots.Plain(1)[0])}) // does not run
 		gone := errors.New("gone")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(gone)
@@ -213,7 +213,7 @@ func TestAClaimOnRequestTellsOfARunThatCameTooOften(t *testing.T) {
 		l := claim.NewLoop(claim.Config{Pool: pool, Claimer: o, Starter: o, Options: claim.Options{Manual: true}})
 		ctx, end := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- l.Run(ctx, t.Context()) }()
+		go func() { l.Run(ctx, t.Context()); ended <- nil }()
 		defer func() { end(); <-ended }()
 		time.Sleep(time.Second)
 		for i := range 6 {

@@ -1,11 +1,5 @@
 package claim
 
-import (
-	"fmt"
-	"slices"
-	"sync/atomic"
-)
-
 // Stats is what a loop has done since it was made.
 type Stats struct {
 	State State `json:"state"`
@@ -44,59 +38,40 @@ type Claims struct {
 // Total is how many claims were put and are over.
 func (c Claims) Total() uint64 { return c.Brought + c.Empty + c.Failed }
 
-// tally is Stats in the making: the loop adds, anyone reads.
-type tally struct {
-	brought, empty, emptyWoken, failed, exhausted    atomic.Uint64
-	started, refused, held, heldBack                 atomic.Uint64
-	wakes, coalesced, prefetched, prefetchedReturned atomic.Uint64
-	seconds                                          Durations
-}
-
-func (t *tally) read() Stats {
-	return Stats{
-		Claims: Claims{
-			Brought: t.brought.Load(), Empty: t.empty.Load(), Failed: t.failed.Load(),
-			EmptyWoken: t.emptyWoken.Load(), Exhausted: t.exhausted.Load(),
-		},
-		HeldBack: t.heldBack.Load(), Started: t.started.Load(), Refused: t.refused.Load(), Held: t.held.Load(),
-		Prefetched: t.prefetched.Load(), PrefetchReturned: t.prefetchedReturned.Load(),
-		Wakes: t.wakes.Load(), Coalesced: t.coalesced.Load(), Answered: t.seconds.Histogram(),
-	}
-}
-
-// State is what a loop does, or waits for. It is a text in JSON.
-type State uint8
+// State is what a loop does, or waits for.
+type State string
 
 // The states of a loop. Where several apply, it is the first of them.
 const (
-	Idle     State = iota // it does not run
-	Paused                // it is to claim nothing
-	Full                  // no slot is open
-	Unready               // the [Claimer] is not ready, as there is no connection
-	Claiming              // it asks the gate, or has put a claim
-	Resting               // it got nothing but runs that come back again and again
-	Waiting               // the claim before brought none, so it pauses
+	Idle     State = "idle"     // it does not run
+	Paused   State = "paused"   // it is to claim nothing
+	Full     State = "full"     // no slot is open
+	Unready  State = "unready"  // the [Claimer] is not ready, as there is no connection
+	Claiming State = "claiming" // it asks the gate, or has put a claim
+	Resting  State = "resting"  // it got nothing but runs that come back again and again
+	Waiting  State = "waiting"  // the claim before brought none, so it pauses
 )
 
-var states = []string{"idle", "paused", "full", "unready", "claiming", "resting", "waiting"}
-
-// String returns the state's name in lower case.
-func (s State) String() string {
-	if int(s) < len(states) {
-		return states[s]
-	}
-	return fmt.Sprintf("State(%d)", uint8(s))
+// Stats returns what the loop has done so far. It may be called at any time; the
+// numbers of a claim that is being made may be there in part.
+func (l *Loop) Stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	stats := l.stats
+	stats.Answered = l.answered.Histogram()
+	return stats
 }
 
-// MarshalText returns [State.String].
-func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+// State returns what the loop does just now. It may be called at any time.
+func (l *Loop) State() State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stats.State
+}
 
-// UnmarshalText takes what MarshalText makes of a state.
-func (s *State) UnmarshalText(text []byte) error {
-	i := slices.Index(states, string(text))
-	if i < 0 {
-		return fmt.Errorf("claim: there is no state %q", text)
-	}
-	*s = State(i) //nolint:gosec // there are seven
-	return nil
+// count changes the numbers.
+func (l *Loop) count(change func(s *Stats)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change(&l.stats)
 }

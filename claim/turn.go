@@ -24,10 +24,13 @@ const (
 // turn makes one claim, for whoever asks for it if there is somebody, and starts the runs
 // it brings.
 func (l *Loop) turn(intake, work context.Context, a *ask) outcome {
+	shut := l.askGate(intake)
 	switch {
-	case !l.mayClaim(intake):
+	case intake.Err() != nil:
+		return undone
+	case shut != nil:
 		return nothing
-	case intake.Err() != nil || a.givenUp():
+	case a != nil && a.ctx.Err() != nil:
 		return undone
 	}
 	if l.cfg.Gate != nil { // it has taken its time
@@ -43,41 +46,54 @@ func (l *Loop) turn(intake, work context.Context, a *ask) outcome {
 		return undone
 	}
 	defer l.freeReserved()
-
-	l.request.Demand = max(len(l.reserved), 1)
-	woken := l.woken
-	asked := time.Now()
-	runs, err := l.put(work)
-	if errors.Is(err, ErrNotReady) {
-		if l.decide(a); l.unready == nil { // it says that it is ready, and sends nothing: that must not spin
-			return nothing
-		}
-		return unsent
-	}
-	l.woken = time.Time{}
-	if err != nil {
-		if !endedBy(work, err) {
-			l.tally.failed.Add(1)
-			if l.failure.isNew(err) {
-				l.log.Warn("claim failed, the loop keeps trying", "error", err)
-			}
-		}
-		return nothing
-	}
-	if l.failure.isOver() {
-		l.log.Info("claims are answered again")
-	}
-	l.tally.seconds.Observe(time.Since(asked))
+	runs, woken, outcome := l.put(work, a)
 	if len(runs) == 0 {
-		l.tally.empty.Add(1)
-		if !woken.IsZero() {
-			l.tally.emptyWoken.Add(1)
-		}
-		return nothing
+		return outcome
 	}
-	l.tally.brought.Add(1)
 	return l.take(runs, woken, ahead, intake, work)
 }
+
+// put sends the claim, waits for its reply for as long as a claim may take, and returns the runs
+// in it, with the wake-up that they answer, or else the outcome.
+func (l *Loop) put(work context.Context, a *ask) (runs []Run, woken time.Time, o outcome) {
+	l.request.Demand = max(len(l.reserved), 1)
+	asked := time.Now()
+	ctx, cancel := context.WithTimeoutCause(work, l.cfg.Timeout, errTimeout)
+	defer cancel()
+	runs, err := l.cfg.Claimer.Claim(ctx, l.request)
+	if errors.Is(err, ErrNotReady) {
+		if l.decide(a); l.unready == nil { // it says that it is ready, and sends nothing: that must not spin
+			return nil, woken, nothing
+		}
+		return nil, woken, unsent
+	}
+	woken, l.woken = l.woken, time.Time{}
+	if err != nil {
+		// A stop that somebody asked for is no failure.
+		if work.Err() == nil || !errors.Is(err, work.Err()) && !errors.Is(err, context.Cause(work)) {
+			l.count(func(s *Stats) { s.Claims.Failed++ })
+			l.logChange(&l.failure, err, "claim failed, the loop keeps trying", "")
+		}
+		return nil, woken, nothing
+	}
+	l.logChange(&l.failure, nil, "", "claims are answered again")
+	l.answered.Observe(time.Since(asked))
+	l.count(func(s *Stats) {
+		switch {
+		case len(runs) > 0:
+			s.Claims.Brought++
+		case !woken.IsZero():
+			s.Claims.EmptyWoken++
+			fallthrough
+		default:
+			s.Claims.Empty++
+		}
+	})
+	return runs, woken, nothing
+}
+
+// errTimeout ends a claim.
+var errTimeout = errors.New("the server did not answer the claim in time; a run it may have given is lost")
 
 // take starts the runs of a reply, and holds those that there is no slot for.
 func (l *Loop) take(runs []Run, woken time.Time, ahead bool, intake, work context.Context) outcome {
@@ -95,23 +111,16 @@ func (l *Loop) take(runs []Run, woken time.Time, ahead bool, intake, work contex
 	if l.startHeld(); ahead {
 		l.prefetch()
 	}
-	if len(l.held) > 0 {
-		l.tally.held.Add(uint64(len(l.held)))
+	if n := len(l.held); n > 0 {
+		l.count(func(s *Stats) { s.Held += uint64(n) })
 		l.log.Warn("the server returned more runs than were asked for: some wait for a slot",
-			"demand", l.request.Demand, "runs", len(runs), "waiting", len(l.held))
+			"demand", l.request.Demand, "runs", len(runs), "waiting", n)
 	}
 	if !fresh {
-		l.tally.exhausted.Add(1)
+		l.count(func(s *Stats) { s.Claims.Exhausted++ })
 		return exhausted
 	}
 	return brought
-}
-
-// put sends the claim and waits for its reply, for as long as a claim may take.
-func (l *Loop) put(work context.Context) ([]Run, error) {
-	ctx, cancel := context.WithTimeoutCause(work, l.cfg.Timeout, errTimeout)
-	defer cancel()
-	return l.cfg.Claimer.Claim(ctx, l.request)
 }
 
 // putOff is the outcome of a claim that the state does not allow just now.
@@ -140,11 +149,19 @@ func (l *Loop) reserve() {
 // freeReserved frees the slots that no run came for.
 func (l *Loop) freeReserved() {
 	for _, slot := range l.reserved {
-		slot.Release()
+		slot.Free()
 	}
 	clear(l.reserved)
 	l.reserved = l.reserved[:0]
 }
+
+// tired is how often the same run may come back to a group. Beyond that, the group
+// is given only what it does not want: to ask again at once would go round in circles with
+// the server. It remembers mostSeen of them.
+const (
+	tired    = 5
+	mostSeen = 1000
+)
 
 // admit adds the runs of a reply to those that wait for a slot, and reports
 // whether there was any, and any that has not come too often. Runs without a
@@ -152,7 +169,7 @@ func (l *Loop) freeReserved() {
 func (l *Loop) admit(runs []Run) (admitted, fresh bool) {
 	for _, run := range runs {
 		if err := l.check(run); err != nil {
-			l.tally.refused.Add(1)
+			l.count(func(s *Stats) { s.Refused++ })
 			if l.cfg.Refused == nil {
 				l.log.Error("run refused, it will not be started", "run_id", run.ID, "error", err)
 			} else {
@@ -162,7 +179,11 @@ func (l *Loop) admit(runs []Run) (admitted, fresh bool) {
 		}
 		l.held = append(l.held, run)
 		admitted = true
-		times := l.see(run.ID)
+		if l.seen[run.ID] == 0 && len(l.seen) == mostSeen {
+			clear(l.seen)
+		}
+		l.seen[run.ID]++
+		times := l.seen[run.ID]
 		if times == tired {
 			l.log.Warn("a run comes back again and again", "run_id", run.ID, "times", times)
 		}
@@ -172,10 +193,10 @@ func (l *Loop) admit(runs []Run) (admitted, fresh bool) {
 }
 
 func (l *Loop) check(run Run) error {
-	if run.ID == "" {
-		return errNoID
-	}
-	if l.cfg.Verifier == nil {
+	switch {
+	case run.ID == "":
+		return errors.New("the server gave it no id")
+	case l.cfg.Verifier == nil:
 		return nil
 	}
 	return l.cfg.Verifier.Verify(run)
@@ -191,8 +212,7 @@ func (l *Loop) startHeld() {
 			break
 		}
 		started++
-		slot.Fill(run.ID)
-		l.tally.started.Add(1)
+		l.fill(slot)
 		l.cfg.Starter.Start(run, slot)
 	}
 	l.held = slices.Delete(l.held, 0, started)
@@ -205,65 +225,38 @@ func (l *Loop) takeSlot() (*slots.Slot, bool) {
 		return l.cfg.Pool.Reserve()
 	}
 	slot := l.reserved[last]
-	l.reserved[last] = nil
-	l.reserved = l.reserved[:last]
+	l.reserved = slices.Delete(l.reserved, last, last+1)
 	return slot, true
 }
 
-// news is the text of the last error of its kind, "" when all is well. It makes one line of
-// a server that is away, or a disk that is full, for an hour.
-type news string
-
-// isNew notes an error, and reports whether it says something else than the one before. The
-// text is all there is to compare: two claims never fail of one value.
-func (n *news) isNew(err error) bool {
-	before := *n
-	*n = news(err.Error())
-	return *n != before
+func (l *Loop) fill(slot *slots.Slot) {
+	slot.Fill()
+	l.count(func(s *Stats) { s.Started++ })
 }
 
-// isOver notes that all is well, and reports whether it was not before.
-func (n *news) isOver() bool {
-	before := *n
-	*n = ""
-	return before != ""
-}
-
-// endedBy reports whether err is what the end of ctx makes of a claim, which is
-// a stop that somebody asked for and no failure.
-func endedBy(ctx context.Context, err error) bool {
-	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
-}
-
-// mayClaim asks the gate, if there is one.
-func (l *Loop) mayClaim(intake context.Context) bool {
-	if l.cfg.Gate == nil {
-		return true
-	}
-	err := l.askGate(intake)
+// logChange logs an error that says something else than the last one, and once that all is well
+// again: that makes one line of a server that is away, or a disk that is full, for an hour.
+func (l *Loop) logChange(last *string, err error, wrong, well string) {
 	switch {
-	case intake.Err() != nil:
-		return false
-	case err == nil:
-		if l.closed.isOver() {
-			l.log.Info("claims are no longer held back")
-		}
-		return true
+	case err != nil && err.Error() != *last:
+		*last = err.Error()
+		l.log.Warn(wrong, "error", err)
+	case err == nil && *last != "":
+		*last = ""
+		l.log.Info(well)
 	}
-	l.tally.heldBack.Add(1)
-	if l.closed.isNew(err) {
-		l.log.Warn("claims are held back, the gate keeps being asked", "error", err)
-	}
-	return false
 }
 
 // gatePatience is how long a gate may ponder before that is told: a group that claims nothing
 // looks like a quiet day.
 const gatePatience = time.Minute
 
-// askGate takes a gate that panics for one that says no: it is not the loop's to
-// fall with.
-func (l *Loop) askGate(ctx context.Context) (err error) {
+// askGate returns why the gate holds claims back. One that panics says no: it is not the
+// loop's to fall with.
+func (l *Loop) askGate(intake context.Context) (err error) {
+	if l.cfg.Gate == nil {
+		return nil
+	}
 	late := time.AfterFunc(gatePatience, func() {
 		l.log.Warn("the gate has not answered, and the group claims nothing until it does", "after", gatePatience)
 	})
@@ -272,24 +265,13 @@ func (l *Loop) askGate(ctx context.Context) (err error) {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("the gate panics: %v", v)
 		}
+		if intake.Err() != nil {
+			return
+		}
+		if err != nil {
+			l.count(func(s *Stats) { s.HeldBack++ })
+		}
+		l.logChange(&l.closed, err, "claims are held back, the gate keeps being asked", "claims are no longer held back")
 	}()
-	return l.cfg.Gate(ctx, l.cfg.Pool.Group().Name)
-}
-
-// tired is how often the same run may come back to a group. Beyond that, the group
-// is given only what it does not want: to ask again at once would go round in circles with
-// the server.
-const tired = 5
-
-// mostSeen bounds what is remembered of runs that come.
-const mostSeen = 1000
-
-// see counts a run, and returns how often it has come. It forgets all of them when there are
-// too many.
-func (l *Loop) see(id string) int {
-	if l.seen[id] == 0 && len(l.seen) == mostSeen {
-		clear(l.seen)
-	}
-	l.seen[id]++
-	return l.seen[id]
+	return l.cfg.Gate(intake, l.cfg.Pool.Group().Name)
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -38,12 +39,13 @@ type runClaims struct {
 
 // NewVerifier returns a verifier for tokens signed with the private half of
 // publicKey: an RSA key of at least 2048 bits as PEM, or that PEM in base64, which
-// is what Lightning's WORKER_LIGHTNING_PUBLIC_KEY holds. Anything else is a
-// [*KeyError].
+// is what Lightning's WORKER_LIGHTNING_PUBLIC_KEY holds. The error says what is wrong
+// with anything else, without any of it.
 func NewVerifier(publicKey string) (*Verifier, error) {
 	key, err := parsePublicKey(publicKey)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("public key for run tokens: %w; "+
+			"give the RSA public key as PEM, or that PEM in base64 (Lightning's WORKER_LIGHTNING_PUBLIC_KEY)", err)
 	}
 	return &Verifier{key: key, parser: jwt.NewParser(
 		jwt.WithValidMethods([]string{jwt.SigningMethodRS256.Alg()}),
@@ -81,10 +83,30 @@ func (c *runClaims) isOld() bool {
 	return c.ExpiresAt == nil && begin != nil && time.Since(begin.Time) > maxAge+tokenLeeway
 }
 
+// TokenError is a run whose token was refused. It never has the token.
+type TokenError struct {
+	RunID string
+	Err   error // why, for a person; of golang-jwt where it found the fault
+}
+
+func (e *TokenError) Error() string {
+	return fmt.Sprintf("token of run %q refused: %v", e.RunID, e.Err)
+}
+
+// Misfit reports whether the token was not signed with the other half of the key, or is no
+// signed token at all. Then hardly any run of that server can be verified, while a token that
+// is too old, or another run's, says nothing of the next.
+func (e *TokenError) Misfit() bool {
+	return errors.Is(e.Err, jwt.ErrTokenSignatureInvalid) || errors.Is(e.Err, jwt.ErrTokenMalformed)
+}
+
+func (e *TokenError) Unwrap() error { return e.Err }
+
+// parsePublicKey never has the text in its error: it may be a private key given by mistake.
 func parsePublicKey(text string) (*rsa.PublicKey, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
-		return nil, &KeyError{Problem: "it is empty"}
+		return nil, errors.New("it is empty")
 	}
 	data := []byte(text)
 	if !strings.HasPrefix(text, "-----BEGIN") {
@@ -92,43 +114,42 @@ func parsePublicKey(text string) (*rsa.PublicKey, error) {
 		joined := strings.TrimRight(strings.Join(strings.Fields(text), ""), "=")
 		var err error
 		if data, err = base64.RawStdEncoding.DecodeString(joined); err != nil {
-			return nil, &KeyError{Problem: "it is neither PEM nor base64", Err: err}
+			return nil, fmt.Errorf("it is neither PEM nor base64: %w", err)
 		}
 	}
 	block, _ := pem.Decode(data)
 	if block == nil {
-		return nil, &KeyError{Problem: "there is no PEM block in it"}
+		return nil, errors.New("there is no PEM block in it")
 	}
 	key, err := parseBlock(block)
 	if err != nil {
 		return nil, err
 	}
 	if bits := key.N.BitLen(); bits < minKeyBits {
-		return nil, &KeyError{Problem: fmt.Sprintf("it has %d bits, and RS256 needs at least %d", bits, minKeyBits)}
+		return nil, fmt.Errorf("it has %d bits, and RS256 needs at least %d", bits, minKeyBits)
 	}
 	return key, nil
 }
 
 func parseBlock(block *pem.Block) (*rsa.PublicKey, error) {
+	var parsed any
+	var err error
 	switch {
 	case strings.Contains(block.Type, "PRIVATE KEY"):
-		return nil, &KeyError{Problem: "it is a private key, which must not leave Lightning"}
+		return nil, errors.New("it is a private key, which must not leave Lightning")
 	case block.Type == "RSA PUBLIC KEY":
-		key, err := x509.ParsePKCS1PublicKey(block.Bytes)
-		if err != nil {
-			return nil, &KeyError{Problem: "the PEM block is damaged", Err: err}
-		}
-		return key, nil
+		parsed, err = x509.ParsePKCS1PublicKey(block.Bytes)
 	case block.Type == "PUBLIC KEY":
-		key, err := x509.ParsePKIXPublicKey(block.Bytes)
-		if err != nil {
-			return nil, &KeyError{Problem: "the PEM block is damaged", Err: err}
-		}
-		if key, ok := key.(*rsa.PublicKey); ok {
-			return key, nil
-		}
-		return nil, &KeyError{Problem: "it is not an RSA key"}
+		parsed, err = x509.ParsePKIXPublicKey(block.Bytes)
 	default:
-		return nil, &KeyError{Problem: fmt.Sprintf("the PEM block is a %q", block.Type)}
+		return nil, fmt.Errorf("the PEM block is a %q", block.Type)
 	}
+	if err != nil {
+		return nil, fmt.Errorf("the PEM block is damaged: %w", err)
+	}
+	key, ok := parsed.(*rsa.PublicKey)
+	if !ok {
+		return nil, errors.New("it is not an RSA key")
+	}
+	return key, nil
 }

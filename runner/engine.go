@@ -68,19 +68,38 @@ type Checker interface {
 	Check(ctx context.Context) error
 }
 
-// Health is told how an engine does, and says when there is sense in asking it again. Its
-// methods are called concurrently.
-type Health interface {
-	// Able tells that the engine executes a run, whose preparation began at that time: it
+// Host is whoever gives a [Runner] one run: it is told how the run goes.
+type Host interface {
+	// Begin holds back a run that was claimed ahead, once its plan is there: it receives nil
+	// when the run may go on, and an error to end it as an engine's would. Nil is for a run
+	// that goes on at once.
+	Begin() <-chan error
+	// Joining tells that the run is under way, and not another one of its id.
+	Joining()
+	// Started tells that the engine begins to execute the run.
+	Started()
+	// Able tells that the engine executes the run, whose preparation began at that time: it
 	// has begun a step, has been at it for half a second, or has ended the run in whatever
-	// way that is no failure of its own (see [Unable]). It is called once for a run.
-	Able(runID string, began time.Time)
-	// Unable tells that the engine was not able to prepare or to execute a run.
+	// way that is no failure of its own (see [Unable]). It is called once, from any goroutine.
+	Able(began time.Time)
+	// Unable tells that the engine was not able to prepare or to execute the run.
 	Unable(cause error)
-	// Await returns nil once there is sense in another try. A run that could not be prepared
-	// waits for that: nothing was reported of it yet.
-	Await(ctx context.Context, runID string) error
+	// AwaitEngine returns nil once there is sense in another try to prepare the run: nothing
+	// was reported of it yet.
+	AwaitEngine(ctx context.Context) error
 }
+
+// noHost is the host of a run that nobody follows.
+type noHost struct{}
+
+func (noHost) Begin() <-chan error               { return nil }
+func (noHost) Joining()                          {}
+func (noHost) Started()                          {}
+func (noHost) Able(time.Time)                    {}
+func (noHost) Unable(error)                      {}
+func (noHost) AwaitEngine(context.Context) error { return errNobody }
+
+var errNobody = errors.New("nobody knows when the engine is well again")
 
 // Versions names what executes a run, for run:start: "worker", "engine", and
 // for each adaptor the list of its versions.

@@ -26,7 +26,15 @@ func (r *Runner) prepare(ctx context.Context, run *Run) (readied, *Failure) {
 		case err == nil && execution == nil:
 			err = errors.New("the engine returned neither an execution nor an error")
 		case err == nil:
-			return readied{execution, execution.Versions()}, nil
+			told := false
+			defer func() {
+				if !told { // Versions panics
+					execution.Close()
+				}
+			}()
+			ready := readied{execution, execution.Versions()}
+			told = true
+			return ready, nil
 		}
 		if ctx.Err() == nil && !errors.As(err, new(*Failure)) && dispositionOf(err) == nil {
 			err = &Failure{Reason: Exception, Type: "PrepareError", Message: err.Error()}

@@ -417,7 +417,7 @@ func (p *largePlans) startWith(id, more string, begin <-chan error) {
 	run.Plan = []byte(strings.Replace(string(run.Plan), `"r1"`, `"`+id+`"`, 1))
 	id, token := p.claim(run)
 	go func() {
-		p.ended <- p.r.Run(p.t.Context(), p.t.Context(), p.socket, claim.Run{ID: id, Token: token}, begin)
+		p.ended <- p.r.Run(p.t.Context(), p.t.Context(), p.socket, claim.Run{ID: id, Token: token}, early{begin: begin})
 	}()
 	synctest.Wait()
 }

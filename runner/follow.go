@@ -17,21 +17,20 @@ import (
 // the server is listened to, and the lease is kept. The failure is nil for a success; the
 // error is for what could not be reported.
 func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run *Run) (failure *Failure, err error) {
-	workCtx, cancelWork := context.WithCancelCause(work)
 	reportCtx, cancelReport := context.WithCancelCause(report)
-	run.topic, run.cancelWork = topic, cancelWork
+	run.topic = topic
 	defer run.room.free()
 	sent := make(chan error, 1)
 	var beside sync.WaitGroup
 	beside.Go(func() {
 		err := run.survive(func() error { return run.outbox.Deliver(reportCtx, topic) })
 		if err != nil {
-			cancelWork(topicLost(err)) // an engine that nobody can hear may stop
+			run.cancelWork(topicLost(err)) // an engine that nobody can hear may stop
 		}
 		sent <- err
 	})
 	for _, task := range []func() error{
-		func() error { r.terms.Listen(workCtx, topic, &hearer{run}, run.log); return nil },
+		func() error { r.terms.Listen(work, topic, &hearer{run}, run.log); return nil },
 		// Under reportCtx: what is reported after the work has ended is under the lease, too.
 		func() error { return r.terms.Keep(reportCtx, topic, run.lease, run.log) },
 	} {
@@ -43,16 +42,16 @@ func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run 
 	}
 	var result Result
 	if mistake := run.survive(func() error {
-		result, failure = r.work(workCtx, reportCtx, run)
+		result, failure = r.work(work, reportCtx, run)
 		return nil
 	}); mistake != nil {
 		failure = &Failure{Reason: Exception, Type: "WorkerError", Message: mistake.Error()}
 	}
 	err = run.survive(func() (err error) {
-		failure, err = r.tell(workCtx, reportCtx, sent, run, result, failure)
+		failure, err = r.tell(work, reportCtx, sent, run, result, failure)
 		return err
 	})
-	cancelWork(nil)
+	run.cancelWork(nil)
 	cancelReport(nil)
 	beside.Wait()
 	return failure, err
@@ -118,11 +117,11 @@ func (r *Runner) load(ctx, report context.Context, run *Run) error {
 	if r.cfg.MaxAttempts > 0 && run.Attempt > r.cfg.MaxAttempts {
 		return Poison(fmt.Sprintf("this is attempt %d of at most %d", run.Attempt, r.cfg.MaxAttempts))
 	}
-	plan, err := r.plan(ctx, run, run.begin != nil)
+	plan, err := r.plan(ctx, run, run.host.Begin() != nil)
 	if err != nil {
 		return err
 	}
-	for err := await(ctx, run.begin); err != nil; err = await(ctx, run.begin) {
+	for err := awaitBegin(ctx, run.host.Begin()); err != nil; err = awaitBegin(ctx, run.host.Begin()) {
 		failure := failureOf(ctx, err)
 		if ctx.Err() != nil || failure.wants == nil || !failure.wants.returns() || r.returnRun(ctx, report, run, failure) {
 			return err
@@ -163,9 +162,7 @@ func (r *Runner) plan(ctx context.Context, run *Run, ahead bool) (*Plan, error) 
 // lasts: at its end the server calls the run lost, whatever was done.
 func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	var began time.Time // the last preparation
-	if r.cfg.Health != nil {
-		run.able = sync.OnceFunc(func() { r.cfg.Health.Able(run.ID, began) })
-	}
+	run.able = sync.OnceFunc(func() { run.host.Able(began) })
 	ready, failure := r.prepareOrWait(ctx, run, &began)
 	if failure != nil {
 		return Result{}, failure
@@ -186,10 +183,11 @@ func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	if ready.versions != nil {
 		run.announceVersions()
 	}
+	run.host.Started()
 	soon := time.AfterFunc(ableAfter, run.able)
 	result, failure := r.execute(ctx, run, ready)
 	soon.Stop()
-	if !r.wasUnable(run, failure) && ctx.Err() == nil {
+	if !run.wasUnable(failure) && ctx.Err() == nil {
 		run.able()
 	}
 	if failure == nil {
@@ -236,16 +234,16 @@ func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) 
 		ready, failure := r.prepare(preparing, run)
 		cutOff := preparing.Err() != nil
 		cancel()
-		if cutOff && ctx.Err() == nil && limit >= longPreparation && r.cfg.Health != nil {
-			r.cfg.Health.Unable(fmt.Errorf("it was not ready for a run within %v", limit))
+		if cutOff && ctx.Err() == nil && limit >= longPreparation {
+			run.host.Unable(fmt.Errorf("it was not ready for a run within %v", limit))
 		}
-		if !r.wasUnable(run, failure) {
+		if !run.wasUnable(failure) {
 			if failure != nil && !cutOff {
 				run.able() // it knows what is wrong with the run
 			}
 			return ready, failure
 		}
-		if goesBack, _ := r.terms.TakesBack(); goesBack || r.cfg.Health == nil || r.cfg.Health.Await(waiting, run.ID) != nil {
+		if goesBack, _ := r.terms.TakesBack(); goesBack || run.host.AwaitEngine(waiting) != nil {
 			return readied{}, failure
 		}
 	}
@@ -253,19 +251,17 @@ func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) 
 
 // wasUnable reports whether a run failed because its engine was not able to execute it, and
 // tells so; the cause must have nothing of the run in it.
-func (r *Runner) wasUnable(run *Run, failure *Failure) bool {
+func (r *Run) wasUnable(failure *Failure) bool {
 	if failure == nil || failure.wants == nil || failure.wants.unable == nil {
 		return false
 	}
-	if r.cfg.Health != nil {
-		r.cfg.Health.Unable(errors.New(firstLine(run.outbox.Scrub(failure.Message))))
-	}
+	r.host.Unable(errors.New(firstLine(r.outbox.Scrub(failure.Message))))
 	return true
 }
 
-// await waits for the word that a run which was claimed ahead may go on. Of two
+// awaitBegin waits for the word that a run which was claimed ahead may go on. Of two
 // that are there, the later one counts.
-func await(ctx context.Context, begin <-chan error) error {
+func awaitBegin(ctx context.Context, begin <-chan error) error {
 	if begin == nil {
 		return nil
 	}

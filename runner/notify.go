@@ -80,19 +80,12 @@ func (r *Run) notifiable() Notifiable {
 }
 
 // Notify hands a notice, any JSON, to a run under way, as if the server had sent it,
-// and waits until it was taken, or ctx ends. It reports whether there is such a run;
-// the error is [ErrNoNotices].
-func (r *Runner) Notify(ctx context.Context, runID string, notice json.RawMessage) (found bool, err error) {
-	r.mu.Lock()
-	var to *Run
-	for run := range r.active {
-		if run.ID == runID {
-			to = run
-		}
+// and waits until it was taken, or ctx ends. The error is [ErrNoRun], [ErrNoNotices], or the
+// cause of the end of ctx.
+func (r *Runner) Notify(ctx context.Context, runID string, notice json.RawMessage) error {
+	run := r.underWay(runID)
+	if run == nil {
+		return ErrNoRun
 	}
-	r.mu.Unlock()
-	if to == nil {
-		return false, nil
-	}
-	return true, to.notify(ctx, notice)
+	return run.notify(ctx, notice)
 }

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -202,3 +203,27 @@ func TestAnEngineThatPreparesNothing(t *testing.T) {
 		require.Equal(t, []string{"exception", "PrepareError"}, []string{w.result("r1").Reason, w.result("r1").ErrorType})
 	})
 }
+
+// unnamed is an execution that cannot name its versions.
+type unnamed struct {
+	Execution
+
+	closed *atomic.Int32
+}
+
+func (u unnamed) Versions() Versions { panic("no versions") }
+func (u unnamed) Close()             { u.closed.Add(1) }
+
+// Guards against what an engine has prepared, and keeps for ever as nobody closes it.
+func TestAnExecutionThatPanicsOverItsVersionsIsClosed(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		var closed atomic.Int32
+		w.run(Config{Engine: preparer(func() Execution { return unnamed{closed: &closed} })}, planOf(""))
+		require.Equal(t, "panic: no versions", w.result("r1").ErrorMessage)
+		require.Equal(t, int32(1), closed.Load())
+	})
+}
+
+type preparer func() Execution
+
+func (p preparer) Prepare(context.Context, *Run) (Execution, error) { return p(), nil }

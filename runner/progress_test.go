@@ -49,7 +49,10 @@ func TestARunsProgressIsToldWhileItIsUnderWay(t *testing.T) {
 		} {
 			time.Sleep(want.at - time.Since(begin))
 			synctest.Wait()
-			want.is.RunID = id
+			want.is.RunID, want.is.Claimed = id, begin.Add(0)
+			if want.is.Phase == Executing || want.is.Phase == Reporting {
+				want.is.Started = begin.Add(85 * time.Second)
+			}
 			if want.is.Since.IsZero() {
 				want.is.Since = begin
 			}

@@ -162,17 +162,19 @@ func TestARefusedReleaseIsNone(t *testing.T) {
 
 // clinic is told how an engine does.
 type clinic struct {
-	able   []string
+	noHost
+
+	able   int
 	unable []string
 	waits  time.Duration
 	heals  bool
 }
 
-func (c *clinic) Able(runID string, _ time.Time) { c.able = append(c.able, runID) }
+func (c *clinic) Able(time.Time) { c.able++ }
 
 func (c *clinic) Unable(cause error) { c.unable = append(c.unable, cause.Error()) }
 
-func (c *clinic) Await(ctx context.Context, _ string) error {
+func (c *clinic) AwaitEngine(ctx context.Context) error {
 	if !c.heals {
 		<-ctx.Done()
 		return ctx.Err()
@@ -190,13 +192,13 @@ func TestARunThatTheEngineWasNotAbleToExecute(t *testing.T) {
 	for _, releaser := range []*takesBack{nil, {}} {
 		onWire(t, func(t *testing.T, w *wire) {
 			health := &clinic{}
-			cfg := Config{Engine: unable, Health: health}
+			cfg := Config{Engine: unable}
 			if releaser != nil {
 				cfg.Releaser = releaser
 			}
-			outcome := w.run(cfg, planOf(""))
+			outcome := w.runFor(health, cfg, planOf(""))
 			require.Equal(t, []string{"the disk is full"}, health.unable, "a line of it")
-			require.Empty(t, health.able)
+			require.Zero(t, health.able)
 			if releaser != nil {
 				require.Equal(t, Requeued, outcome.Settled)
 				require.Len(t, releaser.released, 1)
@@ -215,7 +217,7 @@ func TestARunThatTheEngineWasNotAbleToPrepareWaits(t *testing.T) {
 			health := &clinic{heals: heals, waits: time.Minute}
 			tries := 0
 			begin := time.Now()
-			outcome := w.run(Config{Health: health, Engine: preparing{Func: success, prepare: func(context.Context, *Run) (Versions, error) {
+			outcome := w.runFor(health, Config{Engine: preparing{Func: success, prepare: func(context.Context, *Run) (Versions, error) {
 				if tries++; tries < 3 {
 					return nil, Unable(errFullDisk)
 				}
@@ -224,13 +226,13 @@ func TestARunThatTheEngineWasNotAbleToPrepareWaits(t *testing.T) {
 			require.NoError(t, outcome.Err)
 			if heals {
 				require.Equal(t, "success", w.result("r1").Reason)
-				require.Equal(t, []string{"r1"}, health.able)
+				require.Equal(t, 1, health.able)
 				require.Len(t, health.unable, 2)
 				return
 			}
 			require.Equal(t, "EngineError", w.result("r1").ErrorType)
 			require.Equal(t, 5*time.Minute, time.Since(begin), "the run's limit")
-			require.Empty(t, health.able)
+			require.Zero(t, health.able)
 		})
 	}
 }
@@ -247,8 +249,8 @@ func TestAnEngineShowsThatItIsAble(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onWire(t, func(t *testing.T, w *wire) {
 				health := &clinic{}
-				w.run(Config{Engine: engine, Health: health}, planOf(""))
-				require.Equal(t, []string{"r1"}, health.able)
+				w.runFor(health, Config{Engine: engine}, planOf(""))
+				require.Equal(t, 1, health.able)
 				require.Empty(t, health.unable)
 			})
 		})
@@ -261,13 +263,27 @@ func TestAPreparationThatTakesAllTheTimeOfARun(t *testing.T) {
 	for limit, unable := range map[time.Duration]int{30 * time.Second: 1, time.Second: 0} {
 		onWire(t, func(t *testing.T, w *wire) {
 			health := &clinic{}
-			w.run(Config{Limits: Limits{RunTimeout: limit}, Health: health, Engine: preparing{prepare: func(ctx context.Context, _ *Run) (Versions, error) {
+			w.runFor(health, Config{Limits: Limits{RunTimeout: limit}, Engine: preparing{prepare: func(ctx context.Context, _ *Run) (Versions, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}}}, planOf(""))
 			require.Equal(t, "TimeoutError", w.result("r1").ErrorType)
 			require.Len(t, health.unable, unable)
-			require.Empty(t, health.able)
+			require.Zero(t, health.able)
+		})
+	}
+}
+
+// Guards against a delay that no server takes: the run would be told to have been refused by it.
+func TestADelayBeyondAYearIsTheEnginesMistake(t *testing.T) {
+	for name, ask := range map[string]func(time.Duration, string) error{"postponed": Postpone, "requeued": Requeue} {
+		onWire(t, func(t *testing.T, w *wire) {
+			back := &takesBack{}
+			w.run(Config{Releaser: back, Engine: Func(func(context.Context, *Run) (any, error) {
+				return nil, ask(366*24*time.Hour, "later")
+			})}, planOf(""))
+			require.Empty(t, back.released)
+			require.Equal(t, "The run was to be "+name+" for 8784h0m0s: a year is the most (later)", w.result("r1").ErrorMessage)
 		})
 	}
 }

@@ -41,8 +41,8 @@ type Run struct {
 	topic       *channel.Topic // joined
 	lease       *terms.Lease
 	log         *slog.Logger
-	given       claim.Run    // as the server gave it
-	begin       <-chan error // nil, or what holds the run back
+	given       claim.Run // as the server gave it
+	host        Host
 	began       time.Time
 	tally       *tally                  // the runner's
 	able        func()                  // tells that the engine executes the run
@@ -60,6 +60,8 @@ type Run struct {
 	worst *Failure // how the worst of them failed, nil if all succeeded
 	phase Phase
 	since time.Time // when the phase began
+	// started is when the phase Executing did.
+	started time.Time
 	// notices takes those of the server while the phase is Executing; nil for nobody.
 	notices Notifiable
 }

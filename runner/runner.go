@@ -67,9 +67,6 @@ type Config struct {
 	// MaxAttempts is how often a run may be tried, where the server counts. Defaults to 3; negative: as often as
 	// it likes.
 	MaxAttempts int
-	// Health is told how the engine does. Defaults to nobody; a run that the engine is not able to prepare then
-	// ends at once.
-	Health Health
 	// Releaser returns runs. Defaults to none: they are reported as exceptions.
 	Releaser terms.Releaser
 	// Extensions are what is offered to the server. Defaults to none.
@@ -99,7 +96,7 @@ type Runner struct {
 	plans    *semaphore.Weighted // the memory for large plans, see planRoom
 
 	mu      sync.Mutex
-	active  map[*Run]bool
+	active  map[string]*Run       // those under way, by id
 	settled map[Settlement]uint64 // runs that are over, by what became of them
 }
 
@@ -108,7 +105,7 @@ func New(cfg Config) *Runner {
 	cfg = cfg.withDefaults()
 	return &Runner{
 		cfg: cfg, delivery: delivery.New(cfg.Delivery, cfg.Logger), terms: terms.New(cfg.Extensions, cfg.Releaser),
-		active: make(map[*Run]bool), settled: make(map[Settlement]uint64), plans: semaphore.NewWeighted(maxPlan),
+		active: make(map[string]*Run), settled: make(map[Settlement]uint64), plans: semaphore.NewWeighted(maxPlan),
 	}
 }
 
@@ -146,11 +143,20 @@ var _ Joiner = (*channel.Socket)(nil)
 // When work ends, the engine is stopped and the run is reported as a Cancel; so is one whose work has ended before it
 // began. What the server is told, it is told under report, which must outlast work by as long as that may take.
 //
-// Unless begin is nil, it holds the run back once its plan is there: it receives nil when the run may go on, and an
-// error to end it as an engine's would.
-func (r *Runner) Run(work, report context.Context, socket Joiner, given claim.Run, begin <-chan error) Outcome {
-	run := r.enlist(given, begin)
+// A run whose id is that of one under way is left alone: the error of its outcome is [ErrTwice]. Without a host (nil),
+// a run that the engine is not able to prepare ends at once.
+func (r *Runner) Run(work, report context.Context, socket Joiner, given claim.Run, host Host) Outcome {
+	work, cancelWork := context.WithCancelCause(work)
+	defer cancelWork(nil)
+	if host == nil {
+		host = noHost{}
+	}
+	run := r.enlist(given, host, cancelWork)
+	if run == nil {
+		return Outcome{RunID: given.ID, Err: ErrTwice, Settled: Unsettled}
+	}
 	defer r.dismiss(run)
+	host.Joining()
 	topic, err := socket.Join(report, "run:"+run.ID, r.terms.JoinPayload(given.Token))
 	if err != nil {
 		failure := &Failure{Reason: Exception, Type: "JoinError", Message: err.Error()}
@@ -172,8 +178,17 @@ func (r *Runner) Run(work, report context.Context, socket Joiner, given claim.Ru
 	return out
 }
 
-// enlist makes the record of a run that begins now.
-func (r *Runner) enlist(given claim.Run, begin <-chan error) *Run {
+var (
+	// ErrTwice says that a run is under way already in this worker.
+	ErrTwice = errors.New("the run is under way already in this worker")
+	// ErrNoRun says that a run is not under way in this worker.
+	ErrNoRun = errors.New("no such run is under way in this worker")
+	// ErrReporting says that a run can no longer be cancelled.
+	ErrReporting = errors.New("the run has ended, and is being reported or returned to the queue")
+)
+
+// enlist makes the record of a run that begins now, nil if there is one of its id.
+func (r *Runner) enlist(given claim.Run, host Host, cancelWork context.CancelCauseFunc) *Run {
 	now := time.Now()
 	if given.Claimed.IsZero() {
 		given.Claimed = now
@@ -184,21 +199,54 @@ func (r *Runner) enlist(given claim.Run, begin <-chan error) *Run {
 	}
 	run := &Run{
 		ID: given.ID, Plan: &Plan{ID: given.ID}, Attempt: given.Attempt,
-		log: slog.New(r.cfg.Logger.Handler().WithAttrs(labels)), given: given, begin: begin, lease: terms.NewLease(given), tally: &r.tally, room: planRoom{all: r.plans},
+		log: slog.New(r.cfg.Logger.Handler().WithAttrs(labels)), given: given, host: host, cancelWork: cancelWork, lease: terms.NewLease(given), tally: &r.tally, room: planRoom{all: r.plans},
 		settled: Unsettled, phase: Joining, began: now, since: now, noticing: make(chan struct{}, 1), able: func() {},
 	}
 	run.outbox = r.delivery.Open(given, run.lease, run.log)
 	run.limit(r.cfg.Limits)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.active[run] = true
+	if r.active[run.ID] != nil {
+		return nil
+	}
+	r.active[run.ID] = run
 	return run
 }
 
 func (r *Runner) dismiss(run *Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.active, run)
+	delete(r.active, run.ID)
+}
+
+// underWay returns a run that is, nil if it is not.
+func (r *Runner) underWay(id string) *Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.active[id]
+}
+
+// Has reports whether this very run, with this token, is under way.
+func (r *Runner) Has(run claim.Run) bool {
+	active := r.underWay(run.ID)
+	return active != nil && active.given.Token == run.Token
+}
+
+// Cancel ends the work on a run, which is reported with the cause, and does not wait for that. The error is
+// [ErrNoRun] or [ErrReporting].
+func (r *Runner) Cancel(runID string, cause error) error {
+	run := r.underWay(runID)
+	if run == nil {
+		return ErrNoRun
+	}
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	if run.phase == Reporting {
+		return ErrReporting
+	}
+	run.log.Info("cancelling a run on request")
+	run.cancelWork(cause)
+	return nil
 }
 
 // conclude says how a run went.
@@ -320,6 +368,7 @@ const (
 // Progress is one run under way.
 type Progress struct {
 	RunID string    `json:"id"`
+	Group string    `json:"group"`
 	Phase Phase     `json:"phase"`
 	Since time.Time `json:"phase_since"` // when the phase began
 	// Job is the id of the job that is executed, of several the one that
@@ -327,6 +376,10 @@ type Progress struct {
 	Job string `json:"job,omitempty"`
 	// Unacknowledged is how many events the server has not answered yet.
 	Unacknowledged int `json:"unacknowledged"`
+	// Claimed is when the server gave it, and Started when the engine began to execute it,
+	// zero before.
+	Claimed time.Time `json:"claimed"`
+	Started time.Time `json:"started,omitzero"`
 }
 
 // enter takes the run to its next phase.
@@ -334,28 +387,33 @@ func (r *Run) enter(phase Phase) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.phase, r.since = phase, time.Now()
+	if phase == Executing {
+		r.started = r.since
+	}
 }
 
 func (r *Run) progress() Progress {
-	p := Progress{RunID: r.ID, Unacknowledged: r.outbox.Waiting()}
+	p := Progress{RunID: r.ID, Group: r.given.Group, Claimed: r.given.Claimed, Unacknowledged: r.outbox.Waiting()}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p.Phase, p.Since = r.phase, r.since
+	p.Phase, p.Since, p.Started = r.phase, r.since, r.started
 	if n := len(r.open); n > 0 {
 		p.Job = r.open[n-1].jobID
 	}
 	return p
 }
 
-// Active returns the runs under way, by id.
+// Active returns the runs under way, the oldest first.
 func (r *Runner) Active() []Progress {
 	r.mu.Lock()
-	active := slices.Collect(maps.Keys(r.active))
+	active := slices.Collect(maps.Values(r.active))
 	r.mu.Unlock()
 	list := make([]Progress, len(active))
 	for i, run := range active {
 		list[i] = run.progress()
 	}
-	slices.SortFunc(list, func(a, b Progress) int { return cmp.Compare(a.RunID, b.RunID) })
+	slices.SortFunc(list, func(a, b Progress) int {
+		return cmp.Or(a.Claimed.Compare(b.Claimed), cmp.Compare(a.RunID, b.RunID))
+	})
 	return list
 }

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -60,13 +61,24 @@ var ErrRequeue error = &disposition{settled: Requeued, release: terms.ReleaseReq
 // is to come after the delay at the earliest, 0 or less for 3 s. It counts as an attempt, so the delay can grow
 // with [Run.Attempt].
 func Requeue(delay time.Duration, reason string) error {
-	return &disposition{settled: Requeued, release: terms.ReleaseRequeue, delay: delay, reason: reason}
+	return later(Requeued, terms.ReleaseRequeue, delay, reason)
+}
+
+// longestDelay is more than any server keeps a run for.
+const longestDelay = 365 * 24 * time.Hour
+
+// later returns the run after the delay. One that no server takes is a mistake, which ends the run.
+func later(settled Settlement, release string, delay time.Duration, reason string) error {
+	if delay > longestDelay {
+		return &Failure{Reason: Exception, Type: "DelayError", Message: fmt.Sprintf("The run was to be %s for %v: a year is the most (%s)", settled, delay, reason)}
+	}
+	return &disposition{settled: settled, release: release, delay: delay, reason: reason}
 }
 
 // Unable says that an engine could not execute a run for a reason that lies in this
 // worker and not in the run: no disk, no memory, a program that does not start. The run
 // goes back as with [ErrRequeue]; a server that takes none back gets the failure.
-// [Config.Health] is told at once, for a worker had better take no more runs then.
+// Its [Host] is told at once, for a worker had better take no more runs then.
 func Unable(failure *Failure) error {
 	if failure == nil {
 		failure = &Failure{Reason: Exception, Type: "EngineError", Message: "The engine was not able to execute the run, and does not say why"}
@@ -76,9 +88,10 @@ func Unable(failure *Failure) error {
 
 // Postpone says that a run is for later, at the earliest after the delay, for the reason
 // given, and that nothing has failed: it counts as no attempt. It falls back as [ErrRequeue]
-// does, with the type Postponed.
+// does, with the type Postponed. More than a year, here and in [Requeue], ends the run as an
+// exception; a server may bound it sooner.
 func Postpone(delay time.Duration, reason string) error {
-	return &disposition{settled: Postponed, release: terms.ReleasePostpone, delay: delay, reason: reason}
+	return later(Postponed, terms.ReleasePostpone, delay, reason)
 }
 
 // Discard says that a run is not to be executed, for the reason given. It is
@@ -89,7 +102,7 @@ func Discard(reason string) error { return &disposition{settled: Discarded, reas
 // reported as an exception of type Poisonous.
 func Poison(reason string) error { return &disposition{settled: Poisonous, reason: reason} }
 
-// ErrTooLong is for the begin of [Runner.Run]: the run was claimed ahead and has waited
+// ErrTooLong is for [Host.Begin]: the run was claimed ahead and has waited
 // too long for a slot.
 var ErrTooLong error = &disposition{settled: Returned, release: terms.ReleasePrefetch, reason: "it was claimed ahead, and has waited too long for a slot"}
 

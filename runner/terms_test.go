@@ -51,12 +51,10 @@ func TestARunTakesNoNoticesUnlessItIsExecuted(t *testing.T) {
 		id, token := w.claim(planOf(""))
 		r := New(Config{Engine: engine})
 		go func() {
-			done <- r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, begin)
+			done <- r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, early{begin: begin})
 		}()
 		synctest.Wait() // its plan is there
-		found, err := r.Notify(t.Context(), "r1", json.RawMessage(`{}`))
-		require.True(t, found)
-		require.ErrorIs(t, err, ErrNoNotices)
+		require.ErrorIs(t, r.Notify(t.Context(), "r1", json.RawMessage(`{}`)), ErrNoNotices)
 		require.Empty(t, engine.notices)
 		begin <- nil
 		require.NoError(t, (<-done).Err)
@@ -79,7 +77,7 @@ func TestANoticeIsWaitedForAsLongAsItsSenderLikes(t *testing.T) {
 		for i := range 2 { // the first is taken and not done with, the second not even taken
 			begin := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			_, err := r.Notify(ctx, "r1", json.RawMessage(`{}`))
+			err := r.Notify(ctx, "r1", json.RawMessage(`{}`))
 			cancel()
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.Equal(t, time.Second, time.Since(begin))

@@ -120,9 +120,24 @@ func (w *wire) lifetime(token string) time.Duration {
 // run takes a run with this plan through a Runner and returns its outcome.
 func (w *wire) run(cfg Config, run mockserver.Run) Outcome {
 	w.t.Helper()
-	id, token := w.claim(run)
-	return New(cfg).Run(w.t.Context(), w.t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
+	return w.runFor(nil, cfg, run)
 }
+
+// runFor does that for a host.
+func (w *wire) runFor(host Host, cfg Config, run mockserver.Run) Outcome {
+	w.t.Helper()
+	id, token := w.claim(run)
+	return New(cfg).Run(w.t.Context(), w.t.Context(), w.socket, claim.Run{ID: id, Token: token}, host)
+}
+
+// early is the host of a run that was claimed ahead.
+type early struct {
+	noHost
+
+	begin <-chan error
+}
+
+func (e early) Begin() <-chan error { return e.begin }
 
 // events returns the events of the run with this name that the server took.
 func (w *wire) events(id, name string) []map[string]any {

@@ -6,7 +6,7 @@ import (
 	"github.com/phxworker/phxworker/slots"
 )
 
-// BenchmarkSlotLife is what every run costs here: reserve, fill, release. The one
+// BenchmarkSlotLife is what every run costs here: reserve, fill, free. The one
 // allocation is the Slot.
 func BenchmarkSlotLife(b *testing.B) {
 	pool := slots.NewPool(slots.Plain(1)[0])
@@ -16,7 +16,7 @@ func BenchmarkSlotLife(b *testing.B) {
 		if !ok {
 			b.Fatal("no slot is open")
 		}
-		slot.Fill("r")
-		slot.Release()
+		slot.Fill()
+		slot.Free()
 	}
 }

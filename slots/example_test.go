@@ -39,21 +39,15 @@ func ExampleNewPool() {
 	slot, ok := pool.Reserve() // before asking for a run
 	fmt.Println(ok, pool.Counts())
 
-	slot.Fill("4f1c") // a run came
-	fmt.Println(slot.RunID(), "is", slot.State(), "in", slot.Group())
+	slot.Fill() // a run came
+	fmt.Println(slot.Group(), pool.Counts())
 
-	fmt.Println(slot.Release(), slot.Release()) // the run is over; the second changes nothing
-	<-pool.Freed()                              // what the group's claim loop waits for
+	fmt.Println(slot.Free(), slot.Free()) // the run is over; the second changes nothing
+	<-pool.Freed()                        // what the group's claim loop waits for
 	fmt.Println(pool.Counts())
 	// Output:
 	// true {2 1 1 0}
-	// 4f1c is running in manual>*:2
+	// manual>*:2 {2 1 0 1}
 	// true false
 	// {2 2 0 0}
-}
-
-func ExampleNewJoinPayload() {
-	payload := slots.NewJoinPayload(slots.MustParse("fast_lane:1 manual>*:4"))
-	fmt.Println(payload.Capacity, payload.Queues)
-	// Output: 5 map[fast_lane:1 manual>*:4]
 }

@@ -17,7 +17,7 @@ func TestPoolAgainstAModel(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		size := random.IntN(5)
 		pool := slots.NewPool(slots.Group{Slots: size})
-		var claimed, running, released []*slots.Slot
+		var claimed, running, freed []*slots.Slot
 		take := func(from *[]*slots.Slot) *slots.Slot {
 			i := random.IntN(len(*from))
 			slot := (*from)[i]
@@ -35,7 +35,7 @@ func TestPoolAgainstAModel(t *testing.T) {
 			case 2:
 				if len(claimed) > 0 {
 					slot := take(&claimed)
-					require.True(t, slot.Fill("r"))
+					require.True(t, slot.Fill())
 					running = append(running, slot)
 				}
 			case 3:
@@ -45,14 +45,14 @@ func TestPoolAgainstAModel(t *testing.T) {
 				}
 				if len(*from) > 0 {
 					slot := take(from)
-					require.True(t, slot.Release())
-					released = append(released, slot)
+					require.True(t, slot.Free())
+					freed = append(freed, slot)
 				}
 			case 4:
-				if len(released) > 0 {
-					slot := released[random.IntN(len(released))]
-					require.False(t, slot.Release())
-					require.False(t, slot.Fill("again"))
+				if len(freed) > 0 {
+					slot := freed[random.IntN(len(freed))]
+					require.False(t, slot.Free())
+					require.False(t, slot.Fill())
 				}
 			case 5:
 				size = random.IntN(6)
@@ -81,13 +81,13 @@ func TestPoolFromManyGoroutines(t *testing.T) {
 					continue
 				}
 				if i%2 == 0 {
-					slot.Fill("r")
+					slot.Fill()
 				}
 				counts := pool.Counts()
 				if counts.Open+counts.Claimed+counts.Running != counts.Size {
 					t.Errorf("the counts do not add up: %+v", counts)
 				}
-				wg.Go(func() { slot.Release() })
+				wg.Go(func() { slot.Free() })
 			}
 		})
 	}

@@ -62,37 +62,35 @@ func parseGroup(token string) (Group, error) {
 		}
 	}
 	list, count := token[:colon], token[colon+1:]
-	slots, ok := parseCount(count)
-	if !ok {
-		return Group{}, badCount(token, count)
+	slots, err := strconv.Atoi(count)
+	if err != nil || strings.Trim(count, digits) != "" { // a sign
+		slots = 0
 	}
-	queues := strings.Split(strings.ReplaceAll(list, ",", ">"), ">")
-	if err := checkQueues(queues, token, list); err != nil {
-		return Group{}, err
-	}
-	return newGroup(queues, slots), nil
+	group := newGroup(strings.Split(strings.ReplaceAll(list, ",", ">"), ">"), slots)
+	return group, group.check(token, list, count)
 }
 
-func badCount(group, count string) error {
-	return &SyntaxError{
-		Group: group, Token: count, Problem: "is not a number of slots",
-		Remedy: fmt.Sprintf("write an integer from 1 to %d after the colon", MaxGroupSlots),
-	}
-}
+const (
+	digits = "0123456789"
+	// nameLetters are those of queues.
+	nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_" + digits
+)
 
-// checkQueues returns what is wrong with the queues of a group, which was written
-// like that.
-func checkQueues(queues []string, group, list string) error {
+// check returns what is wrong with a group, which was written like that.
+func (g Group) check(text, list, count string) error {
 	fault := func(part, problem, remedy string) error {
-		return &SyntaxError{Group: group, Token: part, Problem: problem, Remedy: remedy}
+		return &SyntaxError{Group: text, Token: part, Problem: problem, Remedy: remedy}
 	}
-	for i, name := range queues {
+	if g.Slots < 1 || g.Slots > MaxGroupSlots {
+		return fault(count, "is not a number of slots", fmt.Sprintf("write an integer from 1 to %d after the colon", MaxGroupSlots))
+	}
+	for i, name := range g.Queues {
 		switch {
 		case name == "":
 			return fault(list, "has an empty queue name", `write a name on both sides of every ">" and before the colon, with no spaces around them`)
-		case name == wildcard && i < len(queues)-1:
+		case name == wildcard && i < len(g.Queues)-1:
 			return fault(list, `has a queue after "*"`, `put "*" last: nothing is left for a queue that comes after it`)
-		case name != wildcard && !validName(name):
+		case name != wildcard && strings.Trim(name, nameLetters) != "":
 			return fault(name, "is not a queue name", `use letters, digits and "_", ">" between queues and a space between groups`)
 		}
 	}
@@ -108,52 +106,29 @@ func checkQueues(queues []string, group, list string) error {
 func Check(groups []Group) (checked []Group, warnings []string, err error) {
 	for _, g := range groups {
 		named := newGroup(g.Queues, g.Slots)
-		switch {
-		case len(g.Queues) == 0:
+		if len(g.Queues) == 0 {
 			return nil, nil, &SyntaxError{
 				Group: named.String(), Token: g.Name, Problem: "has no queues",
 				Remedy: `fill in Queues, such as []string{"manual", "*"}, which the name is made of`,
 			}
-		case g.Slots < 1 || g.Slots > MaxGroupSlots:
-			return nil, nil, badCount(named.String(), strconv.Itoa(g.Slots))
 		}
-		if err := checkQueues(g.Queues, named.String(), named.Name); err != nil {
+		if err := named.check(named.String(), named.Name, strconv.Itoa(g.Slots)); err != nil {
 			return nil, nil, err
 		}
 		var queues, repeated []string
 		for _, queue := range g.Queues {
-			switch {
-			case !slices.Contains(queues, queue):
-				queues = append(queues, queue)
-			case !slices.Contains(repeated, queue):
+			if slices.Contains(queues, queue) {
 				repeated = append(repeated, queue)
-				warnings = append(warnings, fmt.Sprintf("slot group %q: queue %q is named more than once; the first place counts", named, queue))
+				continue
 			}
+			queues = append(queues, queue)
+		}
+		for _, queue := range distinct(repeated) {
+			warnings = append(warnings, fmt.Sprintf("slot group %q: queue %q is named more than once; the first place counts", named, queue))
 		}
 		checked = append(checked, newGroup(queues, g.Slots))
 	}
 	return checked, append(warnings, doubts(checked)...), nil
-}
-
-// parseCount takes decimal digits only: no sign, no fraction, no exponent.
-func parseCount(s string) (n int, ok bool) {
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return 0, false
-		}
-	}
-	n, err := strconv.Atoi(s)
-	return n, err == nil && n >= 1 && n <= MaxGroupSlots
-}
-
-func validName(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
-			return false
-		}
-	}
-	return s != ""
 }
 
 // doubts returns the warnings about groups as a whole.
@@ -161,23 +136,24 @@ func doubts(groups []Group) (warnings []string) {
 	var seen, alike, unknown []string
 	starve := true
 	for _, g := range groups {
-		if slices.Contains(seen, g.Name) && !slices.Contains(alike, g.Name) {
+		if slices.Contains(seen, g.Name) {
 			alike = append(alike, g.Name)
 		}
 		seen = append(seen, g.Name)
 		for _, queue := range g.Queues {
-			switch {
-			case queue == wildcard:
+			switch queue {
+			case wildcard:
 				starve = false
-			case !knownToLightning(queue) && !slices.Contains(unknown, queue):
+			case "manual", "fast_lane", "default":
+			default:
 				unknown = append(unknown, queue)
 			}
 		}
 	}
-	for _, name := range alike {
+	for _, name := range distinct(alike) {
 		warnings = append(warnings, fmt.Sprintf("slot group %q is there more than once; one group with the sum of the slots does the same with fewer claims", name))
 	}
-	for _, queue := range unknown {
+	for _, queue := range distinct(unknown) {
 		warnings = append(warnings, fmt.Sprintf("queue %q is not one of Lightning's (manual, fast_lane, default); no run may ever come from it", queue))
 	}
 	if starve {
@@ -186,9 +162,14 @@ func doubts(groups []Group) (warnings []string) {
 	return warnings
 }
 
-// knownToLightning reports whether OpenFn Lightning puts runs in that queue.
-func knownToLightning(queue string) bool {
-	return queue == "manual" || queue == "fast_lane" || queue == "default"
+// distinct returns the names in their order, each once.
+func distinct(names []string) (once []string) {
+	for _, name := range names {
+		if !slices.Contains(once, name) {
+			once = append(once, name)
+		}
+	}
+	return once
 }
 
 // SyntaxError is what [Parse] and [Check] do not take as a slot group.

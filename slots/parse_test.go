@@ -147,6 +147,13 @@ func TestSyntaxErrorQuotesTheTokenAndSaysWhatToDo(t *testing.T) {
 	require.EqualError(t, err, `slot group "manual": the number of slots is missing; write it after a colon, with no space before it: "manual:1"`)
 }
 
+func TestPlainCapacityIsTheGroupItStandsFor(t *testing.T) {
+	groups, warnings, err := slots.Check(slots.MustParse("manual>*:5"))
+	require.NoError(t, err)
+	require.Empty(t, warnings)
+	require.Equal(t, groups, slots.Plain(5))
+}
+
 // A group that was written by hand is taken as one that was read, and gets its name.
 func TestGroupsWrittenByHand(t *testing.T) {
 	written := []slots.Group{{Queues: []string{"manual", "manual", "*"}, Slots: 4}, {Name: "another", Queues: []string{"fast_lane"}, Slots: 1}}

@@ -1,21 +1,17 @@
 package slots
 
-import (
-	"fmt"
-	"sync"
-)
+import "sync"
 
 // Pool counts the slots of one group.
 type Pool struct {
 	group Group
 	freed chan struct{} // capacity one: signals coalesce
 
-	mu      sync.Mutex // guards what is below, and the state of every Slot
-	size    int
-	claimed int
-	running int
-	// finished counts the runs that were released.
-	finished uint64
+	mu       sync.Mutex // guards what is below, and the state of every slot
+	size     int
+	claimed  int
+	running  int
+	finished uint64 // runs that ended here
 }
 
 // Counts is a pool at one moment.
@@ -53,8 +49,8 @@ func (p *Pool) Counts() Counts {
 	return Counts{Size: p.size, Open: p.openLocked(), Claimed: p.claimed, Running: p.running}
 }
 
-// Finished returns how many runs have released their slots. A slot that was
-// returned does not count.
+// Finished returns how many runs have ended here. One that was returned to the
+// queue does not count.
 func (p *Pool) Finished() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,128 +59,96 @@ func (p *Pool) Finished() uint64 {
 
 // Resize changes the number of slots to n; less than none counts as none. Slots
 // in use are not taken away: when there are more of them than n, nothing can be
-// reserved until enough were released. A pool that has open slots after it grew
+// reserved until enough were freed. A pool that has open slots after it grew
 // signals [Pool.Freed].
 func (p *Pool) Resize(n int) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	grew := n > p.size
 	p.size = max(n, 0)
-	room := grew && p.openLocked() > 0
-	p.mu.Unlock()
-	if room {
-		p.signal()
+	if grew {
+		p.signalLocked()
 	}
 }
 
-// Freed returns the channel that receives after a run of this pool released its
-// slot and left one open, or after the pool grew. It holds one signal, however
-// many there were since the last receive. It is meant for one receiver, the
-// claim loop of the group, and is never closed.
+// Freed returns the channel that receives when the slot of a run was freed and one is
+// open, or when the pool grew. It holds one signal, however many there were since the
+// last receive. It is meant for one receiver, the claim loop of the group, and is
+// never closed.
 func (p *Pool) Freed() <-chan struct{} { return p.freed }
 
 func (p *Pool) openLocked() int {
 	return max(p.size-p.claimed-p.running, 0)
 }
 
-func (p *Pool) signal() {
+// signalLocked tells that there may be room, if there is.
+func (p *Pool) signalLocked() {
+	if p.openLocked() == 0 {
+		return
+	}
 	select {
 	case p.freed <- struct{}{}:
 	default:
 	}
 }
 
-// State is where a slot is in its life, which goes one way only.
-type State uint8
-
-// The states of a slot.
-const (
-	Claimed  State = iota // reserved for a run that was asked for
-	Running               // holds a run
-	Released              // free again; this Slot is of no more use
-)
-
-// String returns the state's name in lower case.
-func (s State) String() string {
-	switch s {
-	case Claimed:
-		return "claimed"
-	case Running:
-		return "running"
-	case Released:
-		return "released"
-	default:
-		return fmt.Sprintf("State(%d)", uint8(s))
-	}
-}
-
 // Slot is the right to hold one run of a group. It comes from [Pool.Reserve], and
-// whoever has it must release it.
+// whoever has it must free it.
 type Slot struct {
-	pool *Pool
-
-	// Guarded by pool.mu.
-	state State
-	runID string
+	pool  *Pool
+	state state // guarded by pool.mu
 }
+
+// state is where a slot is in its life, which goes one way only.
+type state uint8
+
+const (
+	claimed state = iota // reserved for a run that was asked for
+	running              // holds a run
+	freed                // open again; this Slot is of no more use
+)
 
 // Group returns the group that the slot belongs to, for life.
 func (s *Slot) Group() Group { return s.pool.group }
 
-// State returns where the slot is in its life.
-func (s *Slot) State() State {
-	s.pool.mu.Lock()
-	defer s.pool.mu.Unlock()
-	return s.state
-}
-
-// RunID returns the id of the run that the slot holds or held, "" if none.
-func (s *Slot) RunID() string {
-	s.pool.mu.Lock()
-	defer s.pool.mu.Unlock()
-	return s.runID
-}
-
 // Fill gives the slot to the run that was claimed, and reports whether it did:
 // a slot holds one run in its life, so filling it again changes nothing.
-func (s *Slot) Fill(runID string) bool {
+func (s *Slot) Fill() bool {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
-	if s.state != Claimed {
+	if s.state != claimed {
 		return false
 	}
-	s.state, s.runID = Running, runID
+	s.state = running
 	s.pool.claimed--
 	s.pool.running++
 	return true
 }
 
-// Release frees the slot, and reports whether this call did: a slot that
-// was released already stays so, and no other is freed in its place. When the
-// slot held a run and its pool has an open slot now, [Pool.Freed] is signalled.
-func (s *Slot) Release() bool { return s.free(true) }
+// Free opens the slot for another run, and reports whether this call did: a second
+// one changes nothing. When the slot held a run and its pool has an open slot now,
+// [Pool.Freed] is signalled.
+func (s *Slot) Free() bool { return s.free(true) }
 
-// Return is Release for the slot of a run that was not executed here after all, so
-// that who waits for a run to finish can tell the two apart; see [Pool.Finished].
-func (s *Slot) Return() bool { return s.free(false) }
+// FreeReturned is Free for the slot of a run that was returned to the queue, which
+// does not count as one that finished; see [Pool.Finished].
+func (s *Slot) FreeReturned() bool { return s.free(false) }
 
 func (s *Slot) free(finished bool) bool {
 	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
 	was := s.state
-	s.state = Released
+	s.state = freed
 	switch was {
-	case Claimed:
+	case claimed:
 		s.pool.claimed--
-	case Running:
+	case running:
 		s.pool.running--
 		if finished {
 			s.pool.finished++
 		}
-	case Released:
+		s.pool.signalLocked()
+	case freed:
 	}
-	room := s.pool.openLocked() > 0
-	s.pool.mu.Unlock()
-	if was == Running && room {
-		s.pool.signal()
-	}
-	return was != Released
+	return was != freed
 }

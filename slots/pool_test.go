@@ -14,17 +14,13 @@ func TestSlotLife(t *testing.T) {
 
 	slot, ok := pool.Reserve()
 	require.True(t, ok)
-	require.Equal(t, slots.Claimed, slot.State())
 	require.Equal(t, slots.Counts{Size: 2, Open: 1, Claimed: 1}, pool.Counts())
 
-	require.True(t, slot.Fill("r1"))
-	require.Equal(t, slots.Running, slot.State())
+	require.True(t, slot.Fill())
 	require.Equal(t, slots.Counts{Size: 2, Open: 1, Running: 1}, pool.Counts())
 
-	require.True(t, slot.Release())
-	require.Equal(t, slots.Released, slot.State())
+	require.True(t, slot.Free())
 	require.Equal(t, slots.Counts{Size: 2, Open: 2}, pool.Counts())
-	require.Equal(t, "r1", slot.RunID())
 }
 
 func TestReserveRefusesWhenNoneIsOpen(t *testing.T) {
@@ -33,34 +29,33 @@ func TestReserveRefusesWhenNoneIsOpen(t *testing.T) {
 	require.True(t, ok)
 	_, ok = pool.Reserve()
 	require.False(t, ok, "a claimed slot counts")
-	slot.Fill("r1")
+	slot.Fill()
 	_, ok = pool.Reserve()
 	require.False(t, ok, "a running slot counts")
-	slot.Release()
+	slot.Free()
 	_, ok = pool.Reserve()
 	require.True(t, ok)
 }
 
-func TestASecondReleaseFreesNothingAndTells(t *testing.T) {
+func TestASecondFreeOpensNothingAndTells(t *testing.T) {
 	pool := slots.NewPool(slots.Plain(2)[0])
 	first, _ := pool.Reserve()
 	second, _ := pool.Reserve()
-	first.Fill("r1")
-	second.Fill("r2")
+	first.Fill()
+	second.Fill()
 
-	require.True(t, first.Release())
-	require.False(t, first.Release())
+	require.True(t, first.Free())
+	require.False(t, first.Free())
 	require.Equal(t, slots.Counts{Size: 2, Open: 1, Running: 1}, pool.Counts(), "r2 keeps its slot")
-	require.False(t, first.Fill("r3"), "a released slot holds nothing")
+	require.False(t, first.Fill(), "a freed slot holds nothing")
 	require.Equal(t, slots.Counts{Size: 2, Open: 1, Running: 1}, pool.Counts())
 }
 
 func TestASlotHoldsOneRunInItsLife(t *testing.T) {
 	pool := slots.NewPool(slots.Plain(1)[0])
 	slot, _ := pool.Reserve()
-	require.True(t, slot.Fill("r1"))
-	require.False(t, slot.Fill("r2"))
-	require.Equal(t, "r1", slot.RunID())
+	require.True(t, slot.Fill())
+	require.False(t, slot.Fill())
 	require.Equal(t, slots.Counts{Size: 1, Running: 1}, pool.Counts())
 }
 
@@ -69,7 +64,7 @@ func TestADroppedSlotStaysVisible(t *testing.T) {
 	func() {
 		slot, ok := pool.Reserve()
 		require.True(t, ok)
-		slot.Fill("r1")
+		slot.Fill()
 	}()
 	require.Equal(t, slots.Counts{Size: 2, Open: 1, Running: 1}, pool.Counts())
 }
@@ -80,12 +75,12 @@ func TestARunKeepsItsGroupForLife(t *testing.T) {
 	fast, rest := slots.NewPool(groups[0]), slots.NewPool(groups[1])
 
 	slot, _ := fast.Reserve()
-	slot.Fill("r1")
+	slot.Fill()
 	other, _ := rest.Reserve()
-	other.Fill("r2")
+	other.Fill()
 	require.Equal(t, "fast_lane", slot.Group().Name)
 
-	slot.Release()
+	slot.Free()
 	require.Equal(t, 1, fast.Counts().Open)
 	require.Equal(t, 0, rest.Counts().Open)
 	require.True(t, woken(fast))
@@ -97,7 +92,7 @@ func TestFreed(t *testing.T) {
 		for range n {
 			slot, ok := pool.Reserve()
 			if ok {
-				slot.Fill("r")
+				slot.Fill()
 				held = append(held, slot)
 			}
 		}
@@ -109,10 +104,10 @@ func TestFreed(t *testing.T) {
 		do    func(pool *slots.Pool)
 		woken bool
 	}{
-		{name: "a run ended", size: 1, woken: true, do: func(pool *slots.Pool) { fill(pool, 1)[0].Release() }},
+		{name: "a run ended", size: 1, woken: true, do: func(pool *slots.Pool) { fill(pool, 1)[0].Free() }},
 		{name: "a slot came back without a run", size: 1, woken: false, do: func(pool *slots.Pool) {
 			slot, _ := pool.Reserve()
-			slot.Release()
+			slot.Free()
 		}},
 		{name: "the pool grew", size: 1, woken: true, do: func(pool *slots.Pool) {
 			fill(pool, 1)
@@ -127,13 +122,13 @@ func TestFreed(t *testing.T) {
 		{name: "a run ended while more are in use than fit", size: 2, woken: false, do: func(pool *slots.Pool) {
 			held := fill(pool, 2)
 			pool.Resize(1)
-			held[0].Release()
+			held[0].Free()
 		}},
 		{name: "the run that made room after a shrink", size: 2, woken: true, do: func(pool *slots.Pool) {
 			held := fill(pool, 2)
 			pool.Resize(1)
-			held[0].Release()
-			held[1].Release()
+			held[0].Free()
+			held[1].Free()
 		}},
 	}
 	for _, tt := range tests {
@@ -151,11 +146,11 @@ func TestSignalsCoalesce(t *testing.T) {
 	var held []*slots.Slot
 	for range 3 {
 		slot, _ := pool.Reserve()
-		slot.Fill("r")
+		slot.Fill()
 		held = append(held, slot)
 	}
 	for _, slot := range held {
-		slot.Release()
+		slot.Free()
 	}
 	require.True(t, woken(pool))
 	require.False(t, woken(pool))
@@ -166,15 +161,15 @@ func TestReserveRefusesUntilAShrunkPoolFits(t *testing.T) {
 	var held []*slots.Slot
 	for range 3 {
 		slot, _ := pool.Reserve()
-		slot.Fill("r")
+		slot.Fill()
 		held = append(held, slot)
 	}
 	pool.Resize(1)
 	require.Equal(t, slots.Counts{Size: 1, Running: 3}, pool.Counts(), "nothing is taken away")
 	for i, slot := range held {
 		_, ok := pool.Reserve()
-		require.False(t, ok, "%d released", i)
-		slot.Release()
+		require.False(t, ok, "%d freed", i)
+		slot.Free()
 	}
 	require.Equal(t, slots.Counts{Size: 1, Open: 1}, pool.Counts())
 	_, ok := pool.Reserve()
@@ -188,13 +183,6 @@ func TestAPoolOfLessThanNothingIsEmpty(t *testing.T) {
 	require.Equal(t, slots.Counts{}, pool.Counts())
 	_, ok := pool.Reserve()
 	require.False(t, ok)
-}
-
-func TestStateString(t *testing.T) {
-	require.Equal(t, "claimed", slots.Claimed.String())
-	require.Equal(t, "running", slots.Running.String())
-	require.Equal(t, "released", slots.Released.String())
-	require.Equal(t, "State(9)", slots.State(9).String())
 }
 
 // woken takes the pool's signal, if there is one.

@@ -122,16 +122,16 @@ func TestHowRunsEndedInATerminal(t *testing.T) {
 // the page tells of.
 func TestTheTablesOfAStatusKeepTheirColumns(t *testing.T) {
 	var out strings.Builder
-	executing := func(id, job string) runner.Progress {
-		return runner.Progress{RunID: id, Phase: runner.Executing, Job: job}
+	executing := func(id, group, job string) runner.Progress {
+		return runner.Progress{RunID: id, Group: group, Phase: runner.Executing, Job: job}
 	}
 	require.NoError(t, writeStatus(&out, &web.Status{Stats: phxworker.Stats{
 		Groups: []phxworker.GroupStats{
 			{Name: "fast_lane", Counts: slots.Counts{Size: 1}}, {Name: "manual>*", Counts: slots.Counts{Size: 2}, Stats: claim.Stats{Refused: 2}},
 		},
 		Runs: []phxworker.RunStats{
-			{Progress: executing("a-run", "a"), Group: "manual>*", Age: 12, InPhase: 11},
-			{Progress: executing("another-run", "b"), Group: "fast_lane", Age: 3, InPhase: 3},
+			{Progress: executing("a-run", "manual>*", "a"), Age: 12, InPhase: 11},
+			{Progress: executing("another-run", "fast_lane", "b"), Age: 3, InPhase: 3},
 		},
 	}}))
 	require.Contains(t, out.String(), `
@@ -154,7 +154,7 @@ func TestAStatusThatIsNotReadyIsShownAndFails(t *testing.T) {
 			Summary: "Not connected yet, 7 attempts failed.", NotReady: "the queue was not joined in the 20 s since the start",
 			Stats: phxworker.Stats{
 				Phase: phxworker.PhaseRunning, Connection: phxworker.ConnectionStats{Error: "connection refused"},
-				Runs: []phxworker.RunStats{{Progress: runner.Progress{RunID: strings.Repeat("long-", 40), Phase: "executing", Job: "\x1b[31m"}, Group: "manual>*"}},
+				Runs: []phxworker.RunStats{{Progress: runner.Progress{RunID: strings.Repeat("long-", 40), Group: "manual>*", Phase: "executing", Job: "\x1b[31m"}}},
 			},
 		})
 	}))

@@ -62,7 +62,7 @@ func busy() phxworker.Stats {
 		Groups:   []phxworker.GroupStats{{Name: "fast_lane", Stats: claim.Stats{Answered: taken}}, {Name: "manual>*", Stats: claim.Stats{Answered: taken}}},
 	}
 	for n := range 90 {
-		stats.Runs = append(stats.Runs, phxworker.RunStats{Claimed: time.Now(), Progress: runner.Progress{RunID: fmt.Sprint("run-", n), Unacknowledged: n}})
+		stats.Runs = append(stats.Runs, phxworker.RunStats{Progress: runner.Progress{Claimed: time.Now(), RunID: fmt.Sprint("run-", n), Unacknowledged: n}})
 	}
 	return stats
 }

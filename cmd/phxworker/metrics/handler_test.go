@@ -116,7 +116,7 @@ func TestNoSnapshotMakesAScrapeFail(t *testing.T) {
 		{name: "histograms that do not add up", stats: phxworker.Stats{Times: phxworker.TimeStats{Run: odd, ClaimToStart: odd}, Groups: []phxworker.GroupStats{{Name: "a", Stats: claim.Stats{Answered: odd}}}}},
 		{name: "less than nothing", stats: phxworker.Stats{
 			Undelivered: -1, Ended: map[phxworker.Reason]int{runner.Fail: -1}, Delivery: runner.Stats{StuckNow: -1},
-			Runs: []phxworker.RunStats{{Claimed: time.Now().Add(time.Hour), Progress: runner.Progress{Unacknowledged: -3}}, {}},
+			Runs: []phxworker.RunStats{{Progress: runner.Progress{Claimed: time.Now().Add(time.Hour), Unacknowledged: -3}}, {}},
 		}},
 	}
 	for _, tt := range tests {

@@ -28,6 +28,7 @@ type Run struct {
 // Session is a queue and its worker. It executes any number of runs, one at a time.
 type Session struct {
 	server *mockserver.Server
+	cfg    phxworker.Config
 	worker *phxworker.Worker
 	stop   context.CancelFunc
 	ended  chan struct{}
@@ -44,20 +45,29 @@ func Open(engine phxworker.Engine, limits phxworker.Limits, log *slog.Logger) (*
 	if err != nil {
 		return nil, err
 	}
-	worker, err := phxworker.New(phxworker.Config{
+	s := &Session{server: server, cfg: phxworker.Config{
 		URL: server.URL(), Secret: server.Secret(), PublicKey: server.PublicKey(),
 		Engine: engine, Groups: slots.MustParse("*:1"), Limits: limits, Logger: log,
-	})
-	if err != nil {
+	}}
+	if err := s.hire(); err != nil {
 		return nil, errors.Join(err, server.Close())
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	s := &Session{server: server, worker: worker, stop: stop, ended: make(chan struct{})}
-	go func() {
-		defer close(s.ended)
-		s.err = worker.Run(ctx)
-	}()
 	return s, nil
+}
+
+// hire starts a worker.
+func (s *Session) hire() (err error) {
+	if s.worker, err = phxworker.New(s.cfg); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	s.stop, s.ended = stop, ended
+	go func() {
+		defer close(ended)
+		s.err = s.worker.Run(ctx)
+	}()
+	return nil
 }
 
 // Close stops the worker and its queue.
@@ -73,6 +83,14 @@ const poll = 10 * time.Millisecond
 // Execute returns what the queue knows of a run once it is over, and hands each event of it to show as it comes. When ctx
 // ends, the run is cancelled. The error says why it could not be executed at all.
 func (s *Session) Execute(ctx context.Context, run Run, show func(mockserver.Event)) (mockserver.RunRecord, error) {
+	if unable := s.worker.Stats().Unable; len(unable) > 0 && !unable[0].Pending {
+		// It waits before it tries again, for a queue of many runs; here somebody waits for this one.
+		s.stop()
+		<-s.ended
+		if err := s.hire(); err != nil {
+			return mockserver.RunRecord{}, err
+		}
+	}
 	_, err := s.server.Enqueue(mockserver.Run{Plan: run.Plan, Dataclip: run.Input, Credentials: run.Credentials})
 	if err != nil {
 		return mockserver.RunRecord{}, err

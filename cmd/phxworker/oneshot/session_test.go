@@ -12,6 +12,7 @@ import (
 
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/runner"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -33,5 +34,26 @@ func TestARunHasTheTimeThatItIsGiven(t *testing.T) {
 			require.Equal(t, "success", record.Reason)
 			require.JSONEq(t, `{"value":true}`, string(record.FinalState))
 		})
+	}
+}
+
+// Guards against a person who mends what the engine misses, and waits for the worker to try it.
+func TestARunDoesNotWaitForTheOneThatTheEngineWasNotAbleToExecute(t *testing.T) {
+	able := false
+	session, err := Open(phxworker.Func(func(context.Context, *phxworker.Run) (any, error) {
+		if !able {
+			return nil, runner.Unable(&phxworker.Failure{Reason: runner.Exception, Type: "EngineError", Message: "no disk"})
+		}
+		return nil, nil
+	}), phxworker.Limits{}, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	defer session.Close()
+	for _, want := range []string{"exception", "success"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // a worker in production tries again after 5 s
+		record, err := session.Execute(ctx, Run{ID: want, Plan: json.RawMessage(`{"id":"` + want + `","jobs":[]}`)}, func(mockserver.Event) {})
+		cancel()
+		require.NoError(t, err)
+		require.Equal(t, want, record.Reason)
+		able = true
 	}
 }

@@ -20,11 +20,11 @@ const (
 // ahead is the run that was claimed ahead, if there is one, and how well that goes.
 type ahead struct {
 	run      Ahead
-	id       string
-	since    time.Time // that it was claimed, or asked to be returned
-	asked    bool      // to be returned
-	inVain   int       // runs returned since a run finished
-	finished uint64    // runs, when that was looked at last
+	late     <-chan time.Time // receives when it has waited too long; nil when there is none
+	over     <-chan struct{}  // closed when it has ended without a slot; nil when there is none
+	asked    bool             // to be returned
+	inVain   int              // runs returned since a run finished
+	finished uint64           // runs, when that was looked at last
 }
 
 // mayPrefetch reports whether a run may be claimed that there is no slot for. In a
@@ -48,83 +48,66 @@ func (l *Loop) prefetch() {
 		return
 	}
 	run := l.held[0]
-	l.ahead.run = l.prefetcher.Prefetch(run)
-	l.ahead.id, l.ahead.since, l.ahead.asked = run.ID, time.Now(), false
 	l.held = l.held[1:]
-	l.tally.prefetched.Add(1)
+	l.ahead.run, l.ahead.asked = l.prefetcher.Prefetch(run), false
+	l.ahead.late, l.ahead.over = time.After(aheadFor), l.ahead.run.Over()
+	l.count(func(s *Stats) { s.Prefetched++ })
 }
 
 // startAhead gives the run that was claimed ahead its slot, if there is one now.
 func (l *Loop) startAhead() {
-	if l.forgetAhead(); l.ahead.run == nil {
+	if !l.isAhead() {
 		return
 	}
 	slot, ok := l.takeSlot()
 	if !ok {
 		return
 	}
-	slot.Fill(l.ahead.id)
-	l.tally.started.Add(1)
+	l.fill(slot)
 	l.ahead.run.Start(slot)
-	l.ahead.run = nil
+	l.ahead.forget()
 }
 
-// tooLong returns what fires when the run that was claimed ahead has waited too
-// long; nil when there is none.
-func (l *Loop) tooLong() (<-chan time.Time, func() bool) {
-	if l.ahead.run == nil {
-		return nil, func() bool { return false }
-	}
-	timer := time.NewTimer(time.Until(l.ahead.since.Add(aheadFor)))
-	return timer.C, timer.Stop
-}
-
-// letGo asks for the run to be returned that was claimed ahead. If that does not
+// returnAhead asks for the run to be returned that was claimed ahead. If that does not
 // succeed, it goes on waiting for its slot, and is asked for again.
-func (l *Loop) letGo() {
-	if l.forgetAhead(); l.ahead.run != nil {
-		l.ahead.since, l.ahead.asked = time.Now(), true
-		l.ahead.run.Release()
+func (l *Loop) returnAhead() {
+	if l.isAhead() {
+		l.ahead.late, l.ahead.asked = time.After(aheadFor), true
+		l.ahead.run.Return()
 	}
 }
 
-// over returns what tells that the run which was claimed ahead has ended without a
-// slot; nil when there is none.
-func (l *Loop) over() <-chan struct{} {
-	if l.ahead.run == nil {
-		return nil
-	}
-	return l.ahead.run.Over()
-}
-
-// forgetAhead forgets a run that has ended without a slot: it was returned, if that
-// was asked for, or else was cancelled or could not be begun.
-func (l *Loop) forgetAhead() {
+// isAhead reports whether there is a run that was claimed ahead. It forgets one that has ended
+// without a slot: it was returned, if that was asked for, or else was cancelled or could not be
+// begun.
+func (l *Loop) isAhead() bool {
 	select {
-	case <-l.over():
-		l.ahead.run = nil
+	case <-l.ahead.over:
+		l.ahead.forget()
 		if l.ahead.asked {
 			l.ahead.inVain++
-			l.tally.prefetchedReturned.Add(1)
+			l.count(func(s *Stats) { s.PrefetchReturned++ })
 		}
 	default:
 	}
+	return l.ahead.run != nil
 }
+
+func (a *ahead) forget() { a.run, a.late, a.over = nil, nil, nil }
 
 // returnHeld returns what was claimed and not begun, as the loop stops.
 func (l *Loop) returnHeld(work context.Context) {
-	l.letGo()
+	l.returnAhead()
 	if l.cfg.Return == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(work, returning)
 	defer cancel()
-	kept := l.held[:0]
+	var kept []Run
 	for _, run := range l.held {
 		if !l.cfg.Return(ctx, run) {
 			kept = append(kept, run)
 		}
 	}
-	clear(l.held[len(kept):])
 	l.held = kept
 }

@@ -197,6 +197,12 @@ func (s *stream) respond(response *http.Response, used *counted, x Exchange) (An
 			answer.Headers = append(answer.Headers, strings.ToLower(name), value)
 		}
 	}
+	if response.Close && response.Header.Get("Connection") == "" {
+		answer.Headers = append(answer.Headers, "connection", "close")
+	}
+	for _, encoding := range response.TransferEncoding {
+		answer.Headers = append(answer.Headers, "transfer-encoding", encoding)
+	}
 	if x.Stream != 0 {
 		return answer, nil
 	}

@@ -9,7 +9,11 @@ const coded = (message, code) => Object.assign(new Error(message), { code });
 const hangUp = () => coded('socket hang up', 'ECONNRESET');
 const notHere = what => Object.assign(new Error(`${what} of Node is not here`), { code: 'ERR_NOT_BUILT_IN' });
 // ofHTTP words an error as http does, where undici has other words.
-const ofHTTP = (error, words) => (error?.code === 'UND_ERR_SOCKET' ? coded(words, 'ECONNRESET') : error);
+function ofHTTP(error, words) {
+  if (error?.code === 'UND_ERR_SOCKET') return coded(words, 'ECONNRESET');
+  if (error?.code === 'ERR_SSL_WRONG_VERSION_NUMBER') return Object.assign(coded('write EPROTO ' + error.message, 'EPROTO'), { errno: -71, syscall: 'write' });
+  return error;
+}
 
 class Agent extends EventEmitter {
   constructor(options = {}) {

@@ -197,6 +197,12 @@ func (s *stream) respond(response *http.Response, used *counted, x Exchange) (An
 			answer.Headers = append(answer.Headers, strings.ToLower(name), value)
 		}
 	}
+	if response.Close && response.Header.Get("Connection") == "" {
+		answer.Headers = append(answer.Headers, "connection", "close")
+	}
+	for _, encoding := range response.TransferEncoding {
+		answer.Headers = append(answer.Headers, "transfer-encoding", encoding)
+	}
 	if x.Stream != 0 {
 		return answer, nil
 	}
@@ -338,10 +344,8 @@ func inNodesWords(err error) map[string]any {
 	var refused *RefusedError
 	var resolve *net.DNSError
 	var dial *net.OpError
-	var unknown x509.UnknownAuthorityError
-	var hostname x509.HostnameError
-	var invalid x509.CertificateInvalidError
 	var packed *packError
+	ofTLS := tlsInNodesWords(err)
 	switch {
 	case errors.Is(err, errHeadersTimeout):
 		return map[string]any{"name": "HeadersTimeoutError", "code": "UND_ERR_HEADERS_TIMEOUT", "message": "Headers Timeout Error"}
@@ -357,12 +361,8 @@ func inNodesWords(err error) map[string]any {
 			members["address"], members["port"] = address.IP.String(), address.Port
 		}
 		return members
-	case errors.As(err, &unknown):
-		return map[string]any{"message": "unable to verify the first certificate", "code": "UNABLE_TO_VERIFY_LEAF_SIGNATURE"}
-	case errors.As(err, &hostname):
-		return map[string]any{"message": "Hostname/IP does not match certificate's altnames: " + hostname.Error(), "code": "ERR_TLS_CERT_ALTNAME_INVALID"}
-	case errors.As(err, &invalid):
-		return map[string]any{"message": "certificate has expired", "code": "CERT_HAS_EXPIRED"}
+	case ofTLS != nil:
+		return ofTLS
 	case errors.As(err, &packed):
 		return packed.inNodesWords()
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):

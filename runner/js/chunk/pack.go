@@ -34,7 +34,7 @@ func unpacks(encoding string) bool {
 func unpacker(encoding string, source io.Reader) (io.Reader, error) {
 	switch strings.ToLower(encoding) {
 	case "gzip", "x-gzip":
-		return gzip.NewReader(source)
+		return gunzip(source)
 	case "deflate":
 		return inflate(source)
 	case "inflate":
@@ -56,6 +56,19 @@ func unpacker(encoding string, source io.Reader) (io.Reader, error) {
 		return zlib.NewReader(source)
 	}
 	return nil, fmt.Errorf("no compression is called %q", encoding)
+}
+
+// gunzip says of what is too short for a header whether it begins as one.
+func gunzip(source io.Reader) (io.Reader, error) {
+	start := make([]byte, 2)
+	n, err := io.ReadFull(source, start)
+	switch {
+	case n == 0:
+		return nil, err
+	case !bytes.HasPrefix([]byte{0x1f, 0x8b}, start[:n]):
+		return nil, gzip.ErrHeader
+	}
+	return gzip.NewReader(io.MultiReader(bytes.NewReader(start[:n]), source))
 }
 
 // inflate reads deflate with and without the header of zlib, since servers send both.

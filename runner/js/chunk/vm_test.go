@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -36,6 +38,18 @@ func TestHTTPIsTheSame(t *testing.T) {
 	compare(t, asked)
 }
 
+// Node's builtins, as far as packages use them, in Node and on Go's.
+func TestBuiltinsAreTheSame(t *testing.T) {
+	server := newServer(t)
+	var asked [2][]string
+	got := eachWith(t, "builtins.js", home(t, httpPackage), "undici", server.URL, func(i int) {
+		// What is given up early may not have been asked.
+		asked[i] = slices.DeleteFunc(server.take(), func(told string) bool { return strings.Contains(told, `"/slow"`) })
+	})
+	compare(t, got)
+	compare(t, asked)
+}
+
 // both executes a file of testdata with a package, in Node and in QuickJS.
 func both(t *testing.T, file, specifier, argument string) [2][]string {
 	t.Helper()
@@ -43,11 +57,15 @@ func both(t *testing.T, file, specifier, argument string) [2][]string {
 }
 
 // eachOf calls then after each of the two.
-func eachOf(t *testing.T, file, specifier, argument string, then func(i int)) (lines [2][]string) {
+func eachOf(t *testing.T, file, specifier, argument string, then func(i int)) [2][]string {
+	t.Helper()
+	return eachWith(t, file, home(t, specifier), specifier[:strings.LastIndex(specifier, "@")], argument, then)
+}
+
+// eachWith takes a module of a folder.
+func eachWith(t *testing.T, file, dir, name, argument string, then func(i int)) (lines [2][]string) {
 	t.Helper()
 	runtest.Need(t, "node")
-	dir := home(t, specifier)
-	name := specifier[:strings.LastIndex(specifier, "@")]
 	lines[0] = inNode(t, dir, file, name, argument)
 	then(0)
 	lines[1] = inQuickJS(t, storeOf(t, dir), file, name, argument)
@@ -109,11 +127,23 @@ func execute(t *testing.T, store *Store, client *Client, code, name, argument st
 	t.Helper()
 	entry, err := store.maker.Entry(name)
 	require.NoError(t, err)
+	if _, standsIn := builtins[name]; standsIn {
+		entry = nodePrefix + name
+	}
 	vm, err := quickjs.NewVM()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, vm.Close()) }()
 	vm.SetMaxStackSize(4 << 20)
-	require.NoError(t, vm.RegisterFunc("__load", func(id string) quickjs.Value { return load(vm, store, id) }, false))
+	// A package's code, so that it has the globals of packages.
+	test := New(Overlay(fstest.MapFS{testModule: {Data: []byte("module.exports =\n" + code)}}, store.maker.tree))
+	require.NoError(t, vm.RegisterFunc("__load", func(id string) quickjs.Value {
+		if id == testModule {
+			text, err := test.Code(id)
+			return function(vm, id, err, func() (quickjs.Value, error) { return vm.EvalValue(text, quickjs.EvalGlobal) })
+		}
+		code, err := store.Bytecode(id)
+		return function(vm, id, err, func() (quickjs.Value, error) { return vm.EvalBytecodeValue(code) })
+	}, false))
 	require.NoError(t, vm.RegisterHostFunc("__call", func(args []any) (any, error) {
 		operation, _ := args[0].(string)
 		return Call(operation, args[1:])
@@ -157,7 +187,7 @@ func execute(t *testing.T, store *Store, client *Client, code, name, argument st
 		answer, _ = args[0].(string)
 		return nil, nil
 	}))
-	_, err = vm.Eval(fmt.Sprintf(harness, strings.TrimSpace(Loader), strings.TrimSpace(code), entry, argument), quickjs.EvalGlobal)
+	_, err = vm.Eval(fmt.Sprintf(harness, strings.TrimSpace(Loader), testModule, entry, argument), quickjs.EvalGlobal)
 	require.NoError(t, err)
 	for answer == "" {
 		n, err := vm.ExecutePendingJobs()
@@ -189,22 +219,24 @@ const harness = `(() => {
 	globalThis.clearTimeout = id => { timers.delete(id); };
 	globalThis.setInterval = (f, delay, ...args) => { const id = ++last; const again = () => { f(...args); if (timers.has(id)) __timer(id, delay); }; timers.set(id, again); __timer(id, delay); return id; };
 	globalThis.clearInterval = clearTimeout;
-	globalThis.__fire = id => timers.get(id)?.();
+	globalThis.__fire = id => { timers.get(id)?.(); };
 	globalThis.__answered = (id, text) => { const done = waiting.get(id); waiting.delete(id); done(text); };
 	Error.captureStackTrace ??= () => {};
 	const exchange = text => new Promise(done => { waiting.set(++last, done); __exchange(last, text); });
 	const require = (%s)(__load, __call, exchange, Function, quiet);
-	(%s)(require(%q), { require, Buffer: require('node:buffer').Buffer, argument: %q }).then(
+	require(%q)(require(%q), { require, Buffer: require('node:buffer').Buffer, argument: %q }).then(
 		lines => __answer(JSON.stringify(lines)),
 		error => __answer(JSON.stringify(['failed: ' + error + error.stack + (error.why ?? '')])));
 })()`
 
-// load returns the function of a chunk, or the words of why there is none.
-func load(vm *quickjs.VM, store *Store, id string) quickjs.Value {
-	code, err := store.Bytecode(id)
+// testModule is the file of a test among the packages.
+const testModule = "node_modules/test/index.js"
+
+// function returns that of a chunk, or the words of why there is none.
+func function(vm *quickjs.VM, id string, err error, evaluate func() (quickjs.Value, error)) quickjs.Value {
 	if err == nil {
 		var value quickjs.Value
-		if value, err = vm.EvalBytecodeValue(code); err == nil {
+		if value, err = evaluate(); err == nil {
 			return value
 		}
 	}

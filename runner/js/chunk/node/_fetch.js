@@ -20,12 +20,12 @@ class Headers {
   }
   static #name(name) {
     name = String(name);
-    if (!token.test(name)) throw new TypeError(`Headers.append: ${name} is an invalid header name.`);
+    if (!token.test(name)) throw new TypeError(`Headers.append: "${name}" is an invalid header name.`);
     return name.toLowerCase();
   }
   static #value(value) {
     value = String(value).replace(/^[\t\n\r ]+|[\t\n\r ]+$/g, '');
-    if (/[\0\r\n]/.test(value) || /[^\x00-\xff]/.test(value)) throw new TypeError(`Headers.append: ${value} is an invalid header value.`);
+    if (/[\0\r\n]/.test(value) || /[^\x00-\xff]/.test(value)) throw new TypeError(`Headers.append: "${value}" is an invalid header value.`);
     return value;
   }
   append(name, value) {

@@ -9,7 +9,11 @@ const coded = (message, code) => Object.assign(new Error(message), { code });
 const hangUp = () => coded('socket hang up', 'ECONNRESET');
 const notHere = what => Object.assign(new Error(`${what} of Node is not here`), { code: 'ERR_NOT_BUILT_IN' });
 // ofHTTP words an error as http does, where undici has other words.
-const ofHTTP = (error, words) => (error?.code === 'UND_ERR_SOCKET' ? coded(words, 'ECONNRESET') : error);
+function ofHTTP(error, words) {
+  if (error?.code === 'UND_ERR_SOCKET') return coded(words, 'ECONNRESET');
+  if (error?.code === 'ERR_SSL_WRONG_VERSION_NUMBER') return Object.assign(coded('write EPROTO ' + error.message, 'EPROTO'), { errno: -71, syscall: 'write' });
+  return error;
+}
 
 class Agent extends EventEmitter {
   constructor(options = {}) {
@@ -114,6 +118,7 @@ class ClientRequest extends Writable {
   #stream = new wire.Stream();
   #settings;
   #sent = false;
+  #follows = false;
   #timer;
   #timeout = 0;
   constructor(own, input, options, then) {
@@ -156,6 +161,7 @@ class ClientRequest extends Writable {
     } else {
       for (const name of Object.keys(headers ?? {})) if (headers[name] !== undefined) this.setHeader(name, headers[name]);
     }
+    if (!this.hasHeader('host')) this.setHeader('Host', this.#authority());
     if (auth && !this.hasHeader('authorization')) this.setHeader('Authorization', 'Basic ' + Buffer.from(auth).toString('base64'));
   }
   #heed(signal) {
@@ -207,15 +213,21 @@ class ClientRequest extends Writable {
     return super.end(done);
   }
   _write(chunk, encoding, done) { this.#stream.write(wire.asBuffer(chunk, encoding)).then(() => done(), () => done()); }
-  _final(done) { this.#stream.end().then(() => done(), () => done()); }
-
-  #url() {
-    const { host, port, protocol, path } = this;
-    const name = host.includes(':') ? `[${host}]` : host;
-    return `${protocol}//${name}${port ? ':' + port : ''}${path.startsWith('/') ? '' : '/'}${path}`;
+  _final(done) {
+    if (this.#follows) this.#stream.end().then(() => done(), () => done());
+    else done();
   }
+
+  // #authority is the host and, where it is not the usual one, the port.
+  #authority() {
+    const { host, port, protocol } = this;
+    const name = host.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
+    return name + (port && Number(port) !== (protocol === 'https:' ? 443 : 80) ? ':' + port : '');
+  }
+  #url() { return `${this.protocol}//${this.#authority()}${this.path.startsWith('/') ? '' : '/'}${this.path}`; }
   #send(body, follows) {
     this.#sent = this.headersSent = true;
+    this.#follows = follows;
     const headers = [...this.#headers.values()].flatMap(([name, value]) => [].concat(value).map(one => [name, String(one)]));
     const length = Number(this.getHeader('content-length') ?? -1);
     const connection = this.getHeader('connection');

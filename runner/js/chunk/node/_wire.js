@@ -23,13 +23,14 @@ const packed = part => (typeof part === 'string' ? { Text: part } : { Body: asBu
 class Stream {
   #id = ++last;
   #done = false;
+  #over = false;
   // request sends one with a body that is there or not, or has it follow by write and end; length is of how many bytes, if known.
   async request(what, body, length) {
     const follows = length !== undefined;
     const answer = await ask({
       ...what, Stream: this.#id, HasBody: body !== undefined, Follows: follows, Length: follows ? (length ?? -1) : 0, ...(body === undefined ? {} : packed(body)),
     });
-    this.#done = answer.done;
+    this.#done = this.#over = answer.done;
     return answer;
   }
   unpack(compression) { return ask({ Op: 'unpack', Stream: this.#id, Method: compression }); }
@@ -39,19 +40,20 @@ class Stream {
   async next() {
     if (this.#done) return null;
     const { body, done } = await ask({ Op: 'read', Stream: this.#id });
-    this.#done = done;
+    this.#done = this.#over = done;
     return done ? null : Buffer.from(body, 'base64');
   }
   // rest returns all that still comes: a string where it is valid UTF-8, and else bytes.
   async rest() {
     if (this.#done) return '';
-    this.#done = true;
+    this.#done = true; // for who asks meanwhile
     const { body, text } = await ask({ Op: 'rest', Stream: this.#id });
+    this.#over = true;
     return text ?? Buffer.from(body, 'base64');
   }
   cancel() {
-    if (this.#done) return;
-    this.#done = true;
+    if (this.#over) return;
+    this.#done = this.#over = true;
     host.exchange(JSON.stringify({ Op: 'cancel', Stream: this.#id }));
   }
 }

@@ -55,22 +55,30 @@ class Body extends Readable {
     });
     this.#source = source;
   }
+  #consume(read) {
+    if (this.#used) {
+      throw Object.assign(new Error('The expression evaluated to a falsy value:\n\n  assert(!stream[kConsume])\n'), { name: 'AssertionError', code: 'ERR_ASSERTION' });
+    }
+    return this.#take().then(read);
+  }
   async #take() {
     if (this.bodyUsed) throw new TypeError('unusable');
     this.#used = true;
     try {
       return await this.#source.rest();
+    } catch (error) {
+      throw this.errored ?? error;
     } finally {
       this.resume();
     }
   }
   get bodyUsed() { return this.#used || this.readableDidRead; }
   get body() { return web.ReadableStream.from(this); }
-  async text() { return (await this.#take()).toString('utf8').replace(/^\uFEFF/, ''); }
-  async json() { return JSON.parse(await this.text()); }
-  async bytes() { return new Uint8Array(Buffer.from(await this.#take())); }
-  async arrayBuffer() { return (await this.bytes()).buffer; }
-  async blob() { return new web.Blob([await this.bytes()]); }
+  text() { return this.#consume(all => all.toString('utf8').replace(/^\uFEFF/, '')); }
+  json() { return this.text().then(text => JSON.parse(text)); }
+  bytes() { return this.#consume(all => new Uint8Array(Buffer.from(all))); }
+  arrayBuffer() { return this.bytes().then(bytes => bytes.buffer); }
+  blob() { return this.bytes().then(bytes => new web.Blob([bytes])); }
   async dump() { this.#used = true; this.destroy(); }
 }
 
@@ -158,10 +166,13 @@ const request = (url, options = {}) => {
   return (options.dispatcher ?? common).request({ ...options, origin, path: pathname + search });
 };
 
+let mocks;
+const mock = () => (mocks ??= require('node:_mock')({ Dispatcher, UndiciError, invalid, withQuery, payloadOf, read }));
 let fetch;
 const missing = name => class { constructor() { throw new UndiciError(`${name} of undici is not here`, 'NotSupportedError', 'UND_ERR_NOT_SUPPORTED'); } };
 module.exports = {
-  Agent, Dispatcher, Client: Agent, Pool: Agent, request, FormData: web.FormData, File: web.File, MockAgent: missing('MockAgent'), ProxyAgent: missing('ProxyAgent'),
+  Agent, Dispatcher, Client: Agent, Pool: Agent, request, FormData: web.FormData, File: web.File, ProxyAgent: missing('ProxyAgent'),
+  get MockAgent() { return mock().MockAgent; }, get MockPool() { return mock().MockPool; }, get MockClient() { return mock().MockClient; },
   interceptors: { redirect: options => ({ redirects: options?.maxRedirections ?? 0 }), decompress: () => ({ decompresses: true }) },
   fetch: (...args) => (fetch ??= require('node:_fetch').fetchAs('undici'))(...args),
   get Headers() { return require('node:_fetch').Headers; }, get Request() { return require('node:_fetch').Request; }, get Response() { return require('node:_fetch').Response; },

@@ -5,6 +5,7 @@ import { createRequire } from 'node:module';
 
 const [file, home, name, argument] = process.argv.slice(2);
 for (const level of Object.keys(console)) console[level] = () => {};
-const lines = await vm.runInThisContext(fs.readFileSync(file, 'utf8'))(createRequire(home + '/')(name), { Buffer, argument });
+const require = createRequire(home + '/');
+const lines = await vm.runInThisContext(fs.readFileSync(file, 'utf8'))(require(name), { require, Buffer, argument });
 fs.writeSync(1, JSON.stringify(lines));
 process.exit();

@@ -50,6 +50,20 @@ func TestBuiltinsAreTheSame(t *testing.T) {
 	compare(t, asked)
 }
 
+// Clients that adaptors of OpenFn bring, which are on http and https, in Node and in QuickJS.
+func TestClientsAreTheSame(t *testing.T) {
+	for _, specifier := range []string{"axios@1.7.9", "node-fetch@2.7.0", "superagent@8.1.2", "follow-redirects@1.15.9"} {
+		t.Run(specifier, func(t *testing.T) {
+			server := newServer(t)
+			var asked [2][]string
+			compare(t, eachOf(t, "clients.js", specifier, specifier+" "+server.URL, func(i int) {
+				asked[i] = slices.DeleteFunc(server.take(), func(told string) bool { return strings.Contains(told, `"/slow"`) })
+			}))
+			compare(t, asked)
+		})
+	}
+}
+
 // both executes a file of testdata with a package, in Node and in QuickJS.
 func both(t *testing.T, file, specifier, argument string) [2][]string {
 	t.Helper()

@@ -20,7 +20,7 @@ var ours embed.FS
 var builtins = map[string]string{
 	"assert": "assert/", "buffer": "", "events": "", "path": "path-browserify", "punycode": "punycode/", "querystring": "querystring-es3",
 	"stream": "", "string_decoder": "string_decoder/", "url": "", "util": "",
-	"undici": "", "_web": "", "_wire": "", "_http": "", "_http_names": "", "_fetch": "", "_mock": "",
+	"undici": "", "_web": "", "_wire": "", "_http": "", "_http_names": "", "_fetch": "", "_mock": "", "_missing": "",
 	"crypto": "", "os": "", "process": "", "timers": "", "perf_hooks": "", "fs": "", "http": "", "https": "", "net": "", "tls": "", "zlib": "", "child_process": "",
 	"dns": "", "worker_threads": "", "vm": "", "v8": "", "tty": "", "http2": "", "async_hooks": "", "diagnostics_channel": "", "console": "", "module": "", "constants": "",
 }
@@ -59,7 +59,7 @@ func (m *Maker) Code(id string) (string, error) {
 		Format: api.FormatCommonJS, Platform: api.PlatformNeutral, Target: api.ES2022,
 		LogLevel: api.LogLevelSilent, LegalComments: api.LegalCommentsNone, Charset: api.CharsetUTF8,
 		Supported: map[string]bool{"dynamic-import": false, "import-meta": false},
-		Define:    defines(),
+		Define:    defines(), KeepNames: strings.HasPrefix(entry, ourPrefix),
 		Plugins:   []api.Plugin{{Name: "chunk", Setup: func(build api.PluginBuild) { m.plug(build, id, entry) }}},
 	})
 	if len(result.Errors) > 0 {

@@ -42,7 +42,7 @@ func (s *server) take() []string {
 	return asked
 }
 
-var boundaries = regexp.MustCompile(`formdata-undici-\d+`)
+var boundaries = regexp.MustCompile(`formdata-undici-\d+|-{26}[\da-f]{24}|axios-\d+\.\d+\.\d+-boundary-[\w-]+`)
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)

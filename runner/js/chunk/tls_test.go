@@ -100,5 +100,5 @@ func TestTLSIsTheSame(t *testing.T) {
 		"client": issue(t, "clinic", authority, local), "stranger": issue(t, "stranger", other, local),
 	})
 	require.NoError(t, err)
-	compare(t, eachWith(t, "tls.js", dir, "undici", string(facts), func(int) {}))
+	compare(t, eachWith(t, testFile(t, "tls.js"), dir, "undici", string(facts), func(int) {}))
 }

@@ -42,12 +42,26 @@ func TestHTTPIsTheSame(t *testing.T) {
 func TestBuiltinsAreTheSame(t *testing.T) {
 	server := newServer(t)
 	var asked [2][]string
-	got := eachWith(t, "builtins.js", home(t, httpPackage), "undici", server.URL, func(i int) {
+	got := eachWith(t, testFile(t, "builtins.js"), home(t, httpPackage), "undici", server.URL, func(i int) {
 		// What is given up early may not have been asked.
 		asked[i] = slices.DeleteFunc(server.take(), func(told string) bool { return strings.Contains(told, `"/slow"`) })
 	})
 	compare(t, got)
 	compare(t, asked)
+}
+
+// Clients that adaptors of OpenFn bring, which are on http and https, in Node and in QuickJS.
+func TestClientsAreTheSame(t *testing.T) {
+	for _, specifier := range []string{"axios@1.7.9", "node-fetch@2.7.0", "superagent@8.1.2", "follow-redirects@1.15.9"} {
+		t.Run(specifier, func(t *testing.T) {
+			server := newServer(t)
+			var asked [2][]string
+			compare(t, eachOf(t, "clients.js", specifier, specifier+" "+server.URL, func(i int) {
+				asked[i] = slices.DeleteFunc(server.take(), func(told string) bool { return strings.Contains(told, `"/slow"`) })
+			}))
+			compare(t, asked)
+		})
+	}
 }
 
 // both executes a file of testdata with a package, in Node and in QuickJS.
@@ -59,16 +73,23 @@ func both(t *testing.T, file, specifier, argument string) [2][]string {
 // eachOf calls then after each of the two.
 func eachOf(t *testing.T, file, specifier, argument string, then func(i int)) [2][]string {
 	t.Helper()
-	return eachWith(t, file, home(t, specifier), specifier[:strings.LastIndex(specifier, "@")], argument, then)
+	return eachWith(t, testFile(t, file), home(t, specifier), specifier[:strings.LastIndex(specifier, "@")], argument, then)
 }
 
-// eachWith takes a module of a folder.
-func eachWith(t *testing.T, file, dir, name, argument string, then func(i int)) (lines [2][]string) {
+func testFile(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + file)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// eachWith takes the code of a function and a module of a folder.
+func eachWith(t *testing.T, code, dir, name, argument string, then func(i int)) (lines [2][]string) {
 	t.Helper()
 	runtest.Need(t, "node")
-	lines[0] = inNode(t, dir, file, name, argument)
+	lines[0] = inNode(t, dir, code, name, argument)
 	then(0)
-	lines[1] = inQuickJS(t, storeOf(t, dir), file, name, argument)
+	lines[1] = inQuickJS(t, storeOf(t, dir), code, name, argument)
 	then(1)
 	return lines
 }
@@ -94,9 +115,10 @@ func compare(t *testing.T, lines [2][]string) {
 	t.Logf("%d of %d are the same", same, len(want))
 }
 
-func inNode(t *testing.T, home, file, name, argument string) []string {
+func inNode(t *testing.T, home, code, name, argument string) []string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "node", "testdata/node.mjs", "testdata/"+file, home, name, argument)
+	cmd := exec.CommandContext(t.Context(), "node", "testdata/node.mjs", home, name, argument)
+	cmd.Stdin = strings.NewReader(code)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -112,14 +134,12 @@ type answered struct {
 	text string
 }
 
-// inQuickJS executes a file of testdata with a package and one more argument, a text.
-func inQuickJS(t *testing.T, store *Store, file, name, argument string) []string {
+// inQuickJS executes code with a package and one more argument, a text.
+func inQuickJS(t *testing.T, store *Store, code, name, argument string) []string {
 	t.Helper()
-	text, err := os.ReadFile("testdata/" + file)
-	require.NoError(t, err)
 	client := &Client{MostBytes: 1 << 20}
 	defer client.Close()
-	return execute(t, store, client, string(text), name, argument)
+	return execute(t, store, client, code, name, argument)
 }
 
 // execute calls a function with a package and what a test needs, and returns the lines that come of it.

@@ -7,7 +7,7 @@ const { STATUS_CODES, METHODS } = require('node:_http_names');
 
 const coded = (message, code) => Object.assign(new Error(message), { code });
 const hangUp = () => coded('socket hang up', 'ECONNRESET');
-const notHere = what => Object.assign(new Error(`${what} of Node is not here`), { code: 'ERR_NOT_BUILT_IN' });
+const notHere = require('node:_missing');
 // ofHTTP words an error as http does, where undici has other words.
 function ofHTTP(error, words) {
   if (error?.code === 'UND_ERR_SOCKET') return coded(words, 'ECONNRESET');

@@ -1,4 +1,5 @@
 // _wire is the way to Go for what takes time: requests, bodies that come and go in parts, and compressions.
+const missing = require('node:_missing');
 let last = 0;
 
 async function ask(what) {
@@ -95,7 +96,7 @@ const texts = value => (value === undefined || value === null ? [] : [].concat(v
 // tlsOf takes from options what they say of TLS.
 function tlsOf(options = {}) {
   for (const name of ['pfx', 'passphrase', 'socketPath']) {
-    if (options[name]) throw Object.assign(new Error(`the option ${name} is not here`), { code: 'ERR_NOT_BUILT_IN' });
+    if (options[name]) throw missing(`the option ${name} of TLS`);
   }
   return {
     CA: texts(options.ca), Cert: texts(options.cert).join('\n'), Key: texts(options.key).join('\n'), Servername: options.servername ?? '',

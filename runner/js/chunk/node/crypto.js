@@ -1,4 +1,5 @@
 // crypto on Go's: hashes, HMAC, PBKDF2, UUIDs and random bytes. Ciphers, keys and signatures are not here.
+const missing = require('node:_missing');
 const { asBuffer } = require('node:_wire');
 const text = bytes => asBuffer(bytes).toString('base64');
 const bytesOf = answer => Buffer.from(answer, 'base64');
@@ -111,5 +112,5 @@ module.exports = {
 };
 for (const name of ['createCipheriv', 'createDecipheriv', 'createSign', 'createVerify', 'sign', 'verify', 'createPrivateKey', 'createPublicKey', 'createSecretKey', 'generateKeyPair',
   'generateKeyPairSync', 'publicEncrypt', 'publicDecrypt', 'privateEncrypt', 'privateDecrypt', 'scrypt', 'scryptSync', 'hkdf', 'hkdfSync', 'createECDH', 'createDiffieHellman', 'X509Certificate']) {
-  module.exports[name] = function () { throw coded(new Error(`crypto.${name} of Node is not here`), 'ERR_NOT_BUILT_IN'); };
+  module.exports[name] = function () { throw missing('crypto.' + name); };
 }

@@ -1,5 +1,6 @@
 // net knows addresses. There are no sockets: what packages ask of the network goes by http, https, undici and fetch.
-const notHere = what => () => { throw Object.assign(new Error(`net.${what} of Node is not here`), { code: 'ERR_NOT_BUILT_IN' }); };
+const missing = require('node:_missing');
+const notHere = what => () => { throw missing('net.' + what); };
 const isIPv4 = text => /^(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?!$)|$)){4}$/.test(text) && !/(^|\.)0\d/.test(text);
 const isIPv6 = text => String(text).includes(':') && !/[[\]/]/.test(text) && require('node:_web').URL.canParse(`http://[${String(text).replace(/%.*$/, '')}]/`);
 module.exports = {

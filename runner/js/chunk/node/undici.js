@@ -110,7 +110,7 @@ class Dispatcher {
     for (const one of interceptors.flat()) {
       if (one?.redirects !== undefined) made.#most = one.redirects;
       else if (one?.decompresses) made.#decompress = true;
-      else throw new UndiciError('an interceptor of its own is not supported here');
+      else throw require('node:_missing')('an interceptor of undici');
     }
     return made;
   }
@@ -169,7 +169,7 @@ const request = (url, options = {}) => {
 let mocks;
 const mock = () => (mocks ??= require('node:_mock')({ Dispatcher, UndiciError, invalid, withQuery, payloadOf, read }));
 let fetch;
-const missing = name => class { constructor() { throw new UndiciError(`${name} of undici is not here`, 'NotSupportedError', 'UND_ERR_NOT_SUPPORTED'); } };
+const missing = name => class { constructor() { throw require('node:_missing')('undici.' + name); } };
 module.exports = {
   Agent, Dispatcher, Client: Agent, Pool: Agent, request, FormData: web.FormData, File: web.File, ProxyAgent: missing('ProxyAgent'),
   get MockAgent() { return mock().MockAgent; }, get MockPool() { return mock().MockPool; }, get MockClient() { return mock().MockClient; },

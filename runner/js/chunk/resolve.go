@@ -7,17 +7,32 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // manifest is what Node reads of a package.json to find a module.
 type manifest struct {
-	Main    string
+	Main    mainModule
 	Exports json.RawMessage
-	Version string
+}
+
+// mainModule is a path, "" for what is none: packages without a main module say so in several ways.
+type mainModule string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (m *mainModule) UnmarshalJSON(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		*m = mainModule(text)
+	}
+	return nil
 }
 
 // resolver finds the files of modules as Node's require does.
-type resolver struct{ tree fs.FS }
+type resolver struct {
+	tree  fs.FS
+	found *sync.Map // what was found in packages
+}
 
 // module is a path in the tree, below node_modules.
 const modulesFolder = "node_modules"
@@ -33,7 +48,7 @@ func (r resolver) find(specifier, from string, conditions []string) (string, err
 	default:
 		name, below := splitSpecifier(specifier)
 		for dir := from; ; dir = path.Dir(dir) {
-			if found, ok := r.inPackage(path.Join(dir, modulesFolder, name), below, conditions); ok {
+			if found := r.inPackageOnce(path.Join(dir, modulesFolder, name), below, conditions); found != "" {
 				return found, nil
 			}
 			if dir == "." {
@@ -61,6 +76,21 @@ func (r resolver) manifest(dir string) (m manifest, ok bool) {
 	return m, err == nil && json.Unmarshal(data, &m) == nil
 }
 
+// inPackageOnce remembers what inPackage returns: some packages are asked for by each of hundreds of files, and their
+// package.json is long.
+func (r resolver) inPackageOnce(dir, below string, conditions []string) string {
+	key := strings.Join(append([]string{dir, below}, conditions...), "\x00")
+	if known, ok := r.found.Load(key); ok {
+		return known.(string) //nolint:forcetypeassert // see below
+	}
+	found, ok := r.inPackage(dir, below, conditions)
+	if !ok {
+		found = ""
+	}
+	r.found.Store(key, found)
+	return found
+}
+
 func (r resolver) inPackage(dir, below string, conditions []string) (string, bool) {
 	m, ok := r.manifest(dir)
 	if !ok {
@@ -74,7 +104,7 @@ func (r resolver) inPackage(dir, below string, conditions []string) (string, boo
 		return r.file(path.Join(dir, below))
 	}
 	if m.Main != "" {
-		if found, ok := r.file(path.Join(dir, m.Main)); ok {
+		if found, ok := r.file(path.Join(dir, string(m.Main))); ok {
 			return found, true
 		}
 	}
@@ -159,8 +189,8 @@ func (r resolver) file(name string) (string, bool) {
 	if info, err := fs.Stat(r.tree, name); err != nil || !info.IsDir() {
 		return "", false
 	}
-	if m, ok := r.manifest(name); ok && m.Main != "" && m.Main != "." && path.Join(name, m.Main) != name {
-		if found, ok := r.file(path.Join(name, m.Main)); ok {
+	if m, ok := r.manifest(name); ok && m.Main != "" && m.Main != "." && path.Join(name, string(m.Main)) != name {
+		if found, ok := r.file(path.Join(name, string(m.Main))); ok {
 			return found, true
 		}
 	}

@@ -1,8 +1,10 @@
 package chunk
 
 import (
+	_ "embed"
 	"errors"
 	"io/fs"
+	"strings"
 )
 
 // StandIn is a package from npm that stands in for one of Node's builtins. It is installed with the adaptors, with all
@@ -23,21 +25,54 @@ var StandIns = []StandIn{
 	{"util", "0.12.5", "sha512-kZf/K6hEIrWHI6XqOFUiiMa+79wE/D8Q+NCNAWclkyg3b4d2k7s0QGepNjiABc+aR3N1PAyHL7p6UcLY6LmrnA=="},
 }
 
+// locked has StandIns and all that they need, as npm would install them: a line each, with path, name, version and sum.
+// TestTheLockIsOfTheStandIns writes it.
+//
+//go:embed standins.lock
+var locked string
+
+// Locked is a package of the tree of [StandIns]: where it lies, what it is and its sum, as npm has them.
+type Locked struct{ Path, Name, Version, Integrity string }
+
+// Lock returns the tree of [StandIns].
+func Lock() []Locked {
+	var all []Locked
+	for line := range strings.Lines(locked) {
+		if f := strings.Fields(line); len(f) == 4 {
+			all = append(all, Locked{f[0], f[1], f[2], f[3]})
+		}
+	}
+	return all
+}
+
 // Overlay is a tree of several: of those that have a file, the first.
 func Overlay(trees ...fs.FS) fs.FS { return overlay(trees) }
 
 type overlay []fs.FS
 
 func (o overlay) Open(name string) (fs.File, error) {
-	var first error
+	var first error = &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	for _, tree := range o {
 		file, err := tree.Open(name)
 		if err == nil {
 			return file, nil
 		}
-		if first == nil || errors.Is(first, fs.ErrNotExist) {
+		if errors.Is(first, fs.ErrNotExist) {
 			first = err
 		}
 	}
 	return nil, first
+}
+
+// standInsFolder is where the packages that stand in are, apart from those of the adaptors.
+const standInsFolder = "standins"
+
+// mounted is a tree with another in a folder.
+type mounted struct{ tree, standIns fs.FS }
+
+func (m mounted) Open(name string) (fs.File, error) {
+	if rest, in := strings.CutPrefix(name, standInsFolder+"/"); in {
+		return m.standIns.Open(rest)
+	}
+	return m.tree.Open(name)
 }

@@ -2,7 +2,7 @@
 // is called of it says so.
 const name = module.id.replace('node:', '');
 const missing = of => {
-  const fail = () => { throw Object.assign(new Error(`${name}.${of} of Node is not here`), { code: 'ERR_NOT_BUILT_IN' }); };
+  const fail = () => { host.call('missing', `${name}.${of}`); throw Object.assign(new Error(`${name}.${of} of Node is not here`), { code: 'ERR_NOT_BUILT_IN' }); };
   return new Proxy(function () {}, { apply: fail, construct: fail });
 };
 const made = {};

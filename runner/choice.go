@@ -2,13 +2,13 @@ package runner
 
 import "context"
 
-// PartialEngine is an [Engine] for some plans only.
+// PartialEngine is an [Engine] for some runs only.
 type PartialEngine interface {
 	Engine
-	// CanRun returns why the engine cannot execute the plan, in a sentence without a full
-	// stop, nil if it can. It is called each time that a run is to be prepared. When
-	// ctx has ended, what it returns does not matter.
-	CanRun(ctx context.Context, plan *Plan) error
+	// CanRun returns why the engine cannot execute the run, in a sentence without a full
+	// stop, nil if it can. It is called each time that a run is to be prepared, with its plan and its input, and may
+	// take as long as Prepare. When ctx has ended, what it returns does not matter.
+	CanRun(ctx context.Context, run *Run) error
 }
 
 // Either returns an engine that leaves to second what first cannot run. It is a
@@ -27,7 +27,7 @@ var _ Checker = (*either)(nil)
 // Prepare has one of the engines prepare the run, which then executes it. Where the second cannot be had, it says why
 // the run needs that one.
 func (e *either) Prepare(ctx context.Context, run *Run) (Execution, error) {
-	why := e.first.CanRun(ctx, run.Plan)
+	why := e.first.CanRun(ctx, run)
 	if why == nil {
 		return e.first.Prepare(ctx, run)
 	}

@@ -15,7 +15,7 @@ type checked struct {
 	ill error
 }
 
-func (checked) CanRun(context.Context, *Plan) error { return errors.New("not this one") }
+func (checked) CanRun(context.Context, *Run) error { return errors.New("not this one") }
 
 func (c checked) Check(context.Context) error { return c.ill }
 

@@ -25,7 +25,9 @@ import (
 	"github.com/phxworker/phxworker/runner/command/cgroup"
 	"github.com/phxworker/phxworker/runner/compile"
 	"github.com/phxworker/phxworker/runner/js"
+	"github.com/phxworker/phxworker/runner/js/packages"
 	"github.com/phxworker/phxworker/runner/openfn"
+	"github.com/phxworker/phxworker/runner/openfn/adaptors"
 )
 
 // maxSpares bounds the processes that are kept ready: each takes some 50 MB.
@@ -46,18 +48,18 @@ type engine struct {
 // newEngine makes the engine that the options ask for.
 func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log *slog.Logger) (engine, error) {
 	compiler := compile.NewCompiler(o.CompileMemory)
-	embedded := js.New(js.Config{StatePropsToRemove: o.StateProps, Compiler: compiler})
 	spares := min(runtime.NumCPU(), maxSpares)
 	groups := openGroups(o, cgroup.Open, log)
-	switch o.Name {
-	case "js":
-		return engine{runs: embedded, end: func() error { return nil }}, nil
-	case "command":
+	if o.Name == "command" {
 		return newCommand(ctx, o, command.Config{Args: o.Command, Cgroups: groups, Spares: spares, Runs: o.Reuse, Logger: log})
 	}
 	dir, err := repoDir(o.RepoDir)
 	if err != nil {
 		return engine{}, err
+	}
+	if o.Name == "js" {
+		embedded, end, err := newEmbedded(o, dir, compiler, log)
+		return engine{runs: embedded, end: end}, err
 	}
 	fences, knownFences := once(func() []fence.State { return fence.Probe(ctx) })
 	port := new(atomic.Int64)
@@ -86,6 +88,10 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 		tellFences(ctx, fences(), log)
 		return engine{runs: node, processes: node.Processes, fences: fences, knownFences: knownFences, port: port, end: node.Close}, nil
 	}
+	embedded, endEmbedded, err := newEmbedded(o, dir, compiler, log)
+	if err != nil {
+		return engine{}, errors.Join(err, node.Close())
+	}
 	var checking sync.WaitGroup
 	checking.Go(func() { tellFences(ctx, fences(), log) })
 	checking.Go(func() { // nobody shall wait until Node has started
@@ -95,9 +101,28 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 	})
 	end := func() error {
 		checking.Wait()
-		return node.Close()
+		return errors.Join(node.Close(), endEmbedded())
 	}
 	return engine{runs: runner.Either(embedded, node), processes: node.Processes, fences: fences, knownFences: knownFences, port: port, end: end}, nil
+}
+
+// newEmbedded makes the embedded engine, with the adaptors from npm that are for it. What it has open, end closes.
+func newEmbedded(o options.Engine, dir string, compiler *compile.Compiler, log *slog.Logger) (e *js.Engine, end func() error, err error) {
+	repo, err := adaptors.Open(adaptors.Config{Dir: dir, Monorepo: o.MonorepoDir, Logger: log})
+	if err != nil {
+		return nil, nil, &usageError{err.Error()}
+	}
+	provider, err := packages.Open(packages.Config{Repo: repo, Logger: log})
+	if err != nil {
+		repo.Close()
+		return nil, nil, err
+	}
+	e = js.New(js.Config{StatePropsToRemove: o.StateProps, Compiler: compiler, Packages: provider, MostInput: o.EmbeddedInput})
+	return e, func() error {
+		err := provider.Close()
+		repo.Close()
+		return err
+	}, nil
 }
 
 // once returns a function that finds something out once, and one that returns what it found, nil

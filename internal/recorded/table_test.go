@@ -135,7 +135,7 @@ func TestTheDocumentedDifferences(t *testing.T) {
 	for _, file := range files {
 		recorded := readRecorded(t, file, &webServer{})
 		engine := "openfn"
-		if plan, err := runner.ParsePlan(recorded.Plan); err != nil || js.New(js.Config{}).CanRun(t.Context(), plan) == nil {
+		if plan, err := runner.ParsePlan(recorded.Plan); err != nil || js.New(js.Config{}).CanRun(t.Context(), &runner.Run{Plan: plan}) == nil {
 			engine = "js"
 		}
 		chosen[engine]++

@@ -34,7 +34,7 @@ func TestWhatIsAcceptedIsTheSame(t *testing.T) {
 			continue
 		}
 		plan := &runner.Plan{Jobs: []runner.Job{{ID: "a", Adaptor: "@openfn/language-common@3.3.4", Body: body}}}
-		if why := embedded.CanRun(t.Context(), plan); why != nil {
+		if why := embedded.CanRun(t.Context(), &runner.Run{Plan: plan}); why != nil {
 			t.Logf("for Node: %s\n\t%v", body, why)
 			refused++
 			continue

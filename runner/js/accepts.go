@@ -2,6 +2,7 @@ package js
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -15,7 +16,7 @@ var _ runner.PartialEngine = (*Engine)(nil)
 var otherwise = setOf("catch allSettled stack instanceof constructor prototype __proto__ getPrototypeOf setPrototypeOf BigInt collections")
 
 // ofLanguages are the words for what depends on a language, or on the name of a time zone, and is not built in.
-var ofLanguages = setOf("localeCompare Intl")
+var ofLanguages = setOf("localeCompare Intl intlFormat intlFormatDistance")
 
 func setOf(words string) map[string]bool {
 	set := make(map[string]bool)
@@ -35,9 +36,10 @@ var inUTC = func() bool {
 	return true
 }()
 
-// CanRun implements [runner.PartialEngine]: a plan that needs nothing but what is built in, and whose code does not name
-// what QuickJS may do otherwise than Node.
-func (e *Engine) CanRun(ctx context.Context, plan *runner.Plan) error {
+// CanRun implements [runner.PartialEngine]: a run whose adaptors are for this engine, whose input is not larger than
+// [Config.MostInput], and whose code does not name what QuickJS may do otherwise than Node.
+func (e *Engine) CanRun(ctx context.Context, run *runner.Run) error {
+	plan := run.Plan
 	for i := range plan.Jobs {
 		if word := findWord(plan.Jobs[i].Body, isOtherwise); word != "" {
 			return &refusal{&plan.Jobs[i], "says " + word + ", which may come to something else in Node", false}
@@ -48,8 +50,14 @@ func (e *Engine) CanRun(ctx context.Context, plan *runner.Plan) error {
 			return &refusal{nil, "says " + word + ", which may come to something else in Node", false}
 		}
 	}
-	return e.Refuses(ctx, plan)
+	if most := e.cfg.MostInput; most > 0 && int64(len(run.Input)) > most {
+		return fmt.Errorf("its input has %.1f MB, over the %.1f MB up to which the embedded engine is the faster one", megabytes(int64(len(run.Input))), megabytes(most))
+	}
+	_, err := e.needs(ctx, plan)
+	return err
 }
+
+func megabytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
 func isOtherwise(word, after string) bool {
 	switch word {

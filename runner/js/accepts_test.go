@@ -50,7 +50,7 @@ func TestCanRun(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			plan := &runner.Plan{Jobs: []runner.Job{{ID: "a", Body: "fn(s => s)"}, {ID: "b", Adaptor: tt.adaptor, Body: tt.body}}}
 			plan.Edges = []runner.Edge{{SourceJobID: "a", TargetJobID: "b", Condition: tt.condition}}
-			require.Equal(t, tt.want, New(Config{}).CanRun(t.Context(), plan) == nil)
+			require.Equal(t, tt.want, New(Config{}).CanRun(t.Context(), &runner.Run{Plan: plan}) == nil)
 		})
 	}
 }

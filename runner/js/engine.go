@@ -26,6 +26,9 @@ type Config struct {
 	Compiler *compile.Compiler
 	// Packages has adaptors from npm, for plans that need more than what is built in. Nil for none.
 	Packages Packages
+	// MostInput is the size of an input in bytes above which [Engine.CanRun] leaves a run to another engine: with much
+	// to compute, Node is the faster one. Zero for no bound.
+	MostInput int64
 	// Egress says where adaptors may connect to.
 	Egress chunk.Egress
 }
@@ -87,20 +90,29 @@ func (e *Engine) Check(context.Context) error {
 	return nil
 }
 
-// Prepare fails when a job of the plan needs more than what is built in.
+// needs returns the packages that a plan needs, nil where what is built in is enough. The error is a [*refusal] where
+// the plan is not for this engine.
+func (e *Engine) needs(ctx context.Context, plan *runner.Plan) (reals, error) {
+	why, err := e.refuses(ctx, plan)
+	switch {
+	case err != nil:
+		return nil, err
+	case why == nil:
+		return nil, nil
+	case e.cfg.Packages == nil || !why.packaged:
+		return nil, why
+	}
+	return e.findReals(ctx, plan)
+}
+
+// Prepare fails when a job of the plan needs more than what is built in and its package has.
 func (e *Engine) Prepare(ctx context.Context, run *runner.Run) (runner.Execution, error) {
-	var packages reals
-	if err := e.Refuses(ctx, run.Plan); err != nil {
-		refused, ok := errors.AsType[*refusal](err)
-		if !ok {
-			return nil, err
-		}
-		if e.cfg.Packages == nil || !refused.packaged {
-			return nil, refused.failure()
-		}
-		if packages, err = e.findReals(ctx, run.Plan); err != nil {
-			return nil, err
-		}
+	packages, err := e.needs(ctx, run.Plan)
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		return nil, refused.failure()
+	}
+	if err != nil {
+		return nil, err
 	}
 	versions := runner.Versions{"engine": "js", "runtime": "quickjs " + quickjs.Version()}
 	for i := range run.Plan.Jobs {

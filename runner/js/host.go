@@ -20,6 +20,10 @@ func (s *step) serve(operation string, args []any) (any, error) {
 	case "uncaught":
 		s.uncaught(readThrown(stringAt(args, 0)), json.RawMessage(stringAt(args, 1)))
 	case "call":
+		if stringAt(args, 0) == chunk.Missing {
+			s.lacks(stringAt(args, 1))
+			return nil, nil
+		}
 		return chunk.Call(stringAt(args, 0), args[1:])
 	case "exchange":
 		return nil, s.exchange(numberAt(args, 0), stringAt(args, 1))

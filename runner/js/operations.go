@@ -1,7 +1,9 @@
 package js
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -79,49 +81,80 @@ func (r *refusal) failure() *runner.Failure {
 	}
 }
 
-// Refuses returns why the engine does not execute a plan, in a sentence without a full stop: it needs more than what
-// is built in. It returns nil where it does, as for what fails at once and in the same words as elsewhere. When ctx
-// ends, it returns its cause.
+// Refuses returns why the engine does not execute a plan with what is built in, in a sentence without a full stop: it
+// needs more than that. It returns nil where it does not, as for what fails at once and in the same words as elsewhere. When
+// ctx ends, it returns its cause.
 func (e *Engine) Refuses(ctx context.Context, plan *runner.Plan) error {
+	why, err := e.refuses(ctx, plan)
+	if why != nil {
+		return why
+	}
+	return err
+}
+
+// refuses returns a reason for which there is no help with published packages, if there is one, before all others.
+func (e *Engine) refuses(ctx context.Context, plan *runner.Plan) (*refusal, error) {
 	batch, err := e.cfg.Compiler.Start(ctx, nil, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer batch.Close()
+	var first *refusal
 	for i := range plan.Jobs {
-		job := &plan.Jobs[i]
-		if job.Body == "" {
+		if plan.Jobs[i].Body == "" {
 			continue
 		}
-		adaptor, version, why := checkAdaptor(job.Adaptor)
-		if why != "" {
-			return &refusal{job, why, true}
-		}
-		if strings.Contains(string(plan.Globals), allowedModules) {
-			return &refusal{job, "has globals that import an adaptor", false}
-		}
-		if word := findWord(job.Body, isOfLanguages); word != "" {
-			return &refusal{job, "says " + word + ", which is not built in", false}
-		}
-		uses, err := batch.Uses(ctx, job.Body)
+		why := refuseJob(ctx, batch, &plan.Jobs[i], plan.Globals)
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
-		if err != nil {
-			continue // the run ends with that
+		if why != nil && !why.packaged {
+			return why, nil
 		}
-		for _, use := range uses {
-			if why := beyond(use, adaptor, version); why != "" {
-				return &refusal{job, fmt.Sprintf("%s (line %d), which is not built in", why, use.Position.Line), use.Module != "" || !slices.Contains(missing, use.Name)}
-			}
-		}
+		first = cmp.Or(first, why)
 	}
 	for i := range plan.Edges {
 		if word := findWord(plan.Edges[i].Condition, isOfLanguages); word != "" {
-			return &refusal{nil, "says " + word + ", which is not built in", false}
+			return &refusal{nil, "says " + word + ", which is not built in", false}, nil
 		}
 	}
-	return nil
+	return first, nil
+}
+
+// refuseJob returns why a job needs more than what is built in, nil if it does not.
+func refuseJob(ctx context.Context, batch *compile.Batch, job *runner.Job, globals json.RawMessage) (why *refusal) {
+	adaptor, version, other := checkAdaptor(job.Adaptor)
+	if other != "" {
+		why = &refusal{job, other, true}
+	}
+	if strings.Contains(string(globals), allowedModules) {
+		return &refusal{job, "has globals that import an adaptor", false}
+	}
+	if word := findWord(job.Body, isOfLanguages); word != "" {
+		return &refusal{job, "says " + word + ", which is not built in", false}
+	}
+	uses, err := batch.Uses(ctx, job.Body)
+	if err != nil {
+		return why // the run ends with that
+	}
+	for _, use := range uses {
+		if beyond := beyond(use, adaptor, version); beyond != "" {
+			one := &refusal{job, fmt.Sprintf("%s (line %d), which is not built in", beyond, use.Position.Line), packaged(use, adaptor)}
+			if !one.packaged {
+				return one
+			}
+			why = cmp.Or(why, one)
+		}
+	}
+	return why
+}
+
+// packaged reports whether what a use of a name needs is in the package of the job's adaptor.
+func packaged(use compile.Use, adaptor string) bool {
+	if use.Module == "" {
+		return !slices.Contains(missing, use.Name)
+	}
+	return use.Module == adaptor
 }
 
 // beyond returns why one use of a name is not built in, "" if it is.

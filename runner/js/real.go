@@ -14,16 +14,20 @@ import (
 type Packages interface {
 	// Package returns the package that a plan means by a specifier such as "@openfn/language-http@7.2.10".
 	Package(ctx context.Context, specifier string) (*Package, error)
+	// Unfit notes that a package called for something of Node's that nothing stands in for, and so is not for this engine.
+	Unfit(one *Package, why string)
 }
 
 // Package is an adaptor from npm.
 type Package struct {
 	// Name and Version are those of its package.json; Entry is the id of the chunk of its main module.
 	Name, Version, Entry string
-	// Exports are what that exports. The engine reads them when they are nil.
+	// Exports are what that exports.
 	Exports []string
 	// Chunks are those of the package and of all that it depends on.
 	Chunks *chunk.Store
+	// Node is why it is for Node, in words that go on from its name; empty if it may be executed here.
+	Node string
 }
 
 // reals are the packages of a run by their specifiers.
@@ -36,46 +40,22 @@ const mostOfResponse = 64 << 20
 func (e *Engine) findReals(ctx context.Context, plan *runner.Plan) (reals, error) {
 	found := make(reals)
 	for i := range plan.Jobs {
-		spec := plan.Jobs[i].Adaptor
-		if !strings.HasPrefix(spec, allowedModules) || found[spec] != nil {
+		job := &plan.Jobs[i]
+		if !strings.HasPrefix(job.Adaptor, allowedModules) || found[job.Adaptor] != nil {
 			continue
 		}
-		one, err := e.cfg.Packages.Package(ctx, spec)
-		if err == nil && one.Exports == nil {
-			one.Exports, err = e.exportsOf(one)
+		one, err := e.cfg.Packages.Package(ctx, job.Adaptor)
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err != nil:
+			return nil, &runner.Failure{Reason: runner.Exception, Type: "AutoinstallError", Message: err.Error()}
+		case one.Node != "":
+			return nil, &refusal{job, "has the adaptor " + one.Name + "@" + one.Version + ", which " + one.Node, false}
 		}
-		if err != nil {
-			return nil, &runner.Failure{Reason: runner.Exception, Type: "AutoinstallError", Message: "Error installing " + spec + ": " + err.Error()}
-		}
-		found[spec] = one
+		found[job.Adaptor] = one
 	}
 	return found, nil
-}
-
-// exportsOf loads a package in a VM of its own.
-func (e *Engine) exportsOf(one *Package) ([]string, error) {
-	prelude, err := e.prelude()
-	if err != nil {
-		return nil, err
-	}
-	box, err := newSandbox(prelude, 256<<20, func(operation string, args []any) (any, error) {
-		if operation == "call" {
-			return chunk.Call(stringAt(args, 0), args[1:])
-		}
-		return nil, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer box.close()
-	box.chunks = one.Chunks.Bytecode
-	answer, err := box.call("exportsOf", one.Entry)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	text, _ := answer.(string)
-	return names, json.Unmarshal([]byte(text), &names)
 }
 
 // real returns the package that the job of the step means by a name, nil for none.
@@ -117,6 +97,20 @@ func (p *Package) code(body string) string {
 		code += " export default globalThis." + handoverName + "[" + string(quoted) + "].default;"
 	}
 	return code
+}
+
+// lacks ends the run: a package called for what nothing stands in for. What it would come to otherwise is not known.
+func (s *step) lacks(what string) {
+	one := s.reals[s.node.job.Adaptor]
+	if one == nil || s.crash != nil {
+		return
+	}
+	s.engine.cfg.Packages.Unfit(one, "calls "+what+" of Node, which the embedded engine does not have")
+	s.crash = &runner.Failure{
+		Reason: runner.Exception, Type: "EngineError",
+		Message: one.Name + "@" + one.Version + " called " + what + " of Node, which the embedded engine does not have; this run needs the OpenFn engine: install Node, and use --engine auto or openfn",
+	}
+	s.box.vm.Interrupt()
 }
 
 // answer is what came of an exchange.

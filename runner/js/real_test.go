@@ -1,12 +1,10 @@
-package js
+package js_test
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,39 +12,29 @@ import (
 	"github.com/phxworker/phxworker/internal/runtest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/js"
 	"github.com/phxworker/phxworker/runner/js/chunk"
+	"github.com/phxworker/phxworker/runner/js/packages"
+	"github.com/phxworker/phxworker/runner/openfn/adaptors"
 )
 
-// folder is a folder with node_modules, for tests.
-type folder struct {
-	home  string
-	store *chunk.Store
-}
-
-func newFolder(t *testing.T) *folder {
+// published returns the adaptors of npm's registry, in the folder that tests share. The test is skipped without a registry.
+func published(t testing.TB) *packages.Provider {
 	t.Helper()
-	home := os.Getenv("PHXWORKER_TEST_CHUNKS")
-	if home == "" {
-		t.Skip("set PHXWORKER_TEST_CHUNKS to a folder with the packages")
+	if testing.Short() {
+		t.Skip("needs packages of npm's registry, and seconds")
 	}
-	store, err := chunk.NewStore(filepath.Join(home, "chunks"), chunk.New(os.DirFS(home)), "test", 64<<20)
+	repo, err := adaptors.Open(adaptors.Config{Dir: runtest.Adaptors(t)})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, store.Close()) })
-	return &folder{home, store}
-}
-
-func (f *folder) Package(_ context.Context, specifier string) (*Package, error) {
-	name, _ := runner.SplitAdaptor(specifier)
-	entry, err := chunk.New(os.DirFS(f.home)).Entry(name)
-	if err != nil {
-		return nil, err
+	t.Cleanup(repo.Close)
+	p, err := packages.Open(packages.Config{Repo: repo})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	if _, err = p.Package(t.Context(), "@openfn/language-common@3.3.4"); err != nil && os.Getenv("CI") == "" {
+		t.Skip("there is no registry: ", err)
 	}
-	var manifest struct{ Version string }
-	text, err := os.ReadFile(filepath.Join(f.home, "node_modules", name, "package.json"))
-	if err == nil {
-		err = json.Unmarshal(text, &manifest)
-	}
-	return &Package{Name: name, Version: manifest.Version, Entry: entry, Chunks: f.store}, err
+	require.NoError(t, err)
+	return p
 }
 
 // The published packages, unmodified, in the embedded engine.
@@ -73,9 +61,9 @@ func TestRealAdaptors(t *testing.T) {
 		{name: "an operation of its own that fails", adaptor: http, body: `get('/relative')`, reason: "fail", kind: "AdaptorError"},
 		{name: "the job's own error", adaptor: http, body: `fn(() => { throw new Error('x'); })`, reason: "fail", kind: "JobError"},
 		{name: "no functions from text", adaptor: http, body: `fn(() => new Function('return 1')())`, reason: "kill", kind: "SecurityError"},
-		{name: "no fetch for jobs", adaptor: http, body: `fn(() => ({ t: [typeof fetch, typeof Buffer, typeof require, typeof process] }))`, reason: "success", want: `{"t":["undefined","undefined","undefined","undefined"]}`},
+		{name: "no fetch for jobs", adaptor: http, body: `fn(() => ({ t: [typeof fetch, typeof Headers, typeof require, typeof process] }))`, reason: "success", want: `{"t":["undefined","undefined","undefined","undefined"]}`},
 	}
-	w := runtest.New(t, New(Config{Packages: newFolder(t), Egress: chunk.Egress{Any: true}}))
+	w := runtest.New(t, js.New(js.Config{Packages: published(t), Egress: chunk.Egress{Any: true}}))
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			body, _ := json.Marshal(tt.body)
@@ -91,19 +79,12 @@ func TestRealAdaptors(t *testing.T) {
 }
 
 func BenchmarkRealAdaptors(b *testing.B) {
-	home := os.Getenv("PHXWORKER_TEST_CHUNKS")
-	if home == "" {
-		b.Skip("set PHXWORKER_TEST_CHUNKS to a folder with the packages")
-	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{}`))
 	}))
 	b.Cleanup(server.Close)
-	store, err := chunk.NewStore(filepath.Join(home, "chunks"), chunk.New(os.DirFS(home)), "bench", 64<<20)
-	require.NoError(b, err)
-	b.Cleanup(func() { require.NoError(b, store.Close()) })
-	engine := New(Config{Packages: &folder{home, store}, Egress: chunk.Egress{Any: true}})
+	engine := js.New(js.Config{Packages: published(b), Egress: chunk.Egress{Any: true}})
 	for _, tt := range []struct{ name, adaptor, body string }{
 		{"built in", "common@3.3.4", "fn(s => s)"}, {"merge", "common@3.3.4", "fn(s => ({ data: merge('$.data', {})(s) }))"},
 		{"lodash", "common@3.3.4", "fn(s => ({ data: _.uniq([1]) }))"},

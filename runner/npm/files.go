@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Files are the files of a tree, without any on the disk: what [Client.Install] would write, and
@@ -43,12 +45,40 @@ func (c *Client) Files(ctx context.Context, name, text string) (*Files, error) {
 	if err != nil {
 		return nil, err
 	}
+	return c.files(ctx, tree, b), nil
+}
+
+// Locked is [Client.Files] for packages of npm's registry of which all is known beforehand, as by a lockfile: no
+// metadata is asked for. Of each, Path, Name, Version and Integrity have to be set.
+func (c *Client) Locked(ctx context.Context, packages []Package) (*Files, error) {
+	tree, b := &Tree{Packages: slices.Clone(packages)}, &budget{}
+	all, fetching := errgroup.WithContext(ctx)
+	for i := range tree.Packages {
+		p := &tree.Packages[i]
+		var ok bool
+		if p.sum, ok = parseSum(p.Integrity); !ok {
+			return nil, &Error{Kind: Untrusted, Package: p.Name + "@" + p.Version, Reason: errNoSum.Error(), Err: errNoSum}
+		}
+		m := &manifest{Name: p.Name, Version: p.Version}
+		m.Dist.Tarball = defaultRegistry + p.Name + "/-/" + path.Base(p.Name) + "-" + p.Version + ".tgz"
+		p.address = c.settings.archiveAt(m)
+		all.Go(func() error { return c.fetch(fetching, *p, b) })
+	}
+	err := all.Wait()
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	tree.sort()
+	return c.files(ctx, tree, b), err
+}
+
+func (c *Client) files(ctx context.Context, tree *Tree, b *budget) *Files {
 	f := &Files{Tree: tree, client: c, ctx: ctx, budget: b, content: make(map[string]func() (*content, error)), folders: make(map[string][]string)}
 	for _, p := range tree.Packages {
 		f.content[p.Path] = sync.OnceValues(func() (*content, error) { return f.unpack(p) })
 		addPath(f.folders, p.Path)
 	}
-	return f, nil
+	return f
 }
 
 // addPath adds a path to the folders above it.

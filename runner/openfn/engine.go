@@ -231,6 +231,11 @@ func residentMB(limit float64) int { return int(limit*1.25) + 64 }
 
 // load returns what a plan is executed with, and installs what is missing.
 func (e *Engine) load(ctx context.Context, plan *runner.Plan, progress func(string)) (loaded, error) {
+	if e.host.Load() == nil { // without Node, nothing that would be installed is of use
+		if err := CheckNode(ctx); err != nil {
+			return loaded{}, e.failure(&nodeError{err})
+		}
+	}
 	var l loaded
 	var both sync.WaitGroup
 	var hostErr, packagesErr error

@@ -21,8 +21,10 @@ type Engine struct {
 	CgroupOverheadMB     int      // and to this besides
 	RepoDir, MonorepoDir string
 	// StateProps are what is taken out of a step's state.
-	StateProps                         []string
-	CompileMemory                      int64 // bytes
+	StateProps    []string
+	CompileMemory int64 // bytes
+	// EmbeddedInput is the largest input that auto leaves to the embedded engine, in bytes; 0 is no limit.
+	EmbeddedInput                      int64
 	CollectionsURL, CollectionsVersion string
 	// CheckTimeout is how long a command may take to answer when the worker
 	// starts, and CheckRetries how often to ask again.
@@ -87,6 +89,7 @@ func (r *reader) engine() Engine {
 		Reuse: r.whole("engine-reuse", 1), RepoDir: r.text(repoKey), MonorepoDir: r.folder("monorepo-dir"),
 		StateProps:     r.list("state-props-to-remove"),
 		CompileMemory:  int64(r.megabytes("compile-memory") * (1 << 20)),
+		EmbeddedInput:  int64(r.orIfZero("embedded-input", "MB", 0) * (1 << 20)),
 		CollectionsURL: r.webURL("collections-url"), CollectionsVersion: r.text("collections-version"),
 		CheckTimeout: r.milliseconds("engine-validation-timeout-ms"), CheckRetries: r.whole("engine-validation-retries", 0),
 	}

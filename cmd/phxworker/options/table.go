@@ -166,6 +166,10 @@ func Table() []Option {
 			Default: "64", Usage: "how much memory compiling the code of runs may take in the worker; a job that would take more is refused: with 64, one of some 400 kB",
 		},
 		{
+			Flag: "embedded-input", Env: []string{"WORKER_EMBEDDED_INPUT_MB"}, Ours: true, Group: Runs, Placeholder: "MB",
+			Default: "1", Usage: "with --engine auto, the largest input of a run that the embedded engine executes: with much to compute, Node is the faster one; 0 is no limit",
+		},
+		{
 			Flag: "payload-memory", Env: []string{"WORKER_MAX_PAYLOAD_MB"}, Group: Runs, Placeholder: "MB",
 			Default: "10", Usage: "the largest dataclip or final state that is sent, unless the plan says otherwise; 0 withholds all",
 		},

@@ -4,10 +4,12 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/evanw/esbuild/pkg/api"
 )
@@ -27,8 +29,9 @@ var builtins = map[string]string{
 
 // The kinds of ids that are no path in the tree.
 const (
-	nodePrefix = "node:"
-	ourPrefix  = "our:"
+	nodePrefix    = "node:"
+	ourPrefix     = "our:"
+	missingPrefix = "missing:"
 )
 
 // FirstLine is the line before the first of every chunk: the frames of stacks tell by it that they are a package's.
@@ -40,7 +43,7 @@ type Maker struct{ resolver }
 // New returns a Maker for a tree with a folder node_modules, in npm's layout. standIns are the trees of [StandIns], which
 // may be in the tree as well: what an adaptor brings of the same name, in a version of its own, would stand in their place there.
 func New(tree fs.FS, standIns ...fs.FS) *Maker {
-	return &Maker{resolver{mounted{tree, Overlay(standIns...)}}}
+	return &Maker{resolver{mounted{tree, Overlay(standIns...)}, new(sync.Map)}}
 }
 
 var conditions = []string{"node", "require"}
@@ -48,25 +51,79 @@ var conditions = []string{"node", "require"}
 // Entry returns the id of the chunk of a package's main module, as one that is installed at the top of the tree.
 func (m *Maker) Entry(name string) (id string, err error) { return m.find(name, ".", conditions) }
 
-// Code returns the text of a chunk: a function (require, module, exports, host), where host has Node's globals.
+// Chunk is the text of a chunk: a function (require, module, exports, host), where host has Node's globals.
+type Chunk struct {
+	Text string
+	// Requires are the ids of the chunks that it may ask for, sorted.
+	Requires []string
+	// Native tells that it is in part machine code, which is left out.
+	Native bool
+}
+
+// Lacking returns the name of the builtin of Node's that nothing stands in for, "" where id is something else.
+func Lacking(id string) string {
+	name, isNode := strings.CutPrefix(id, nodePrefix)
+	if !isNode || builtins[name] != "" || hasOurs(name) {
+		return ""
+	}
+	return name
+}
+
+// IsStandIn reports whether a chunk stands in for a builtin of Node's, or is of a package that does.
+func IsStandIn(id string) bool {
+	return strings.HasPrefix(id, nodePrefix) || strings.HasPrefix(id, standInsFolder+"/")
+}
+
+// Folder returns the folder of the package that a chunk is of.
+func Folder(id string) string { return packageOf(id) }
+
+// Code returns the text of a chunk.
 func (m *Maker) Code(id string) (string, error) {
+	made, err := m.Chunk(id)
+	return made.Text, err
+}
+
+// Chunk makes a chunk.
+func (m *Maker) Chunk(id string) (Chunk, error) {
 	entry, err := m.entryOf(id)
 	if err != nil {
-		return "", err
+		return Chunk{}, err
 	}
+	var required others
 	result := api.Build(api.BuildOptions{
 		EntryPoints: []string{entry}, Bundle: true, Write: false,
 		Format: api.FormatCommonJS, Platform: api.PlatformNeutral, Target: api.ES2022,
 		LogLevel: api.LogLevelSilent, LegalComments: api.LegalCommentsNone, Charset: api.CharsetUTF8,
 		Supported: map[string]bool{"dynamic-import": false, "import-meta": false},
 		Define:    defines(), KeepNames: strings.HasPrefix(entry, ourPrefix),
-		Plugins:   []api.Plugin{{Name: "chunk", Setup: func(build api.PluginBuild) { m.plug(build, id, entry) }}},
+		Plugins:   []api.Plugin{{Name: "chunk", Setup: func(build api.PluginBuild) { m.plug(build, id, entry, &required) }}},
 	})
 	if len(result.Errors) > 0 {
-		return "", fmt.Errorf("%s: %s", id, result.Errors[0].Text)
+		return Chunk{}, fmt.Errorf("%s: %s", id, result.Errors[0].Text)
 	}
-	return strings.Repeat("\n", FirstLine) + "(function (require, module, exports, host) {" + later(string(result.OutputFiles[0].Contents)) + "\n})", nil
+	text := strings.Repeat("\n", FirstLine) + "(function (require, module, exports, host) {" + later(string(result.OutputFiles[0].Contents)) + "\n})"
+	return Chunk{Text: text, Requires: required.sorted(), Native: required.native}, nil
 }
+
+// others are the ids of chunks that one asks for. esbuild looks for them from several goroutines.
+type others struct {
+	mu     sync.Mutex
+	ids    map[string]bool
+	native bool
+}
+
+// external leaves something to another chunk.
+func (o *others) external(id string) api.OnResolveResult {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ids == nil {
+		o.ids = make(map[string]bool)
+	}
+	o.ids[id] = true
+	return api.OnResolveResult{Path: id, External: true}
+}
+
+func (o *others) sorted() []string { return slices.Sorted(maps.Keys(o.ids)) }
 
 // What esbuild has made of imports, in packages that it has bundled: namespaces, of which only members are read.
 var (
@@ -78,9 +135,18 @@ var (
 // later has imports loaded when something is first read of them: most jobs use little of what a package imports.
 // What esbuild has worded otherwise is loaded at once, as ever.
 func later(code string) string {
-	code = plainImport.ReplaceAllString(code, "${1}require.later($2, 0);")
-	code = esmImport.ReplaceAllString(code, "${1}require.later($2, 1${3});")
-	return oneOfLodash.ReplaceAllString(code, "${1}var $2 = (...args) => $3.$2(...args);")
+	var made strings.Builder
+	made.Grow(len(code) + len(code)/16)
+	for line := range strings.Lines(code) {
+		if strings.Contains(line, "require(") { // the patterns are slow, and most lines are something else
+			line = plainImport.ReplaceAllString(line, "${1}require.later($2, 0);")
+			line = esmImport.ReplaceAllString(line, "${1}require.later($2, 1${3});")
+		} else if strings.Contains(line, "import_lodash") {
+			line = oneOfLodash.ReplaceAllString(line, "${1}var $2 = (...args) => $3.$2(...args);")
+		}
+		made.WriteString(line)
+	}
+	return made.String()
 }
 
 // entryOf returns the path at which the code of a chunk begins.
@@ -89,13 +155,18 @@ func (m *Maker) entryOf(id string) (string, error) {
 	if !isNode {
 		return id, nil
 	}
-	if _, err := fs.Stat(ours, "node/"+strings.ReplaceAll(name, "/", "_")+".js"); err == nil {
+	if hasOurs(name) {
 		return ourPrefix + strings.ReplaceAll(name, "/", "_"), nil
 	}
 	if polyfill := builtins[name]; polyfill != "" {
 		return m.find(polyfill, standInsFolder, []string{"require"})
 	}
 	return ourPrefix + "missing", nil
+}
+
+func hasOurs(builtin string) bool {
+	_, err := fs.Stat(ours, "node/"+strings.ReplaceAll(builtin, "/", "_")+".js")
+	return err == nil
 }
 
 // hostGlobals are what the code of packages finds as globals, beyond those that jobs have.
@@ -112,7 +183,7 @@ func defines() map[string]string {
 }
 
 // plug has esbuild read from the tree, and leave out what is another chunk's.
-func (m *Maker) plug(build api.PluginBuild, id, entry string) {
+func (m *Maker) plug(build api.PluginBuild, id, entry string, required *others) {
 	const namespace = "tree"
 	own := packageOf(entry)
 	build.OnResolve(api.OnResolveOptions{Filter: ".*"}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
@@ -125,7 +196,7 @@ func (m *Maker) plug(build api.PluginBuild, id, entry string) {
 		}
 		base, _, _ := strings.Cut(name, "/")
 		if _, known := builtins[base]; known && !strings.HasSuffix(name, "/") && nodePrefix+name != id {
-			return api.OnResolveResult{Path: nodePrefix + name, External: true}, nil
+			return required.external(nodePrefix + name), nil
 		}
 		from := path.Dir(a.Importer)
 		if strings.HasPrefix(a.Importer, ourPrefix) {
@@ -134,11 +205,11 @@ func (m *Maker) plug(build api.PluginBuild, id, entry string) {
 		found, err := m.find(a.Path, from, conditions)
 		switch {
 		case err != nil: // found missing when it is required, as in Node
-			return api.OnResolveResult{Path: "missing:" + a.Path, External: true}, nil
+			return api.OnResolveResult{Path: missingPrefix + a.Path, External: true}, nil
 		case packageOf(found) == own:
 			return api.OnResolveResult{Path: found, Namespace: namespace}, nil
 		}
-		return api.OnResolveResult{Path: found, External: true}, nil
+		return required.external(found), nil
 	})
 	build.OnLoad(api.OnLoadOptions{Filter: ".*", Namespace: namespace}, func(a api.OnLoadArgs) (api.OnLoadResult, error) {
 		var data []byte
@@ -154,6 +225,9 @@ func (m *Maker) plug(build api.PluginBuild, id, entry string) {
 			loader = api.LoaderJSON
 		case ".node":
 			loader = api.LoaderEmpty
+			required.mu.Lock()
+			required.native = true
+			required.mu.Unlock()
 		}
 		return api.OnLoadResult{Contents: &text, Loader: loader}, err
 	})

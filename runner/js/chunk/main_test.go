@@ -49,8 +49,8 @@ func storeOf(t testing.TB, home string) *Store {
 	for _, dir := range runtest.Packages(t, installed, specifiers...) {
 		trees = append(trees, os.DirFS(dir))
 	}
-	store, err := NewStore(filepath.Join(installed, "chunks"), New(os.DirFS(home), trees...), home, 1<<30)
+	cache, err := OpenCache(filepath.Join(installed, "chunks"), 1<<30, compile)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, store.Close()) })
-	return store
+	t.Cleanup(func() { require.NoError(t, cache.Close()) })
+	return cache.Store(home, nil, func() (*Maker, func(), error) { return New(os.DirFS(home), trees...), func() {}, nil })
 }

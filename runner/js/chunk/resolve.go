@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // manifest is what Node reads of a package.json to find a module.
@@ -28,7 +29,10 @@ func (m *mainModule) UnmarshalJSON(data []byte) error {
 }
 
 // resolver finds the files of modules as Node's require does.
-type resolver struct{ tree fs.FS }
+type resolver struct {
+	tree  fs.FS
+	found *sync.Map // what was found in packages
+}
 
 // module is a path in the tree, below node_modules.
 const modulesFolder = "node_modules"
@@ -44,7 +48,7 @@ func (r resolver) find(specifier, from string, conditions []string) (string, err
 	default:
 		name, below := splitSpecifier(specifier)
 		for dir := from; ; dir = path.Dir(dir) {
-			if found, ok := r.inPackage(path.Join(dir, modulesFolder, name), below, conditions); ok {
+			if found := r.inPackageOnce(path.Join(dir, modulesFolder, name), below, conditions); found != "" {
 				return found, nil
 			}
 			if dir == "." {
@@ -70,6 +74,21 @@ func splitSpecifier(specifier string) (name, below string) {
 func (r resolver) manifest(dir string) (m manifest, ok bool) {
 	data, err := fs.ReadFile(r.tree, path.Join(dir, "package.json"))
 	return m, err == nil && json.Unmarshal(data, &m) == nil
+}
+
+// inPackageOnce remembers what inPackage returns: some packages are asked for by each of hundreds of files, and their
+// package.json is long.
+func (r resolver) inPackageOnce(dir, below string, conditions []string) string {
+	key := strings.Join(append([]string{dir, below}, conditions...), "\x00")
+	if known, ok := r.found.Load(key); ok {
+		return known.(string) //nolint:forcetypeassert // see below
+	}
+	found, ok := r.inPackage(dir, below, conditions)
+	if !ok {
+		found = ""
+	}
+	r.found.Store(key, found)
+	return found
 }
 
 func (r resolver) inPackage(dir, below string, conditions []string) (string, bool) {

@@ -1,6 +1,7 @@
 package chunk
 
 import (
+	_ "embed"
 	"errors"
 	"io/fs"
 	"strings"
@@ -23,6 +24,26 @@ var StandIns = []StandIn{
 	{"url", "0.11.4", "sha512-oCwdVC7mTuWiPyjLUz/COz5TLk6wgp0RCsN+wHZ2Ekneac9w8uuV0njcbbie2ME+Vs+d6duwmYuR3HgQXs1fOg=="},
 	{"util", "0.12.5", "sha512-kZf/K6hEIrWHI6XqOFUiiMa+79wE/D8Q+NCNAWclkyg3b4d2k7s0QGepNjiABc+aR3N1PAyHL7p6UcLY6LmrnA=="},
 	{"web-streams-polyfill", "4.3.0", "sha512-/Gnggvj9oSrEvJbDyyPtAnxBt5fGQM2iWOKQNu7ie1OxDgK40iZpyV3TKaRiEzVj1oA1UxKnEy9XPXh6PW3eVw=="},
+}
+
+// locked has StandIns and all that they need, as npm would install them: a line each, with path, name, version and sum.
+// TestTheLockIsOfTheStandIns writes it.
+//
+//go:embed standins.lock
+var locked string
+
+// Locked is a package of the tree of [StandIns]: where it lies, what it is and its sum, as npm has them.
+type Locked struct{ Path, Name, Version, Integrity string }
+
+// Lock returns the tree of [StandIns].
+func Lock() []Locked {
+	var all []Locked
+	for line := range strings.Lines(locked) {
+		if f := strings.Fields(line); len(f) == 4 {
+			all = append(all, Locked{f[0], f[1], f[2], f[3]})
+		}
+	}
+	return all
 }
 
 // Overlay is a tree of several: of those that have a file, the first.

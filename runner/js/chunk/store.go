@@ -2,79 +2,105 @@ package chunk
 
 import (
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
-	"time"
 
-	"modernc.org/quickjs"
+	"golang.org/x/sync/singleflight"
 )
 
-// Store keeps the bytecode of chunks in a folder. QuickJS believes what it is given, so a file is what it was when its
-// hash says so, and the folder is its user's alone. Workers may share it: a file gets its name when it is complete. It
-// may be used concurrently.
+// Store has the bytecode of the chunks of a tree. It may be used concurrently.
 type Store struct {
-	maker *Maker
-	root  *os.Root
-	key   []byte
-	most  int64
+	cache    *Cache
+	standIns *Store // nil if this one has Node's as well
+	key      []byte
+	open     func() (m *Maker, done func(), err error)
 
-	mu    sync.Mutex
-	ready map[string][]byte // the bytecode by the id of its chunk
+	flights singleflight.Group // of chunks that are made, by id
+	mu      sync.Mutex
+	ready   map[string][]byte // bytecode by the id of its chunk
 }
 
-// NewStore returns a Store in a folder, which is made if need be, for the packages of a tree. integrity is what the
-// versions and contents of these are known by, such as the hashes of a lockfile; another one never finds the same
-// chunks. The folder takes mostBytes at most, the oldest files going first. Close it.
-func NewStore(dir string, maker *Maker, integrity string, mostBytes int64) (*Store, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("chunks: %w", err)
-	}
-	info, err := os.Stat(dir)
-	if err == nil && info.Mode().Perm()&0o077 != 0 {
-		err = fmt.Errorf("%s may be read or written by others: give it the mode 0700", dir)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("chunks: %w", err)
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, fmt.Errorf("chunks: %w", err)
-	}
-	sum := sha256.Sum256([]byte(integrity + "\x00" + makersVersion + "\x00" + standInsVersion() + "\x00" + engineVersion()))
-	return &Store{maker: maker, root: root, key: sum[:], most: mostBytes, ready: make(map[string][]byte)}, nil
+// Store returns a Store. integrity is what the versions and contents of the tree are known by, such as the hashes of a
+// lockfile; another one never finds the same chunks. open is called for what the folder does not have, and done once it
+// is made. Node's builtins are those of standIns, or, if that is nil, of the tree.
+func (c *Cache) Store(integrity string, standIns *Store, open func() (m *Maker, done func(), err error)) *Store {
+	sum := sha256.Sum256([]byte(integrity + "\x00" + Version()))
+	return &Store{cache: c, standIns: standIns, key: sum[:], open: open, ready: make(map[string][]byte)}
 }
 
-// Close frees the folder.
-func (s *Store) Close() error { return s.root.Close() }
+// of returns the Store that has a chunk.
+func (s *Store) of(id string) *Store {
+	if s.standIns != nil && IsStandIn(id) {
+		return s.standIns
+	}
+	return s
+}
 
 // Bytecode returns the bytecode of a chunk, made now if need be.
 func (s *Store) Bytecode(id string) ([]byte, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if code := s.ready[id]; code != nil {
+	if of := s.of(id); of != s {
+		return of.Bytecode(id)
+	}
+	if code := s.known(id); code != nil {
 		return code, nil
 	}
-	name := s.fileOf(id)
-	code, ok := s.read(name)
-	if !ok {
-		var err error
-		if code, err = s.compile(id); err != nil {
+	made, err, _ := s.flights.Do(id, func() (any, error) {
+		if code, ok := s.cache.read(s.fileOf(id)); ok {
+			s.keep(id, code)
+			return code, nil
+		}
+		maker, done, err := s.open()
+		if err != nil {
 			return nil, err
 		}
-		if err := s.write(name, code); err != nil {
-			return nil, err
-		}
+		defer done()
+		_, code, err := s.make(maker, id)
+		return code, err
+	})
+	code, _ := made.([]byte)
+	return code, err
+}
+
+// Has reports whether the bytecode of a chunk is there.
+func (s *Store) Has(id string) bool {
+	of := s.of(id)
+	return of.known(id) != nil || of.cache.has(of.fileOf(id))
+}
+
+// Make makes a chunk of the tree of maker, whether it is there or not, and returns what it is.
+func (s *Store) Make(maker *Maker, id string) (Chunk, error) {
+	made, _, err := s.of(id).make(maker, id)
+	return made, err
+}
+
+func (s *Store) make(maker *Maker, id string) (Chunk, []byte, error) {
+	made, err := maker.Chunk(id)
+	if err != nil {
+		return made, nil, err
 	}
+	code, err := s.cache.compile(made.Text)
+	if err != nil {
+		return made, nil, fmt.Errorf("%s: %w", id, err)
+	}
+	s.cache.write(s.fileOf(id), code)
+	s.keep(id, code)
+	return made, code, nil
+}
+
+func (s *Store) known(id string) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ready[id]
+}
+
+func (s *Store) keep(id string, code []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.ready[id] = code
-	return code, nil
 }
 
 func (s *Store) fileOf(id string) string {
@@ -82,92 +108,19 @@ func (s *Store) fileOf(id string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (s *Store) compile(id string) ([]byte, error) {
-	text, err := s.maker.Code(id)
-	if err != nil {
-		return nil, err
-	}
-	vm, err := quickjs.NewVM()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = vm.Close() }()
-	code, err := vm.Compile(text, quickjs.EvalGlobal)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", id, err)
-	}
-	return code, nil
-}
-
-// read returns what a file has if it is whole.
-func (s *Store) read(name string) ([]byte, bool) {
-	data, err := s.root.ReadFile(name)
-	if err != nil || len(data) < sha256.Size {
-		return nil, false
-	}
-	sum := s.sum(name, data[sha256.Size:])
-	return data[sha256.Size:], subtle.ConstantTimeCompare(sum, data[:sha256.Size]) == 1
-}
-
-// sum is for a file of that name: one that was put in the place of another is none.
-func (s *Store) sum(name string, code []byte) []byte {
-	h := sha256.New()
-	h.Write([]byte(name))
-	h.Write(code)
-	return h.Sum(nil)
-}
-
-func (s *Store) write(name string, code []byte) error {
-	if err := s.makeRoom(int64(len(code))); err != nil {
-		return fmt.Errorf("chunks: %w", err)
-	}
-	partial := fmt.Sprintf("%s.%d.%d", name, os.Getpid(), time.Now().UnixNano())
-	err := s.root.WriteFile(partial, append(s.sum(name, code), code...), 0o600)
-	if err == nil {
-		err = s.root.Rename(partial, name)
-	}
-	if err != nil {
-		_ = s.root.Remove(partial)
-		return fmt.Errorf("chunks: %w", err)
-	}
-	return nil
-}
-
-// makeRoom removes the oldest files until so many bytes fit in.
-func (s *Store) makeRoom(need int64) error {
-	entries, err := fs.ReadDir(s.root.FS(), ".")
-	if err != nil {
-		return err
-	}
-	var files []fs.FileInfo
-	total := need
-	for _, entry := range entries {
-		info, err := entry.Info()
-		if err != nil || !info.Mode().IsRegular() {
-			continue
-		}
-		files = append(files, info)
-		total += info.Size()
-	}
-	slices.SortFunc(files, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
-	for _, oldest := range files {
-		if total <= s.most {
-			return nil
-		}
-		if err := s.root.Remove(filepath.Base(oldest.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		total -= oldest.Size()
-	}
-	return nil
-}
+// Version changes with all that chunks depend on besides their packages: how they are made, what stands in for Node's
+// builtins, and QuickJS, whose bytecode no other version may read.
+var Version = sync.OnceValue(func() string {
+	return strings.Join([]string{makersVersion, standInsVersion(), engineVersion()}, " ")
+})
 
 // makersVersion is to be another one when Maker makes chunks of another kind.
-const makersVersion = "1"
+const makersVersion = "2"
 
 // standInsVersion changes with every file that stands in for a builtin.
 func standInsVersion() string {
 	h := sha256.New()
+	_, _ = fmt.Fprintf(h, "%d\n%s", len(locked), locked)
 	_ = fs.WalkDir(ours, ".", func(path string, entry fs.DirEntry, err error) error { // what is embedded can be read
 		if err == nil && !entry.IsDir() {
 			data, _ := ours.ReadFile(path)
@@ -176,18 +129,4 @@ func standInsVersion() string {
 		return nil
 	})
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-// engineVersion is that of QuickJS, whose bytecode no other version may read, and of what bundles.
-func engineVersion() string {
-	version := quickjs.Version()
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, module := range info.Deps {
-			switch module.Path {
-			case "modernc.org/quickjs", "modernc.org/libquickjs", "github.com/evanw/esbuild":
-				version += " " + module.Path + "@" + module.Version
-			}
-		}
-	}
-	return version
 }

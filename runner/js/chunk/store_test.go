@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -53,18 +54,35 @@ func TestPackagesAreFound(t *testing.T) {
 	found, err := maker.Entry("none/one")
 	require.NoError(t, err)
 	require.Equal(t, "node_modules/none/one.js", found)
-	code, err := maker.Code("node:events")
+	code, err := maker.Chunk("node:events")
 	require.NoError(t, err)
-	require.Contains(t, strings.TrimSpace(code), `require("standins/node_modules/events/events.js")`)
+	require.Contains(t, strings.TrimSpace(code.Text), `require("standins/node_modules/events/events.js")`)
+}
+
+// compile makes bytecode as the engine does, but for what it leaves out.
+func compile(text string) ([]byte, error) {
+	vm, err := quickjs.NewVM()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = vm.Close() }()
+	return vm.Compile(text, quickjs.EvalGlobal)
+}
+
+// storeIn returns the store of a tree in a folder, and its cache.
+func storeIn(t *testing.T, dir, integrity string, most int64) (*Store, *Cache) {
+	t.Helper()
+	cache, err := OpenCache(dir, most, compile)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = cache.Close() })
+	return cache.Store(integrity, nil, func() (*Maker, func(), error) { return New(tree()), func() {}, nil }), cache
 }
 
 // Guards against bytecode of others: a file that was changed, or put in the place of another, is made anew.
 func TestAChunkThatWasChangedIsMadeAnew(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "chunks")
 	open := func(integrity string) *Store {
-		store, err := NewStore(dir, New(tree()), integrity, 1<<20)
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = store.Close() })
+		store, _ := storeIn(t, dir, integrity, 1<<20)
 		return store
 	}
 	const id = "node_modules/b/cjs/part.cjs"
@@ -96,20 +114,40 @@ func TestAChunkThatWasChangedIsMadeAnew(t *testing.T) {
 	value.Free()
 
 	require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // what is to be refused
-	_, err = NewStore(dir, New(tree()), "1", 1<<20)
+	_, err = OpenCache(dir, 1<<20, compile)
 	require.ErrorContains(t, err, "may be read or written by others")
 }
 
+// Guards against a folder that grows for ever, and against one that loses what is used all the time.
 func TestTheFolderOfChunksIsBounded(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "chunks")
-	store, err := NewStore(dir, New(tree()), "1", 1000)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, store.Close()) }()
-	for _, id := range []string{"node_modules/b/cjs/part.cjs", "node_modules/a/lib/index.js", "node:os", "node:process"} {
+	store, cache := storeIn(t, dir, "1", 10_000)
+	ids := []string{"node_modules/b/cjs/part.cjs", "node_modules/a/lib/index.js", "node:os", "node:undici"}
+	for i, id := range ids {
 		_, err := store.Bytecode(id)
 		require.NoError(t, err)
+		at := time.Now().Add(time.Duration(i-len(ids)) * 3 * touchAfter)
+		require.NoError(t, os.Chtimes(filepath.Join(dir, store.fileOf(id)), at, at))
 	}
-	files, err := os.ReadDir(dir)
+	again, _ := storeIn(t, dir, "1", 10_000)
+	_, err := again.Bytecode(ids[0])
 	require.NoError(t, err)
-	require.Len(t, files, 1, "the last is larger than the bound by itself")
+	require.NoError(t, cache.Lessen())
+	require.True(t, again.Has(ids[0]), "it was used just now")
+	last, _ := storeIn(t, dir, "1", 0)
+	require.False(t, last.Has(ids[1]), "it was not used for longest")
+}
+
+// Guards against a lock of other versions than those that are listed. Write it with npm: a package.json with the stand-ins
+// as dependencies, npm install --package-lock-only, and of each package in its lock path, name, version and integrity.
+func TestTheLockIsOfTheStandIns(t *testing.T) {
+	known := make(map[string]Locked)
+	for _, one := range Lock() {
+		known[one.Path] = one
+	}
+	require.NotEmpty(t, known)
+	for _, one := range StandIns {
+		want := Locked{"node_modules/" + one.Name, one.Name, one.Version, one.Integrity}
+		require.Equal(t, want, known[want.Path])
+	}
 }

@@ -145,7 +145,10 @@ func inQuickJS(t *testing.T, store *Store, code, name, argument string) []string
 // execute calls a function with a package and what a test needs, and returns the lines that come of it.
 func execute(t *testing.T, store *Store, client *Client, code, name, argument string) []string {
 	t.Helper()
-	entry, err := store.maker.Entry(name)
+	maker, done, err := store.open()
+	require.NoError(t, err)
+	defer done()
+	entry, err := maker.Entry(name)
 	require.NoError(t, err)
 	if _, standsIn := builtins[name]; standsIn {
 		entry = nodePrefix + name
@@ -155,11 +158,11 @@ func execute(t *testing.T, store *Store, client *Client, code, name, argument st
 	defer func() { require.NoError(t, vm.Close()) }()
 	vm.SetMaxStackSize(4 << 20)
 	// A package's code, so that it has the globals of packages.
-	test := New(Overlay(fstest.MapFS{testModule: {Data: []byte("module.exports =\n" + code)}}, store.maker.tree))
+	test := New(Overlay(fstest.MapFS{testModule: {Data: []byte("module.exports =\n" + code)}}, maker.tree))
 	require.NoError(t, vm.RegisterFunc("__load", func(id string) quickjs.Value {
 		if id == testModule {
-			text, err := test.Code(id)
-			return function(vm, id, err, func() (quickjs.Value, error) { return vm.EvalValue(text, quickjs.EvalGlobal) })
+			made, err := test.Chunk(id)
+			return function(vm, id, err, func() (quickjs.Value, error) { return vm.EvalValue(made.Text, quickjs.EvalGlobal) })
 		}
 		code, err := store.Bytecode(id)
 		return function(vm, id, err, func() (quickjs.Value, error) { return vm.EvalBytecodeValue(code) })

@@ -26,4 +26,12 @@ function answered(id, text) {
   if (done) done(text);
 }
 
-const exportsOf = entry => stringify(keysOf(packages()(entry)));
+// exportsOf loads all that a package exports, also what is loaded when it is first read, and returns the names.
+function exportsOf(entry) {
+  const all = packages()(entry);
+  for (const name of keysOf(all)) {
+    const one = read(all, name);
+    if (one !== null && typeof one === 'object') for (const member of keysOf(one)) read(one, member);
+  }
+  return stringify(keysOf(all));
+}

@@ -38,6 +38,33 @@ func (r *Repo) client(ctx context.Context, of specifier) (*npm.Client, error) {
 	return nil, r.notFetched(of, err)
 }
 
+// Files returns the files of a package and of all that it needs, of which none is written, until done is called. The error
+// is an [*InstallError], or why ctx ended.
+func (r *Repo) Files(ctx context.Context, name, version string) (files *npm.Files, done func(), err error) {
+	return r.files(ctx, specifier{name, version}, func(c *npm.Client) (*npm.Files, error) { return c.Files(ctx, name, version) })
+}
+
+// Locked is Files for packages of which all is known beforehand; see [npm.Client.Locked].
+func (r *Repo) Locked(ctx context.Context, packages []npm.Package) (files *npm.Files, done func(), err error) {
+	return r.files(ctx, specifier{packages[0].Name, packages[0].Version}, func(c *npm.Client) (*npm.Files, error) { return c.Locked(ctx, packages) })
+}
+
+func (r *Repo) files(ctx context.Context, of specifier, find func(*npm.Client) (*npm.Files, error)) (*npm.Files, func(), error) {
+	c, err := r.client(ctx, of)
+	if err != nil {
+		return nil, nil, err
+	}
+	found, err := find(c)
+	if err == nil {
+		return found, c.Close, nil
+	}
+	c.Close()
+	if ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
+	}
+	return nil, nil, r.notFetched(of, err)
+}
+
 // isOurs reports whether a variable is for the worker alone.
 func isOurs(variable string) bool { return strings.HasPrefix(variable, "WORKER_") }
 

@@ -2,6 +2,19 @@ package adaptors
 
 import "context"
 
+// Local is the version of packages of the monorepo.
+const Local = localTag
+
+// Exact returns the name and the version that a specifier means, as [Repo.Resolve] would; [Local] stays what it is. The
+// error is an [*InstallError], or why ctx ended.
+func (r *Repo) Exact(ctx context.Context, text string) (name, version string, err error) {
+	s, err := parse(text)
+	if err == nil && !s.exact() && s.version != localTag {
+		s, err = r.exact(ctx, s, func(string) {})
+	}
+	return s.name, s.version, err
+}
+
 // exact replaces a tag by the version that it stands for. When the registry
 // cannot be asked, latest is the newest version that is installed: an image with its
 // adaptors works offline.

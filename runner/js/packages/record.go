@@ -1,0 +1,133 @@
+package packages
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"deps.dev/util/semver"
+
+	"github.com/phxworker/phxworker/internal/owned"
+	"github.com/phxworker/phxworker/runner/js/chunk"
+)
+
+// record is what was found out about an adaptor, and where its chunks are.
+type record struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	// Node is why it is for Node; empty if it may be executed in the embedded engine.
+	Node string `json:"node,omitempty"`
+	// Made is [chunk.Version] of what it was prepared for.
+	Made string `json:"made"`
+	// Integrity is that of all its packages together.
+	Integrity string   `json:"integrity"`
+	Entry     string   `json:"entry"`
+	Exports   []string `json:"exports"`
+	// Chunks are the ids of all that it reaches.
+	Chunks []string `json:"chunks"`
+	// LoadMS is how long all of it took to load, in milliseconds.
+	LoadMS int64 `json:"load_ms"`
+}
+
+const recordSuffix = ".json"
+
+func (p *Provider) recordsDir() string { return filepath.Join(p.cfg.Dir, "adaptors") }
+
+func (p *Provider) recordFile(name, version string) string {
+	return filepath.Join(p.recordsDir(), strings.ReplaceAll(name, "/", "+")+"@"+version+recordSuffix)
+}
+
+// readRecord returns what was found out about an adaptor by a program that makes the same chunks.
+func (p *Provider) readRecord(name, version string) (found record, ok bool) {
+	file := p.recordFile(name, version)
+	info, err := os.Stat(p.cfg.Dir)
+	if err != nil || info.Mode().Perm()&0o077 != 0 || owned.By(info) != os.Geteuid() {
+		return found, false
+	}
+	text, err := os.ReadFile(file) //nolint:gosec // name and version were checked
+	if err != nil || json.Unmarshal(text, &found) != nil {
+		return found, false
+	}
+	return found, found.Name == name && found.Version == version && found.Made == chunk.Version()
+}
+
+// writeRecord keeps what was found out. If that fails, it is found out again.
+func (p *Provider) writeRecord(found record) {
+	text, err := json.Marshal(found)
+	if err == nil {
+		err = os.MkdirAll(p.recordsDir(), 0o700)
+	}
+	if err == nil {
+		err = replace(p.recordFile(found.Name, found.Version), text)
+	}
+	if err != nil {
+		p.cfg.Logger.Debug("what was found out about an adaptor was not kept", "package", found.Name+"@"+found.Version, "error", err)
+	}
+}
+
+// replace writes a file at once: who reads it sees all of it or nothing.
+func replace(path string, data []byte) error {
+	begun, err := os.CreateTemp(filepath.Dir(path), ".begun-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(begun.Name()) // fails when it has become path
+	_, err = begun.Write(data)
+	if closed := begun.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(begun.Name(), path)
+}
+
+// Verdict is what was found out about an adaptor.
+type Verdict struct {
+	Name, Version string
+	// Node is why it is for Node; empty if it may be executed in the embedded engine.
+	Node string
+	// Verified tells that it was compared with Node.
+	Verified bool
+}
+
+// List returns what was found out, by name and version.
+func (p *Provider) List() []Verdict {
+	entries, _ := os.ReadDir(p.recordsDir())
+	var all []Verdict
+	for _, entry := range entries {
+		base, ok := strings.CutSuffix(entry.Name(), recordSuffix)
+		at := strings.LastIndexByte(base, '@')
+		if !ok || at <= 0 {
+			continue
+		}
+		if found, ok := p.readRecord(strings.ReplaceAll(base[:at], "+", "/"), base[at+1:]); ok {
+			all = append(all, Verdict{found.Name, found.Version, found.Node, isVerified(found.Name + "@" + found.Version)})
+		}
+	}
+	slices.SortFunc(all, func(a, b Verdict) int {
+		if c := strings.Compare(a.Name, b.Name); c != 0 {
+			return c
+		}
+		return semver.NPM.Compare(a.Version, b.Version)
+	})
+	return all
+}
+
+// newest returns the newest version that was prepared of what a specifier asks the latest of, "" for none.
+func (p *Provider) newest(specifier string) (version string) {
+	name := trimLatest(specifier)
+	if strings.LastIndexByte(name, '@') > 0 {
+		return ""
+	}
+	for _, one := range p.List() {
+		if one.Name == name {
+			version = one.Version
+		}
+	}
+	return version
+}
+
+func trimLatest(specifier string) string { return strings.TrimSuffix(specifier, "@latest") }

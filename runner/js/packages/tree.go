@@ -1,0 +1,94 @@
+package packages
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/phxworker/phxworker/runner/js/chunk"
+	"github.com/phxworker/phxworker/runner/npm"
+)
+
+// tree is the files of an adaptor and of all that it needs.
+type tree struct {
+	files     fs.FS
+	integrity string // of all of it
+	folder    string // of the adaptor, as it is required
+	close     func()
+}
+
+// open returns the tree of an adaptor: what OpenFn's worker has installed, or the registry's.
+func (p *Provider) open(ctx context.Context, name, version string) (tree, error) {
+	if t, ok := p.ofWorker(name, version); ok {
+		return t, nil
+	}
+	files, done, err := p.cfg.Repo.Files(ctx, name, version)
+	if err != nil {
+		return tree{}, err
+	}
+	return tree{files, integrityOf(files.Tree.Packages), name, done}, nil
+}
+
+func integrityOf(packages []npm.Package) string {
+	h := sha256.New()
+	for _, one := range packages {
+		_, _ = fmt.Fprintf(h, "%s %s@%s %s\n", one.Path, one.Name, one.Version, one.Integrity)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// lockOfWorker is where npm says which versions lie beside it.
+const lockOfWorker = "node_modules/.package-lock.json"
+
+// ofWorker returns an adaptor as OpenFn's own worker has installed it, under an alias.
+func (p *Provider) ofWorker(name, version string) (tree, bool) {
+	folder := name + "_" + version
+	home := p.cfg.Repo.Dir()
+	if info, err := os.Stat(filepath.Join(home, "node_modules", filepath.FromSlash(folder), "package.json")); err != nil || !info.Mode().IsRegular() {
+		return tree{}, false
+	}
+	lock, err := os.ReadFile(filepath.Join(home, filepath.FromSlash(lockOfWorker)))
+	if err != nil {
+		return tree{}, false
+	}
+	root, err := os.OpenRoot(home) // links do not lead out of it
+	if err != nil {
+		return tree{}, false
+	}
+	sum := sha256.Sum256(append([]byte(folder+"\x00"), lock...))
+	return tree{root.FS(), hex.EncodeToString(sum[:]), folder, func() { _ = root.Close() }}, true
+}
+
+// openStandIns returns the files of what stands in for Node's builtins.
+func (p *Provider) openStandIns(ctx context.Context) (*chunk.Maker, func(), error) {
+	var packages []npm.Package
+	for _, one := range chunk.Lock() {
+		packages = append(packages, npm.Package{Path: one.Path, Name: one.Name, Version: one.Version, Integrity: one.Integrity})
+	}
+	files, done, err := p.cfg.Repo.Locked(ctx, packages)
+	if err != nil {
+		return nil, nil, err
+	}
+	return chunk.New(nothing{}, files), done, nil
+}
+
+// nothing is a tree without files.
+type nothing struct{}
+
+func (nothing) Open(name string) (fs.File, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+}
+
+// nameOf returns the name and version of the package in a folder of a tree, "" if it does not say.
+func nameOf(files fs.FS, folder string) string {
+	text, err := fs.ReadFile(files, path.Join(folder, "package.json"))
+	if err != nil {
+		return ""
+	}
+	return nameIn(text)
+}

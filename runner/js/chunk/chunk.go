@@ -36,7 +36,7 @@ const FirstLine = 1 << 16
 type Maker struct{ resolver }
 
 // New returns a Maker for a tree with a folder node_modules, in npm's layout.
-func New(tree fs.FS) *Maker { return &Maker{resolver{tree}} }
+func New(tree fs.FS) *Maker { return &Maker{newResolver(tree)} }
 
 var conditions = []string{"node", "require"}
 

@@ -81,7 +81,7 @@ func (r *Repo) fetchAndPrepare(ctx context.Context, s specifier, again bool, tel
 	}
 	if err != nil {
 		r.log.Warn("package was not installed", "package", s.String(), "error", err)
-		return Package{}, r.notInstalled(s, err)
+		return Package{}, r.notFetched(s, err)
 	}
 	r.renewed.Store(s, true)
 	took := time.Since(began).Round(100 * time.Millisecond)

@@ -23,7 +23,7 @@ func (r *Repo) client(ctx context.Context, of specifier) (*npm.Client, error) {
 	// Not from the repo's folder, which jobs may read.
 	settings, err := npm.Load(".", os.Environ(), isOurs)
 	if err != nil {
-		return nil, r.notInstalled(of, err)
+		return nil, r.notFetched(of, err)
 	}
 	cfg := npm.Config{Settings: settings, Node: r.nodeVersion(ctx), Logger: r.log}
 	for _, cfg.Cache = range r.caches(settings) {
@@ -35,7 +35,7 @@ func (r *Repo) client(ctx context.Context, of specifier) (*npm.Client, error) {
 			break
 		}
 	}
-	return nil, r.notInstalled(of, err)
+	return nil, r.notFetched(of, err)
 }
 
 // isOurs reports whether a variable is for the worker alone.
@@ -89,15 +89,15 @@ func (r *Repo) askRegistry(ctx context.Context, s specifier) (version string, of
 		return "", false, context.Cause(ctx)
 	case err != nil:
 		e, _ := errors.AsType[*npm.Error](err)
-		return "", e != nil && (e.Kind == npm.Offline || e.Kind == npm.Unreachable), r.notInstalled(s, err)
+		return "", e != nil && (e.Kind == npm.Offline || e.Kind == npm.Unreachable), r.notFetched(s, err)
 	case !(specifier{s.name, version}).exact():
 		return "", false, &InstallError{Specifier: s.String(), Reason: "the registry has no version of this package with that tag"}
 	}
 	return version, false, nil
 }
 
-// notInstalled makes an [*InstallError] of why a package could not be had.
-func (r *Repo) notInstalled(of specifier, err error) error {
+// notFetched makes an [*InstallError] of why a package could not be had.
+func (r *Repo) notFetched(of specifier, err error) error {
 	if e, ok := errors.AsType[*npm.Error](err); ok {
 		reason := e.Reason
 		if e.Package != "" && e.Package != of.String() && e.Package != of.name {

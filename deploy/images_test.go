@@ -63,7 +63,7 @@ func TestImages(t *testing.T) {
 		entrypoint []string
 	}{
 		{name: "Dockerfile", base: "scratch", entrypoint: []string{"/phxworker"}},
-		{name: "Dockerfile.node", base: "node:22-slim", entrypoint: []string{"/usr/bin/tini", "--", "phxworker"}},
+		{name: "Dockerfile.node", base: "node:24-slim", entrypoint: []string{"/usr/bin/tini", "--", "phxworker"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

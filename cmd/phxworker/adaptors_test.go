@@ -41,24 +41,22 @@ func TestAdaptorsAreInstalledForALimitThatIsANumber(t *testing.T) {
 	requireUsageError(t, `WORKER_MAX_RUN_MEMORY_MB "lots" is not a number of MB: write one greater than 0`, env, "adaptors", "install", "--repo-dir", t.TempDir())
 }
 
-// pretendNode puts a node into PATH that can load empty packages, and returns a registry that
+// pretendNode puts a node into PATH that can load any package, and returns a registry that
 // has some, to which npm's settings lead.
 func pretendNode(t *testing.T) *npmtest.Registry {
 	t.Helper()
 	r := npmtest.Serve(t)
 	r.Use(t)
 	for name, version := range map[string]string{"language-full": "1.0.0", "language-broken": "1.0.0", "logger": "1.0.0"} {
-		r.Publish(t, "@openfn/"+name, version, "")
+		r.Publish(t, "@openfn/"+name, version, "", "package/index.js", "await 1")
 	}
-	r.Publish(t, "@openfn/runtime", "1.9.5", `{"dependencies":{"@openfn/logger":"1.0.0"}}`)
-	r.Publish(t, "@openfn/language-one", "1.0.0", `{"dependencies":{"@openfn/logger":"1.0.0"}}`)
-	r.Publish(t, "esbuild", "0.28.2", "")
+	r.Publish(t, "@openfn/runtime", "1.9.5", `{"dependencies":{"@openfn/logger":"1.0.0"}}`, "package/index.js", "await 1")
+	r.Publish(t, "@openfn/language-one", "1.0.0", `{"dependencies":{"@openfn/logger":"1.0.0"}}`, "package/index.js", "await 1")
 	bin := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "node"), []byte(`#!/bin/sh
 for last; do :; done
 case $last in
 --version) echo v22.22.0 ;;
-*toRoot*) echo '{"reason":"it is empty"}' >&3 ;;
 *logger*) echo '[{"exports":[]},{"exports":[]}]' >&3 ;;
 *broken*) echo '[{"error":"it has no modules"}]' >&3 ;;
 *) echo '[{"exports":[]}]' >&3 ;;
@@ -93,7 +91,6 @@ $`, stderr)
 		require.Equal(t, `package               version  bundled
 @openfn/language-one  1.0.0    no
 @openfn/runtime       1.9.5    no
-esbuild               0.28.2   no
 `, stdout)
 		env = nil // the next ones name the folder
 	}
@@ -124,7 +121,10 @@ phxworker: 2 of 3 adaptors could not be installed; the lines above say why
 	require.NotContains(t, stdout, "broken@1.0.0 is ready")
 	require.Contains(t, stdout, "@openfn/language-one@1.0.0 is ready\n")
 
-	manifest := filepath.Join(dir, "@openfn", "language-one@1.0.0", "node_modules", "@openfn", "logger", "package.json")
+	manifests, err := filepath.Glob(filepath.Join(dir, "@openfn", "language-one@1.0.0", "bundle-*", "node_modules", "@openfn", "logger", "package.json"))
+	require.NoError(t, err)
+	require.Len(t, manifests, 1)
+	manifest := manifests[0]
 	require.NoError(t, os.Truncate(manifest, 0)) // which is not looked at before a run needs it
 	code, stdout, stderr = execute(t.Context(), nil, "adaptors", "install", "-d", dir, "@openfn/language-one@1.0.0")
 	require.Equal(t, exitOK, code, stderr)

@@ -71,6 +71,18 @@ func sizeOf(source string) size {
 	return size{tokens: w.count, bytes: len(source), nested: w.nested}
 }
 
+// Depth returns how many tokens deep code nests for a parser that recurses, at most. It may be too many and is never far
+// too few: see [weigher].
+func Depth(source string) int {
+	w := weigher{source: source, nested: -1}
+	most := 0
+	for w.at < len(w.source) {
+		w.next()
+		most = max(most, w.under+w.count-w.since)
+	}
+	return most
+}
+
 func (w *weigher) next() {
 	switch c := w.source[w.at]; {
 	case c == ' ', c >= '\t' && c <= '\r':

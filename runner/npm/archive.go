@@ -19,7 +19,7 @@ import (
 const (
 	mostFiles    = 100_000 // of one package
 	mostUnpacked = 1 << 30 // bytes of one package, and
-	mostOfAll    = 4 << 30 // of all in a tree
+	mostOfAll    = 1 << 29 // of all that is in memory of a tree
 	maxPath      = 1024
 	maxPart      = 255 // bytes of a name in a folder
 )
@@ -95,7 +95,7 @@ func (c *Client) archive(ctx context.Context, p Package, b *budget) ([]byte, err
 // unpack calls file for each file of an archive, in its order; the content is good for the time of
 // the call. Paths are relative, in plain form, with slashes. Links and all that is no file
 // are left out. A file may come twice: the latter counts. More than most bytes are an error.
-func unpack(raw []byte, most int64, file func(name string, executable bool, size int64, content io.Reader) error) error {
+func unpack(raw []byte, most int64, file func(name string, size int64, content io.Reader) error) error {
 	zipped, err := gzip.NewReader(bytes.NewReader(raw))
 	if err != nil {
 		return badArchive(err)
@@ -118,7 +118,7 @@ func unpack(raw []byte, most int64, file func(name string, executable bool, size
 		if err != nil {
 			return err
 		}
-		if err := file(name, header.Mode&0o111 != 0, header.Size, &entryReader{all}); err != nil {
+		if err := file(name, header.Size, &entryReader{all}); err != nil {
 			return err
 		}
 	}

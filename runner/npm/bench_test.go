@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkInstall fetches language-http from npm's registry: with an empty cache, with all in
-// it, and without a disk to write to but that of the cache. What npm takes is measured by hand.
-func BenchmarkInstall(b *testing.B) {
+// BenchmarkFiles fetches language-http from npm's registry: with an empty cache, and with all in
+// it. What npm takes is measured by hand.
+func BenchmarkFiles(b *testing.B) {
 	const name, version = "@openfn/language-http", "7.2.10"
 	made := func(cache string) *Client {
 		s := settings(b)
@@ -21,27 +21,19 @@ func BenchmarkInstall(b *testing.B) {
 	}
 	full := b.TempDir()
 	for _, bb := range []struct {
-		name    string
-		cache   func() string
-		install bool
+		name  string
+		cache func() string
 	}{
-		{"cold", b.TempDir, true},
-		{"cold, no files", b.TempDir, false},
-		{"warm", func() string { return full }, true},
-		{"warm, no files", func() string { return full }, false},
+		{"cold", b.TempDir},
+		{"warm", func() string { return full }},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				c := made(bb.cache())
-				if bb.install {
-					_, err := c.Install(b.Context(), name, version, b.TempDir())
-					require.NoError(b, err)
-				} else {
-					files, err := c.Files(b.Context(), name, version)
-					require.NoError(b, err)
-					require.NoError(b, fs.WalkDir(files, ".", func(_ string, _ fs.DirEntry, err error) error { return err }))
-				}
+				files, err := c.Files(b.Context(), name, version)
+				require.NoError(b, err)
+				require.NoError(b, fs.WalkDir(files, ".", func(_ string, _ fs.DirEntry, err error) error { return err }))
 				c.Close()
 			}
 		})

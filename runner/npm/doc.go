@@ -1,9 +1,9 @@
 // Package npm installs packages as the program of that name does, without it and
 // without Node: it finds the versions, fetches them and puts them at the same paths.
 //
-// A [Client] asks registries as npm's settings say ([Load]). [Client.Install] writes a
-// package and all that it needs below a node_modules folder; [Client.Files] gives the same
-// files without writing any, for who reads them only once, such as a bundler.
+// A [Client] asks registries as npm's settings say ([Load]). [Client.Files] is a
+// package and all that it needs below a node_modules folder, in memory: who reads most of it only once, such as
+// a bundler, writes what is to stay.
 //
 // # What is the same
 //
@@ -15,8 +15,8 @@
 //
 // # What never happens
 //
-// No script of a package runs, no link is made, and nothing is written outside of the folder.
-// Declarations of types and source maps, which no program loads, are not written.
+// No script of a package runs, no link is made, and nothing is written but the cache.
+// Declarations of types and source maps, which no program loads, are left out.
 //
 // # What is believed
 //

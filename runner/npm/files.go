@@ -5,27 +5,31 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 )
 
-// Files are the files of a tree, without any on the disk: what [Client.Install] would write, and
-// what it leaves out as well. An archive is verified and unpacked into memory when the first of its files is
-// wanted, and stays there as long as the Files do.
+// Files are the files of a tree, without any on the disk, but for declarations of types and source maps, which no program
+// loads. An archive is verified and unpacked into memory when the first of its files is wanted, and stays there as long as
+// the Files do.
 //
 // All methods are safe for concurrent use. They use the client, which has to be open, and
 // fail when the context of [Client.Files] is over.
 type Files struct {
 	Tree *Tree
 
-	client  *Client
+	client   *Client
+	unpacked atomic.Int64 // in bytes
 	ctx     context.Context //nolint:containedctx // [fs.FS] has none
 	budget  *budget
 	content map[string]func() (*content, error) // by the path of a package
@@ -93,13 +97,22 @@ func addPath(folders map[string][]string, name string) {
 	}
 }
 
+// unread are declarations of types and source maps.
+var unread = regexp.MustCompile(`\.(d\.[cm]?ts|[cm]?js\.flow|[cm]?js\.map|d\.[cm]?ts\.map)$`)
+
 func (f *Files) unpack(p Package) (*content, error) {
 	raw, err := f.client.archive(f.ctx, p, f.budget)
 	if err != nil {
 		return nil, err
 	}
 	c := &content{files: make(map[string][]byte), folders: make(map[string][]string)}
-	err = unpack(raw, mostUnpacked, func(name string, _ bool, _ int64, from io.Reader) error {
+	err = unpack(raw, mostUnpacked, func(name string, size int64, from io.Reader) error {
+		if unread.MatchString(name) {
+			return nil
+		}
+		if f.unpacked.Add(size) > mostOfAll {
+			return &Error{Kind: Untrusted, Reason: fmt.Sprintf("all packages are over %d MB", mostOfAll>>20)}
+		}
 		data, err := io.ReadAll(from)
 		if _, twice := c.files[name]; !twice {
 			addPath(c.folders, name)

@@ -56,6 +56,31 @@ func (c *Client) resolve(ctx context.Context, name, text string, b *budget, pick
 	return c.tree(root)
 }
 
+// fetchTree resolves a package, and has all archives of the tree in the cache. It begins to fetch before
+// the tree is known, since most of what may be in it will be.
+func (c *Client) fetchTree(ctx context.Context, name, text string) (*Tree, *budget, error) {
+	b := &budget{}
+	all, fetching := errgroup.WithContext(ctx)
+	tree, err := c.resolve(fetching, name, text, b, func(m *manifest) {
+		if p, err := c.packageOf(m); err == nil {
+			all.Go(func() error {
+				_ = c.fetch(fetching, p, b) // whether it is needed is not known yet
+				return nil
+			})
+		}
+	})
+	if err == nil {
+		for _, p := range tree.Packages {
+			all.Go(func() error { return c.fetch(fetching, p, b) })
+		}
+	}
+	err = errors.Join(err, all.Wait())
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return tree, b, err
+}
+
 // lookAhead asks for what the package may need, all at once: the tree is made from one package
 // after the other, and would wait for each. Errors are left to that.
 func (c *Client) lookAhead(ctx context.Context, s spec, b *budget, picked func(*manifest)) {

@@ -31,15 +31,15 @@ type world struct {
 	ills string
 }
 
-// fakes makes the world: packages are empty, and each run ends well.
+// fakes makes the world: packages have nothing in them and cannot be bundled, and each run ends well.
 func fakes(t *testing.T) world {
 	t.Helper()
 	w := world{npmtest.Serve(t), t.TempDir()}
 	w.Use(t)
-	for name, version := range map[string]string{"@openfn/language-common": "3.3.4", "@openfn/language-new": "1.0.0", "@openfn/logger": "1.0.0", "esbuild": "0.28.2"} {
-		w.Publish(t, name, version, `{"main":"main.js"}`, "package/main.js", "1\n")
+	for name, version := range map[string]string{"@openfn/language-common": "3.3.4", "@openfn/language-new": "1.0.0", "@openfn/logger": "1.0.0"} {
+		w.Publish(t, name, version, `{"main":"main.js"}`, "package/main.js", "await 1\n")
 	}
-	w.Publish(t, "@openfn/runtime", "1.9.5", `{"main":"main.js","dependencies":{"@openfn/logger":"1.0.0"}}`, "package/main.js", "1\n")
+	w.Publish(t, "@openfn/runtime", "1.9.5", `{"main":"main.js","dependencies":{"@openfn/logger":"1.0.0"}}`, "package/main.js", "await 1\n")
 	ills, bin := w.ills, t.TempDir()
 	for name, text := range map[string]string{
 		"node": `#!/bin/sh
@@ -52,7 +52,6 @@ case "$*" in
 	for last; do :; done
 	[ -s "$last" ] || { echo 'SyntaxError: it is empty' >&2; exit 1; }
 	echo '{"type":"ready"}'; read -r run; echo '{"type":"end"}'; cat > /dev/null ;;
-*toRoot*) echo '{"reason":"it is fake"}' >&3 ;;
 *logger*) echo '[{"exports":[]},{"exports":[]}]' >&3 ;;
 *) echo '[{"exports":[]}]' >&3 ;;
 esac
@@ -203,7 +202,7 @@ func TestARuntimeThatIsDamagedIsInstalledAgain(t *testing.T) {
 			fakes(t)
 			b, e := fakeBench(t, Config{})
 			require.Equal(t, "success", b.Run(t.Context(), runner.Limits{}, planWith(common)).Reason)
-			found, err := filepath.Glob(filepath.Join(e.repo.Dir(), "@openfn", "runtime@*", "node_modules", "@openfn", "*", "main.js"))
+			found, err := filepath.Glob(filepath.Join(e.repo.Dir(), "@openfn", "runtime@*", "bundle-*", "node_modules", "@openfn", "*", "main.js"))
 			require.NoError(t, err)
 			require.Len(t, found, 2)
 			for _, path := range found {

@@ -43,7 +43,7 @@ type Maker struct{ resolver }
 // New returns a Maker for a tree with a folder node_modules, in npm's layout. standIns are the trees of [StandIns], which
 // may be in the tree as well: what an adaptor brings of the same name, in a version of its own, would stand in their place there.
 func New(tree fs.FS, standIns ...fs.FS) *Maker {
-	return &Maker{resolver{mounted{tree, Overlay(standIns...)}, new(sync.Map)}}
+	return &Maker{newResolver(mounted{tree, Overlay(standIns...)})}
 }
 
 var conditions = []string{"node", "require"}

@@ -12,8 +12,9 @@ import (
 
 // manifest is what Node reads of a package.json to find a module.
 type manifest struct {
-	Main    mainModule
-	Exports json.RawMessage
+	Name, Version    string
+	Main             mainModule
+	Exports, Imports targets
 }
 
 // mainModule is a path, "" for what is none: packages without a main module say so in several ways.
@@ -28,10 +29,40 @@ func (m *mainModule) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// resolver finds the files of modules as Node's require does.
+// targets is the value of "exports" or "imports".
+type targets struct {
+	all   json.RawMessage
+	paths map[string]json.RawMessage // nil if there are none, and all is for the main module
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (t *targets) UnmarshalJSON(text []byte) error {
+	t.all = slices.Clone(text)
+	var paths map[string]json.RawMessage
+	if json.Unmarshal(text, &paths) == nil && slices.ContainsFunc(mapKeys(paths), func(k string) bool { return strings.HasPrefix(k, ".") || strings.HasPrefix(k, "#") }) {
+		t.paths = paths
+	}
+	return nil
+}
+
+// resolver finds the files of modules as Node's require does. It remembers what the packages of a tree say.
 type resolver struct {
-	tree  fs.FS
-	found *sync.Map // what was found in packages
+	tree      fs.FS
+	manifests *sync.Map // by folder; nil where there is none
+}
+
+// A Resolver finds the files of a tree's modules as Node does. It may be used concurrently.
+type Resolver struct{ of resolver }
+
+// NewResolver returns a Resolver for a tree with a folder node_modules, in npm's layout, that does not change.
+func NewResolver(tree fs.FS) *Resolver { return &Resolver{newResolver(tree)} }
+
+func newResolver(tree fs.FS) resolver { return resolver{tree, new(sync.Map)} }
+
+// Find returns the path of what a module of the folder from means by a specifier that is no builtin; conditions are
+// those that hold in "exports" and "imports".
+func (r *Resolver) Find(specifier, from string, conditions []string) (string, error) {
+	return r.of.find(specifier, from, conditions)
 }
 
 // module is a path in the tree, below node_modules.
@@ -44,11 +75,25 @@ func (r resolver) find(specifier, from string, conditions []string) (string, err
 		if found, ok := r.file(path.Join(from, specifier)); ok {
 			return found, nil
 		}
-	case strings.HasPrefix(specifier, "#"), path.IsAbs(specifier):
+	case strings.HasPrefix(specifier, "#"):
+		dir, m := r.around(from)
+		if found := exportOf(m.Imports, specifier, conditions); strings.HasPrefix(found, "./") {
+			if found = path.Join(dir, found); r.isFile(found) {
+				return found, nil
+			}
+		} else if found != "" && !strings.HasPrefix(found, "#") {
+			return r.find(found, dir, conditions)
+		}
+	case path.IsAbs(specifier):
 	default:
 		name, below := splitSpecifier(specifier)
+		if dir, m := r.around(from); m.Name == name && m.Exports.all != nil {
+			if found, ok := r.inPackage(dir, below, conditions); ok {
+				return found, nil
+			}
+		}
 		for dir := from; ; dir = path.Dir(dir) {
-			if found := r.inPackageOnce(path.Join(dir, modulesFolder, name), below, conditions); found != "" {
+			if found, ok := r.inPackage(path.Join(dir, modulesFolder, name), below, conditions); ok {
 				return found, nil
 			}
 			if dir == "." {
@@ -71,24 +116,32 @@ func splitSpecifier(specifier string) (name, below string) {
 	return name, strings.TrimSuffix("./"+strings.Join(parts[n:], "/"), "/")
 }
 
-func (r resolver) manifest(dir string) (m manifest, ok bool) {
-	data, err := fs.ReadFile(r.tree, path.Join(dir, "package.json"))
-	return m, err == nil && json.Unmarshal(data, &m) == nil
+func (r resolver) manifest(dir string) (manifest, bool) {
+	known, ok := r.manifests.Load(dir)
+	if !ok {
+		var m *manifest
+		if data, err := fs.ReadFile(r.tree, path.Join(dir, "package.json")); err == nil {
+			if m = new(manifest); json.Unmarshal(data, m) != nil {
+				m = nil
+			}
+		}
+		known, _ = r.manifests.LoadOrStore(dir, m)
+	}
+	m, _ := known.(*manifest)
+	if m == nil {
+		return manifest{}, false
+	}
+	return *m, true
 }
 
-// inPackageOnce remembers what inPackage returns: some packages are asked for by each of hundreds of files, and their
-// package.json is long.
-func (r resolver) inPackageOnce(dir, below string, conditions []string) string {
-	key := strings.Join(append([]string{dir, below}, conditions...), "\x00")
-	if known, ok := r.found.Load(key); ok {
-		return known.(string) //nolint:forcetypeassert // see below
+// around returns the folder of the package that a folder is in, with what its package.json says.
+func (r resolver) around(dir string) (string, manifest) {
+	for ; dir != "." && path.Base(dir) != modulesFolder; dir = path.Dir(dir) {
+		if m, ok := r.manifest(dir); ok {
+			return dir, m
+		}
 	}
-	found, ok := r.inPackage(dir, below, conditions)
-	if !ok {
-		found = ""
-	}
-	r.found.Store(key, found)
-	return found
+	return "", manifest{}
 }
 
 func (r resolver) inPackage(dir, below string, conditions []string) (string, bool) {
@@ -96,7 +149,7 @@ func (r resolver) inPackage(dir, below string, conditions []string) (string, boo
 	if !ok {
 		return "", false
 	}
-	if len(m.Exports) > 0 {
+	if m.Exports.all != nil {
 		target := exportOf(m.Exports, below, conditions)
 		return path.Join(dir, target), target != "" && r.isFile(path.Join(dir, target))
 	}
@@ -112,13 +165,13 @@ func (r resolver) inPackage(dir, below string, conditions []string) (string, boo
 }
 
 // exportOf returns what a package exports under a path, "" for nothing.
-func exportOf(exports json.RawMessage, below string, conditions []string) string {
-	var paths map[string]json.RawMessage
-	if json.Unmarshal(exports, &paths) != nil || !slices.ContainsFunc(mapKeys(paths), func(k string) bool { return strings.HasPrefix(k, ".") }) {
-		if below != "." {
+func exportOf(exports targets, below string, conditions []string) string {
+	paths := exports.paths
+	if paths == nil {
+		if below != "." || exports.all == nil {
 			return ""
 		}
-		return target(exports, conditions)
+		return target(exports.all, conditions)
 	}
 	if one, ok := paths[below]; ok {
 		return target(one, conditions)
@@ -181,7 +234,7 @@ func target(value json.RawMessage, conditions []string) string {
 
 // file returns the file that a path without an extension means, or the main module of a folder.
 func (r resolver) file(name string) (string, bool) {
-	for _, extension := range []string{"", ".js", ".json", ".cjs", ".mjs"} {
+	for _, extension := range []string{"", ".js", ".json", ".node", ".cjs", ".mjs"} {
 		if r.isFile(name + extension) {
 			return name + extension, true
 		}

@@ -28,11 +28,6 @@ func BenchmarkImport(b *testing.B) {
 		}
 		return found
 	}
-	installed := func(p Package) string {
-		npm, err := readPackage(npmFolder(filepath.Join(r.Dir(), p.Name+"@"+p.Version), p.Name))
-		require.NoError(b, err)
-		return npm.Entry
-	}
 	bundled := []string{runtime.Entry, adaptor.Entry}
 	for _, bb := range []struct {
 		name    string
@@ -40,7 +35,7 @@ func BenchmarkImport(b *testing.B) {
 		entries []string
 	}{
 		{"nothing", false, nil},
-		{"npm", false, []string{installed(runtime), installed(adaptor)}},
+		{"npm", false, []string{asPublished(b, runtime).Entry, asPublished(b, adaptor).Entry}},
 		{"bundled", false, bundled},
 		{"bundled and cached", true, bundled},
 	} {

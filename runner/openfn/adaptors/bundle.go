@@ -3,85 +3,147 @@ package adaptors
 import (
 	"context"
 	_ "embed" // the scripts
+	"io/fs"
+	"os"
+	"path"
 	"path/filepath"
+	"strings"
+
+	"github.com/phxworker/phxworker/runner/npm"
 )
 
-var (
-	//go:embed scripts/bundle.mjs
-	bundleScript string
-
-	//go:embed scripts/load.cjs
-	loadScript string
-)
+//go:embed scripts/load.cjs
+var loadScript string
 
 const (
-	bundlerName    = "esbuild"
-	bundlerVersion = "0.28.2"
-	bundleFile     = "bundle.js"
-	loadFile       = "load.cjs"
+	// bundleVersion is that of esbuild, and a number for how it is used: what makes other bundles has another.
+	bundleVersion = "0.28.2-1"
+	bundleFile    = "bundle.js"
+	loadFile      = "load.cjs"
+	// besideFolder has of the packages in a bundle those that Node is to find.
+	besideFolder = "beside"
+	// originalFolder has what was published for as long as its bundle is compared with it.
+	originalFolder = "original"
 )
 
-// makeBundle makes the bundle of modules, of which the first is the package, and
-// a package in dir that consists of it for each.
-func (r *Repo) makeBundle(ctx context.Context, s specifier, modules []Package, dir string) (known prepared, err error) {
-	home := npmFolder(dir, s.name)
+// writeBundle makes a bundle of modules, of which the first is the package, and in dir a package that
+// consists of it for each. The error is [unbundleable] if it would not do what was published.
+func (r *Repo) writeBundle(ctx context.Context, modules []Package, files *npm.Files, dir string) (known prepared, err error) {
+	home := npmFolder(dir, modules[0].Name)
+	toRoot, err := filepath.Rel(home, filepath.Join(dir, besideFolder))
+	if err != nil {
+		return known, err
+	}
+	b := &bundler{tree: files, toRoot: filepath.ToSlash(toRoot), entries: entries(modules), trusted: modules[0].Name == runtimeName}
+	code, err := b.bundle(ctx)
+	if err != nil {
+		return known, err
+	}
 	load := filepath.Join(home, loadFile)
-	if err := mkdir(home); err != nil {
+	if err := writeFile(load, []byte(loadScript)); err != nil {
 		return known, err
 	}
-	if err := write(load, []byte(loadScript)); err != nil {
+	if err := writeFile(filepath.Join(home, bundleFile), []byte(code)); err != nil {
 		return known, err
 	}
-	known.Reason, err = r.esbuild(ctx, s, modules, home)
+	beside, err := filesOf(files, b.folders()...)
 	if err != nil {
 		return known, err
 	}
-	compared := load
-	if known.Reason != "" {
-		compared = ""
+	original := filepath.Join(dir, originalFolder)
+	defer os.RemoveAll(original)
+	for folder, names := range map[string]map[string]bool{filepath.Join(dir, besideFolder): beside, original: b.loadedWith(beside)} {
+		if err := writeFiles(files, names, folder); err != nil {
+			return known, err
+		}
 	}
-	seen, err := inspect(ctx, modules, compared, r.folder(s))
+	seen, err := inspect(ctx, entriesIn(original, modules), load, dir)
 	if err != nil {
 		return known, err
 	}
-	known.Exports, known.Problem = seen[0].Exports, seen[0].Error
 	for i, p := range modules {
-		if known.Reason == "" {
-			known.Reason = seen[i].problem()
+		if problem := seen[i].problem(); problem != "" {
+			return known, unbundleable(problem)
 		}
 		if err := writeStub(npmFolder(dir, p.Name), p, load, i, seen[i].Exports); err != nil {
 			return known, err
 		}
 	}
-	known.Bundled = known.Reason == ""
-	return known, nil
+	return prepared{Exports: seen[0].Exports, Bundled: true}, nil
 }
 
-// esbuild makes the bundle in the folder home. The reason is why that cannot be
-// done, now or later.
-func (r *Repo) esbuild(ctx context.Context, s specifier, modules []Package, home string) (reason string, err error) {
-	esbuild, err := r.exactly(ctx, specifier{bundlerName, bundlerVersion}, func(string) {})
+// loadedWith are the files that are in the bundle, with those by which Node finds them, and others.
+func (b *bundler) loadedWith(others map[string]bool) map[string]bool {
+	all := make(map[string]bool)
+	for name := range others {
+		all[name] = true
+	}
+	for name := range b.files {
+		all[name] = true
+		for dir := path.Dir(name); dir != "." && path.Base(dir) != "node_modules"; dir = path.Dir(dir) {
+			if _, err := fs.Stat(b.tree, dir+"/package.json"); err == nil {
+				all[dir+"/package.json"] = true
+			}
+		}
+	}
+	return all
+}
+
+// filesOf are those in the folders of packages, without other packages below them.
+func filesOf(files *npm.Files, folders ...string) (map[string]bool, error) {
+	packages := make(map[string]bool)
+	for _, p := range files.Tree.Packages {
+		packages[p.Path] = true
+	}
+	all := make(map[string]bool)
+	for _, folder := range folders {
+		err := fs.WalkDir(files, folder, func(name string, e fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case name != folder && packages[name]:
+				return fs.SkipDir
+			case !e.IsDir():
+				all[name] = true
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// writeFiles writes some of the files below a folder.
+func writeFiles(files fs.FS, names map[string]bool, folder string) error {
+	for name := range names {
+		data, err := fs.ReadFile(files, name)
+		if err != nil {
+			return err
+		}
+		if err := writeFile(filepath.Join(folder, filepath.FromSlash(name)), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeAsPublished writes a package as it was published, with all that it needs.
+func (r *Repo) writeAsPublished(ctx context.Context, p Package, files *npm.Files, dir, reason string) (prepared, error) {
+	var folders []string
+	for _, one := range files.Tree.Packages {
+		folders = append(folders, one.Path)
+	}
+	all, err := filesOf(files, folders...)
+	if err == nil {
+		err = writeFiles(files, all, dir)
+	}
 	if err != nil {
-		return "", err
+		return prepared{}, err
 	}
-	// The same as from where the bundle will be.
-	toRoot, err := filepath.Rel(home, r.folder(s))
-	if err != nil {
-		return "", err
-	}
-	arguments := map[string]any{
-		"esbuild": esbuild.Dir,
-		"root":    r.folder(s),
-		"out":     filepath.Join(home, bundleFile),
-		"toRoot":  filepath.ToSlash(toRoot),
-		"entries": entries(modules),
-		"trusted": s.name == runtimeName, // it imports by absolute path and its own name only
-	}
-	var answer struct {
-		Reason string `json:"reason"`
-	}
-	err = r.inTurn(ctx, func() error { return script{code: bundleScript}.ask(ctx, arguments, &answer) })
-	return answer.Reason, err
+	p, err = withExports(ctx, entriesIn(dir, []Package{p})[0], dir)
+	return prepared{Exports: p.Exports, Problem: p.Problem, Reason: strings.TrimPrefix(reason, filepath.Join(dir, originalFolder)+"/")}, err
 }
 
 func entries(modules []Package) []string {
@@ -90,4 +152,14 @@ func entries(modules []Package) []string {
 		paths = append(paths, p.Entry)
 	}
 	return paths
+}
+
+// entriesIn are modules of the tree as they lie in a folder.
+func entriesIn(folder string, modules []Package) []Package {
+	var there []Package
+	for _, p := range modules {
+		p.Dir, p.Entry = filepath.Join(folder, p.Dir), filepath.Join(folder, p.Entry)
+		there = append(there, p)
+	}
+	return there
 }

@@ -3,27 +3,64 @@ package adaptors
 import (
 	"encoding/json"
 	"fmt"
-	"os"
+	"maps"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/internal/npmtest"
 	"github.com/phxworker/phxworker/internal/runtest"
 )
 
-// files are a package, by the paths of its files and those of what it depends on,
-// relative to the folder that is installed into.
+// files are a package and what it depends on, by the paths of files below node_modules.
 type files map[string]string
 
-// placePackage puts a package where it would be installed.
-func placePackage(t *testing.T, r *Repo, s specifier, files files) {
+// publish publishes the files as a version of x, which depends on all the others.
+func publish(t *testing.T, w *npmtest.Registry, version string, files files) {
 	t.Helper()
-	for path, text := range files {
-		path = filepath.Join(r.folder(s), "node_modules", path)
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	needs := make(map[string]string)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		name, _, _ = strings.Cut(name, "/")
+		if _, done := needs[name]; done || name == "x" {
+			continue
+		}
+		needs[name] = version
+		publishOne(t, w, name, version, files, nil)
 	}
+	publishOne(t, w, "x", version, files, needs)
+}
+
+func publishOne(t *testing.T, w *npmtest.Registry, name, version string, files files, needs map[string]string) {
+	t.Helper()
+	manifest := map[string]any{}
+	if text := files[name+"/package.json"]; text != "" {
+		require.NoError(t, json.Unmarshal([]byte(text), &manifest))
+	}
+	manifest["name"] = name
+	if manifest["version"] == nil || name == "x" {
+		manifest["version"] = version
+	}
+	if needs != nil {
+		manifest["dependencies"] = needs
+	}
+	text, err := json.Marshal(manifest)
+	require.NoError(t, err)
+	archive := []string{"package/package.json", string(text)}
+	for path, content := range files {
+		if rest, ok := strings.CutPrefix(path, name+"/"); ok && rest != "package.json" {
+			archive = append(archive, "package/"+rest, content)
+		}
+	}
+	if name != "x" {
+		delete(manifest, "dependencies") // which are there anyway, and count for the bundle alone
+	}
+	manifest["version"] = version
+	registered, err := json.Marshal(manifest)
+	require.NoError(t, err)
+	w.PublishArchive(t, name, version, string(registered), npmtest.Archive(t, archive...))
 }
 
 // Guards against the worker's secrets in a process that loads what npm has brought.
@@ -63,7 +100,10 @@ const (
 // A bundle is no different from what was installed: each package is imported both
 // ways and tells what it finds.
 func TestABundleDoesWhatThePackageDoes(t *testing.T) {
-	r := shared(t)
+	shared(t) // for Node
+	w := npmtest.Serve(t)
+	w.Use(t)
+	r := open(t, Config{})
 	tests := []struct {
 		name      string
 		files     files
@@ -165,22 +205,51 @@ func TestABundleDoesWhatThePackageDoes(t *testing.T) {
 	}
 	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := specifier{"x", fmt.Sprintf("1.0.%d", i)} // where another one is does not matter
-			placePackage(t, r, s, tt.files)
+			s := specifier{"x", fmt.Sprintf("1.0.%d", i)}
+			publish(t, w, s.version, tt.files)
 			p, err := r.Resolve(t.Context(), s.String(), nil)
 			require.NoError(t, err)
-			var known prepared
-			raw, err := os.ReadFile(filepath.Join(r.preparedFolder(s), preparedFile))
+			known, _, err := readPrepared(r.preparedFolder(s), s)
 			require.NoError(t, err)
-			require.NoError(t, json.Unmarshal(raw, &known))
 			require.Equal(t, tt.unbundled, known.Reason)
 			require.Equal(t, tt.unbundled == "", p.Bundled)
-			npm, err := readPackage(npmFolder(r.folder(s), s.name))
+			published := t.TempDir()
+			for path, text := range tt.files {
+				require.NoError(t, writeFile(filepath.Join(published, "node_modules", path), []byte(text)))
+			}
+			original, err := readPackage(npmFolder(published, s.name))
 			require.NoError(t, err)
-			require.JSONEq(t, tt.want, evaluate(t, npm.Entry), "as it was installed")
+			require.JSONEq(t, tt.want, evaluate(t, original.Entry), "as it was published")
 			require.JSONEq(t, tt.want, evaluate(t, p.Entry), "as Resolve returned it")
 			require.NoError(t, r.WarmCache(t.Context(), "node", nil, p))
 			require.JSONEq(t, tt.want, evaluate(t, p.Entry), "from the code cache")
+		})
+	}
+}
+
+// undici is loaded when something of it is first read, once, and at once where somebody could hold what stands in for it.
+func TestUndiciIsLoadedLate(t *testing.T) {
+	shared(t) // for Node
+	w := npmtest.Serve(t)
+	w.Use(t)
+	r := open(t, Config{})
+	undici := `globalThis.loads = (globalThis.loads ?? 0) + 1; exports.request = () => "asked"; exports.Agent = class { name = "agent" };`
+	const told = `export const a = () => globalThis.loads ?? 0; export const c = () => globalThis.loads;`
+	tests := []struct{ name, code, want string }{
+		{"members", `import { request, Agent } from "undici"; import again from "./again.js"; export const b = () => request() + " by " + new Agent().name + again();` + told, `{"a":0,"b":"asked by agent, asked","c":1}`},
+		{"a class of it", `import { Agent } from "undici"; class Ours extends Agent {} export const b = () => new Ours().name;` + told, `{"a":1,"b":"agent","c":1}`},
+		{"all of it", `import * as undici from "undici"; export const b = () => Object.keys(undici).filter(name => name !== "module.exports").length;` + told, `{"a":1,"b":3,"c":1}`},
+		{"handed on", `export { request as b } from "undici";` + told, `{"a":1,"b":"asked","c":1}`},
+		{"what throws", `import { request } from "undici"; export const b = () => { try { return request.missing.member } catch (e) { return e.message } };` + told, `{"a":0,"b":"Cannot read properties of undefined (reading 'member')","c":1}`},
+	}
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			version := fmt.Sprintf("1.0.%d", i)
+			publish(t, w, version, files{"x/package.json": esmPackage, "x/index.js": tt.code, "x/again.js": `import undici from "undici"; export default () => ", " + undici.request();`, "undici/index.js": undici})
+			p, err := r.Resolve(t.Context(), "x@"+version, nil)
+			require.NoError(t, err)
+			require.True(t, p.Bundled)
+			require.JSONEq(t, tt.want, evaluate(t, p.Entry))
 		})
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 //go:embed scripts/cache.mjs
@@ -53,19 +55,26 @@ func (r *Repo) WarmCache(ctx context.Context, node string, execArgs []string, pa
 	if slices.Contains(flags, "--permission") || slices.Contains(flags, "--experimental-permission") {
 		flags = append(flags, "--allow-fs-read="+filepath.Join(r.dir, "*"))
 	}
+	var all errgroup.Group
+	all.SetLimit(atATime)
 	for _, p := range packages {
 		if !p.Bundled || r.warmed.has(how+p.Dir) {
 			continue
 		}
-		made := script{node: node, flags: flags, code: cacheScript, args: []string{filepath.Join(p.Dir, loadFile)}}
-		answer, err := made.run(ctx)
-		if err == nil {
-			err = storeCache(answer, p.Dir)
-		}
-		if err != nil {
-			return fmt.Errorf("code caches were not made: %w", err)
-		}
-		r.warmed.add(how + p.Dir)
+		all.Go(func() error {
+			made := script{node: node, flags: flags, code: cacheScript, args: []string{filepath.Join(p.Dir, loadFile)}}
+			answer, err := made.run(ctx)
+			if err == nil {
+				err = storeCache(answer, p.Dir)
+			}
+			if err == nil {
+				r.warmed.add(how + p.Dir)
+			}
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return fmt.Errorf("code caches were not made: %w", err)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 )
@@ -21,15 +22,34 @@ func (e *falseError) Error() string { return e.what }
 // module is somewhere else.
 func genuine(dir, name string) (Package, error) {
 	p, err := readPackage(npmFolder(dir, name))
-	switch {
-	case err != nil:
+	if err != nil {
 		return Package{}, err
-	case p.Name != name:
-		return Package{}, &falseError{fmt.Sprintf("what the registry gives out calls itself %q", p.Name)}
-	case p.Entry != p.Dir && !strings.HasPrefix(p.Entry, p.Dir+string(filepath.Separator)):
-		return Package{}, &falseError{"its module is outside of its folder: " + p.Entry}
 	}
-	return p, nil
+	return p, p.check(name)
+}
+
+// published is the same of what a registry gives out. Paths are those of its tree.
+func published(files fs.FS, name string) (Package, error) {
+	dir := path.Join("node_modules", name)
+	raw, err := fs.ReadFile(files, path.Join(dir, "package.json"))
+	if err != nil {
+		return Package{}, err
+	}
+	p, err := parsePackage(raw, dir)
+	if err != nil {
+		return Package{}, &falseError{err.Error()}
+	}
+	return p, p.check(name)
+}
+
+func (p Package) check(name string) error {
+	switch {
+	case p.Name != name:
+		return &falseError{fmt.Sprintf("what the registry gives out calls itself %q", p.Name)}
+	case p.Entry != p.Dir && !strings.HasPrefix(p.Entry, p.Dir+string(filepath.Separator)):
+		return &falseError{"its module is outside of its folder: " + p.Entry}
+	}
+	return nil
 }
 
 // enclosed looks for links below dir that lead out of it: Node follows them past the permissions

@@ -36,15 +36,12 @@ func (r *Repo) install(ctx context.Context, s specifier, again bool, tell func(s
 		return Package{}, err
 	}
 	defer unlock()
-	if p, ok := r.ready(s); ok && !again { // since another process was first
+	p, err := r.ready(s)
+	if err == nil && !again { // since another process was first
 		return p, nil
 	}
-	there := exists(r.folder(s))
+	there := exists(r.preparedFolder(s))
 	if there && !again {
-		p, err := r.repaired(ctx, s)
-		if !errors.Is(err, errDamaged) {
-			return p, err
-		}
 		r.log.Warn("package is damaged; it is installed again", "package", s.String(), "error", err)
 		tell("The files of " + s.String() + " are damaged: it is installed again")
 	}
@@ -57,77 +54,56 @@ func (r *Repo) install(ctx context.Context, s specifier, again bool, tell func(s
 			r.log.Warn("package of OpenFn's worker cannot be used; it is installed", "package", s.String(), "error", err)
 		}
 	}
-	return r.fetchAndPrepare(ctx, s, there, tell)
-}
-
-// repaired prepares a package that was installed some time ago. The error is
-// [errDamaged] if it has to be installed again.
-func (r *Repo) repaired(ctx context.Context, s specifier) (Package, error) {
-	recorded, err := r.whole(s)
-	if err != nil {
-		return Package{}, err
-	}
-	p, err := r.prepare(ctx, s)
-	if err == nil && p.Problem != "" && !recorded { // it may not be the package's fault
-		return Package{}, fmt.Errorf("%w: %s", errDamaged, p.Problem)
+	p, err = r.fetchAndPrepare(ctx, s, again, tell)
+	if install, ok := errors.AsType[*InstallError](err); ok && install.Unable {
+		if other, none := r.ofOtherVersion(s); none == nil {
+			r.log.Warn("using the package as another version of this worker has prepared it", "package", s.String(), "error", err)
+			tell(s.String() + " cannot be installed now; using what another version of the worker has prepared")
+			r.ofOthers.put(s.String(), other)
+			return other, nil
+		}
 	}
 	return p, err
 }
 
-func (r *Repo) fetchAndPrepare(ctx context.Context, s specifier, there bool, tell func(string)) (Package, error) {
+func (r *Repo) fetchAndPrepare(ctx context.Context, s specifier, again bool, tell func(string)) (Package, error) {
 	began := time.Now()
 	tell("Installing " + s.String())
 	r.log.Info("installing package", "package", s.String())
-	if err := r.fetch(ctx, s, there); err != nil {
-		if ctx.Err() != nil {
-			return Package{}, context.Cause(ctx)
-		}
-		r.log.Warn("package was not installed", "package", s.String(), "error", err)
-		return Package{}, err
-	}
-	r.unprepared.remove(s.String())
-	p, err := r.prepare(ctx, s)
+	good := func() bool { _, err := r.ready(s); return err == nil && !again }
+	err := place(r.preparedFolder(s), good, func(dir string) error { return r.fetch(ctx, s, dir) })
+	var p Package
 	if err == nil {
-		r.renewed.Store(s, true)
-		took := time.Since(began).Round(100 * time.Millisecond)
-		r.log.Info("package is installed", "package", s.String(), "bundled", p.Bundled, "took", took)
-		tell(fmt.Sprintf("Installed %s in %v", s, took))
+		p, err = r.ready(s)
 	}
-	return p, err
+	if ctx.Err() != nil {
+		return Package{}, context.Cause(ctx)
+	}
+	if err != nil {
+		r.log.Warn("package was not installed", "package", s.String(), "error", err)
+		return Package{}, r.notFetched(s, err)
+	}
+	r.renewed.Store(s, true)
+	took := time.Since(began).Round(100 * time.Millisecond)
+	r.log.Info("package is installed", "package", s.String(), "bundled", p.Bundled, "took", took)
+	tell(fmt.Sprintf("Installed %s in %v", s, took))
+	return p, nil
 }
 
-// fetch installs a package, also if it is there. The error is an
-// [*InstallError], if ctx has not ended.
-func (r *Repo) fetch(ctx context.Context, s specifier, there bool) error {
-	good := func() bool { return !there && exists(npmFolder(r.folder(s), s.name)) }
-	err := place(r.folder(s), good, func(dir string) error {
-		if err := r.inTurn(ctx, func() error { return r.installInto(ctx, dir, s) }); err != nil {
-			return err
-		}
-		return checkInstalled(dir, s)
-	})
-	if pretence, ok := errors.AsType[*falseError](err); ok {
-		return &InstallError{Specifier: s.String(), Reason: pretence.Error()}
-	}
-	if _, ok := errors.AsType[*InstallError](err); ok || err == nil {
-		return err
-	}
-	return &InstallError{Specifier: s.String(), Reason: r.unusable(err).Error(), Unable: true, Closed: takesNoWrites(err)}
-}
-
-// checkInstalled sees that what is in dir is what was to be installed, and records it.
-func checkInstalled(dir string, s specifier) error {
-	got, err := genuine(dir, s.name)
+// fetch fetches a package with all that it needs, and fills dir with what is made of it.
+func (r *Repo) fetch(ctx context.Context, s specifier, dir string) error {
+	c, err := r.client(ctx, s)
 	if err != nil {
 		return err
 	}
-	if got.Version != s.version {
-		return &InstallError{Specifier: s.String(), Reason: "the archive has version " + got.Version}
-	}
-	if err := enclosed(dir); err != nil {
-		return err
-	}
-	return record(dir)
+	defer c.Close()
+	return r.inTurn(ctx, func() error {
+		files, err := c.Files(ctx, s.name, s.version)
+		if err != nil {
+			return err
+		}
+		return r.prepare(ctx, s, files, dir)
+	})
 }
 
 // takesNoWrites reports whether an error says that a folder takes no writes, which may be meant so.
@@ -143,8 +119,7 @@ func (r *Repo) unusable(err error) error {
 	return fmt.Errorf("the folder for adaptors cannot be used: %w", err)
 }
 
-// Mend installs a package of the repo again if files of it are missing or cut short, or
-// if nobody knows whether they are. It reports whether it did.
+// Mend installs a package of the repo again if files of it are missing or cut short. It reports whether it did.
 func (r *Repo) Mend(ctx context.Context, p Package, progress func(string)) (mended bool, err error) {
 	if progress == nil {
 		progress = func(string) {}
@@ -153,47 +128,12 @@ func (r *Repo) Mend(ctx context.Context, p Package, progress func(string)) (mend
 	if !strings.HasPrefix(p.Dir, r.folder(s)) { // of the monorepo
 		return false, nil
 	}
-	if recorded, err := r.whole(s); err == nil && recorded {
-		if _, ok := r.ready(s); ok {
-			return false, nil
-		}
+	r.sound.Delete(s) // so that all of it is looked at
+	if _, err := r.ready(s); err == nil {
+		return false, nil
 	}
 	_, err = r.installs.do(ctx, "mend "+s.String(), progress, func(ctx context.Context, tell func(string)) (Package, error) {
 		return r.install(ctx, s, true, tell)
 	})
 	return err == nil, err
-}
-
-// prepare bundles a package that is installed. What keeps it from that for
-// now is logged, and tried again after a while; the package is good without.
-func (r *Repo) prepare(ctx context.Context, s specifier) (Package, error) {
-	if s.name == bundlerName {
-		return genuine(r.folder(s), s.name)
-	}
-	if p, ok := r.unprepared.get(s.String()); ok {
-		return p, nil
-	}
-	good := func() bool { _, err := r.prepared(s); return err == nil }
-	err := place(r.preparedFolder(s), good, func(dir string) error {
-		return r.bundle(ctx, s, dir)
-	})
-	if err == nil {
-		var p Package
-		if p, err = r.prepared(s); err == nil {
-			return p, nil
-		}
-	}
-	if ctx.Err() != nil {
-		return Package{}, context.Cause(ctx)
-	}
-	r.log.Warn("package is used without a bundle for now", "package", s.String(), "error", err)
-	p, err := genuine(r.folder(s), s.name)
-	if err != nil {
-		return Package{}, &InstallError{Specifier: s.String(), Reason: "the folder for adaptors cannot be read: " + err.Error(), Unable: true}
-	}
-	p, err = withExports(ctx, p, r.folder(s))
-	if err == nil {
-		r.unprepared.put(s.String(), p)
-	}
-	return p, err
 }

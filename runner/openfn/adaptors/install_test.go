@@ -43,7 +43,7 @@ func TestInstallsOnDemandAndOnce(t *testing.T) {
 	var lines []string
 	p, err := r.Resolve(t.Context(), one, func(line string) { lines = append(lines, line) })
 	require.NoError(t, err)
-	dir := filepath.Join(r.Dir(), one, "node_modules", "@openfn", "language-one")
+	dir := installedFolder(r)
 	require.Equal(t, Package{
 		Name: "@openfn/language-one", Version: "1.0.0", Dir: dir,
 		Entry: filepath.Join(dir, "lib", "index.js"), Exports: []string{"default", "fn"},
@@ -58,14 +58,13 @@ func TestInstallsOnDemandAndOnce(t *testing.T) {
 	_, err = r.Resolve(t.Context(), "@openfn/language-one@2.0.0", nil)
 	require.NoError(t, err)
 
-	require.Equal(t, []string{one, "@openfn/language-one@2.0.0", "esbuild@" + bundlerVersion}, w.fetched())
+	require.Equal(t, []string{one, "@openfn/language-one@2.0.0"}, w.fetched())
 	require.Equal(t, []string{"language-one@1.0.0", "language-one@2.0.0"}, names(t, filepath.Join(r.Dir(), "@openfn")))
 	list, err := r.List()
 	require.NoError(t, err)
-	require.Len(t, list, 3)
+	require.Len(t, list, 2)
 	require.Equal(t, p, list[0])
 	require.Equal(t, "2.0.0", list[1].Version)
-	require.Equal(t, "esbuild", list[2].Name)
 }
 
 func TestARepoThatIsNotThereIsEmpty(t *testing.T) {
@@ -96,7 +95,7 @@ func TestConcurrentRunsShareAnInstall(t *testing.T) {
 	a, b := <-out, <-out
 	require.NoError(t, a.err)
 	require.Equal(t, a, b)
-	require.Equal(t, []string{one, "esbuild@" + bundlerVersion}, w.fetched())
+	require.Equal(t, []string{one}, w.fetched())
 }
 
 func TestTheEndOfTheRepoEndsAnInstall(t *testing.T) {
@@ -118,7 +117,12 @@ func TestTheEndOfTheRepoEndsAnInstall(t *testing.T) {
 }
 
 func TestWhoInstalledFirstWins(t *testing.T) {
-	asked, release := fakes(t).hold(t)
+	w := fakes(t)
+	other := open(t, Config{})
+	_, err := other.Resolve(t.Context(), one, nil)
+	require.NoError(t, err)
+	t.Setenv("npm_config_cache", t.TempDir())
+	asked, release := w.hold(t)
 	r := open(t, Config{})
 	out := make(chan error)
 	go func() {
@@ -126,14 +130,12 @@ func TestWhoInstalledFirstWins(t *testing.T) {
 		out <- err
 	}()
 	<-asked
-	theirs := filepath.Join(r.Dir(), one) // as another process would
-	manifest := filepath.Join(npmFolder(theirs, "@openfn/language-one"), "package.json")
-	require.NoError(t, os.MkdirAll(filepath.Dir(manifest), 0o700))
-	require.NoError(t, os.WriteFile(manifest, []byte(`{"name":"@openfn/language-one","version":"1.0.0"}`), 0o600))
+	theirs := r.preparedFolder(specifier{"@openfn/language-one", "1.0.0"}) // as another process would
+	require.NoError(t, os.CopyFS(theirs, os.DirFS(other.preparedFolder(specifier{"@openfn/language-one", "1.0.0"}))))
 	require.NoError(t, os.WriteFile(filepath.Join(theirs, "theirs"), nil, 0o600))
 	release()
 	require.NoError(t, <-out)
-	require.FileExists(t, filepath.Join(r.Dir(), one, "theirs"))
+	require.FileExists(t, filepath.Join(theirs, "theirs"))
 	require.Equal(t, []string{"language-one@1.0.0"}, names(t, filepath.Join(r.Dir(), "@openfn")))
 }
 
@@ -258,7 +260,7 @@ func TestAFolderOfOpenFnsWorker(t *testing.T) {
 	require.Empty(t, w.Paths())
 	_, err := r.Resolve(t.Context(), "@openfn/language-one@2.0.0", nil)
 	require.NoError(t, err)
-	require.Equal(t, []string{"@openfn/language-one@2.0.0", "esbuild@" + bundlerVersion}, w.fetched())
+	require.Equal(t, []string{"@openfn/language-one@2.0.0"}, w.fetched())
 }
 
 func TestAFolderThatCannotBeUsed(t *testing.T) {

@@ -81,7 +81,7 @@ func shared(t testing.TB) *Repo {
 	}
 	r, err := Open(Config{Dir: sharedDir})
 	require.NoError(t, err)
-	if _, err := r.Resolve(t.Context(), bundlerName+"@"+bundlerVersion, nil); err != nil {
+	if _, err := r.Resolve(t.Context(), common, nil); err != nil {
 		lacking("this test needs npm's registry: " + err.Error())
 	}
 	return r
@@ -94,24 +94,25 @@ type world struct {
 	bin string // where the node is; a file called broken beside it has it load nothing
 }
 
-// fakes makes the world, in which there are two versions of language-one, and an esbuild.
+// fakes makes the world, in which there are two versions of language-one.
 func fakes(t *testing.T) world {
 	t.Helper()
 	w := world{npmtest.Serve(t), t.TempDir()}
 	w.Use(t)
 	w.one(t, "1.0.0")
 	w.one(t, "2.0.0")
-	w.Publish(t, bundlerName, bundlerVersion, "")
 	require.NoError(t, os.WriteFile(filepath.Join(w.bin, "node"), []byte(fakeNode), 0o755))
 	t.Setenv("PATH", w.bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	return w
 }
 
-// one publishes a version of language-one.
+// one publishes a version of language-one, which cannot be bundled.
 func (w world) one(t *testing.T, version string) {
 	t.Helper()
-	w.Publish(t, "@openfn/language-one", version, `{"main":"lib/index.js"}`, "package/lib/index.js", "export const fn = 1\n")
+	w.Publish(t, "@openfn/language-one", version, `{"main":"lib/index.js"}`, "package/lib/index.js", oneModule)
 }
+
+const oneModule = "export const fn = await 1\n"
 
 // hold has the registry keep the archive of language-one until release is called, which it tells of in asked.
 func (w world) hold(t *testing.T) (asked <-chan *web.Request, release func()) {
@@ -142,13 +143,12 @@ func (w world) fetched() (names []string) {
 	return names
 }
 
-// fakeNode answers the bundling and the inspection: that nothing can be loaded, where there
+// fakeNode answers the inspection: that nothing can be loaded, where there
 // is a file called broken beside it.
 const fakeNode = `#!/bin/sh
 for last; do :; done
 case $last in
 --version) echo v22.22.0 ;;
-*toRoot*) echo '{"reason":"it is fake"}' >&3 ;;
 *) if [ -f "${0%/*}/broken" ]; then echo '[{"error":"it is empty"}]' >&3; exit; fi
 	echo '[{"exports":["fn","default"]}]' >&3 ;;
 esac

@@ -39,6 +39,11 @@ func readPackage(dir string) (Package, error) {
 	if err != nil {
 		return Package{}, err
 	}
+	return parsePackage(raw, dir)
+}
+
+// parsePackage reads the package.json of a folder.
+func parsePackage(raw []byte, dir string) (Package, error) {
 	var p packageJSON
 	if err := json.Unmarshal(raw, &p); err != nil {
 		return Package{}, fmt.Errorf("package.json of %s: %w", filepath.Base(dir), err)

@@ -1,6 +1,7 @@
 package adaptors
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,12 +16,12 @@ const (
 	staleAfter = time.Hour
 )
 
-// place makes the folder path with fill, which gets a temporary one beside it,
-// for only within a file system a rename is atomic. What is in it is on the disk before
+// place makes the folder path, which is below one for its package, with fill. That gets a temporary one beside the
+// package's, for only within a file system a rename is atomic, and a package has no folder before it has something in it. What is in it is on the disk before
 // it gets its name. If path is there by then, that stays if it is good: another process
 // was first.
 func place(path string, good func() bool, fill func(dir string) error) error {
-	parent := filepath.Dir(path)
+	parent := filepath.Dir(filepath.Dir(path))
 	if err := mkdir(parent); err != nil {
 		return err
 	}
@@ -37,6 +38,9 @@ func place(path string, good func() bool, fill func(dir string) error) error {
 		return err
 	}
 	if err := flush(tmp); err != nil {
+		return err
+	}
+	if err := mkdir(filepath.Dir(path)); err != nil {
 		return err
 	}
 	if exists(path) {
@@ -90,7 +94,19 @@ func mkdir(path string) error {
 	return os.MkdirAll(path, 0o755) //nolint:gosec // others may run the jobs
 }
 
-// write writes a file that others may read.
-func write(path string, data []byte) error {
+// writeFile writes a file that others may read, and makes the folders above it.
+func writeFile(path string, data []byte) error {
+	if err := mkdir(filepath.Dir(path)); err != nil {
+		return err
+	}
 	return os.WriteFile(path, data, 0o644) //nolint:gosec // others may run the jobs
+}
+
+// empty removes all that is in a folder.
+func empty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	return err
 }

@@ -5,13 +5,19 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/phxworker/phxworker/runner/npm"
 )
 
 const preparedFile = "prepared.json"
+
+// errDamaged says that a package is not what was installed.
+var errDamaged = errors.New("files of the package are missing, or cut short")
 
 // prepared is what was found out about a package, once and for all.
 type prepared struct {
@@ -21,102 +27,137 @@ type prepared struct {
 	Reason string `json:"reason,omitempty"`
 	// Problem is why Node cannot load it.
 	Problem string `json:"problem,omitempty"`
-	// Sizes are those of the bundle's files, by path.
-	Sizes map[string]int64 `json:"sizes,omitempty"`
+	// Modules sums up the files in node_modules: those of the bundle, or all that was published.
+	Modules installation `json:"modules"`
+	// Beside sums up those that a bundle has Node find.
+	Beside installation `json:"beside"`
 }
 
-// bundleFolder is the name of the folder with a package's bundle. Another version
-// of this program that makes other bundles has its own.
-func bundleFolder() string {
-	sum := sha256.Sum256([]byte(bundlerVersion + bundleScript + inspectScript + loadScript + stubHead + stubExport))
-	return "bundle-" + hex.EncodeToString(sum[:4])
+// installation sums up files.
+type installation struct {
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+	// Sum is one of their paths and sizes.
+	Sum string `json:"sum"`
 }
 
-func (r *Repo) preparedFolder(s specifier) string {
-	return filepath.Join(r.folder(s), r.bundleFolder)
-}
-
-// prepared returns a package that is installed and prepared.
-func (r *Repo) prepared(s specifier) (Package, error) {
-	dir := r.preparedFolder(s)
-	raw, err := os.ReadFile(filepath.Join(dir, preparedFile)) //nolint:gosec // below the folder of the repo
-	if err != nil {
-		return Package{}, err
-	}
-	var known prepared
-	if err := json.Unmarshal(raw, &known); err != nil {
-		return Package{}, err
-	}
-	if !known.Bundled {
-		dir = r.folder(s)
-	}
-	for name, size := range known.Sizes {
-		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() != size {
-			return Package{}, fmt.Errorf("%w: %s of the bundle", errDamaged, name)
-		}
-	}
-	p, err := genuine(dir, s.name)
-	p.Exports, p.Bundled, p.Problem = known.Exports, known.Bundled, known.Problem
-	return p, err
-}
-
-// bundle fills dir, which is to be the package's prepared folder.
-func (r *Repo) bundle(ctx context.Context, s specifier, dir string) error {
-	modules, err := r.modules(s)
-	if err != nil {
-		return err
-	}
-	known, err := r.makeBundle(ctx, s, modules, dir)
-	if err != nil {
-		return err
-	}
-	if !known.Bundled {
-		r.log.Info("package cannot be bundled", "package", s.String(), "reason", known.Reason)
-		if err := os.RemoveAll(filepath.Join(dir, "node_modules")); err != nil {
-			return err
-		}
-	} else if known.Sizes, err = sizes(dir); err != nil {
-		return err
-	}
-	raw, err := json.Marshal(known)
-	if err != nil {
-		return err
-	}
-	return write(filepath.Join(dir, preparedFile), raw)
-}
-
-// sizes returns those of all files in a folder.
-func sizes(dir string) (map[string]int64, error) {
-	found := make(map[string]int64)
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+// survey looks at all files below a folder, if there is one, but for code caches.
+func survey(root string) (found installation, err error) {
+	sum := sha256.New()
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() || cacheName.MatchString(entry.Name()) {
 			return err
 		}
 		info, err := entry.Info()
 		if err != nil {
 			return err
 		}
-		name, err := filepath.Rel(dir, path)
-		found[name] = info.Size()
+		name, err := filepath.Rel(root, path)
+		found.Files++
+		found.Bytes += info.Size()
+		fmt.Fprintf(sum, "%s\x00%d\n", filepath.ToSlash(name), info.Size())
 		return err
 	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return installation{}, nil
+	}
+	found.Sum = hex.EncodeToString(sum.Sum(nil)[:16])
 	return found, err
 }
 
-// modules are what the bundle of a package is made of: itself, as it was
-// installed; and the logger with the runtime, so that both use the same.
-func (r *Repo) modules(s specifier) ([]Package, error) {
-	names := []string{s.name}
-	if s.name == runtimeName {
-		names = append(names, loggerName)
+func (known *prepared) survey(dir string) (err error) {
+	if known.Modules, err = survey(filepath.Join(dir, "node_modules")); err == nil {
+		known.Beside, err = survey(filepath.Join(dir, besideFolder))
 	}
-	var modules []Package
-	for _, name := range names {
-		p, err := genuine(r.folder(s), name)
-		if err != nil {
-			return nil, err
+	return err
+}
+
+const bundlePrefix = "bundle-"
+
+// bundleFolder is the name of the folder with what is made of a package. Another version
+// of this program that makes something else has its own.
+func bundleFolder() string {
+	sum := sha256.Sum256([]byte(bundleVersion + bundleFrame + inspectScript + loadScript + stubHead + stubExport))
+	return bundlePrefix + hex.EncodeToString(sum[:4])
+}
+
+func (r *Repo) preparedFolder(s specifier) string {
+	return filepath.Join(r.folder(s), r.bundleFolder)
+}
+
+// prepare fills dir, which is to be the package's prepared folder.
+func (r *Repo) prepare(ctx context.Context, s specifier, files *npm.Files, dir string) error {
+	modules, err := modulesOf(s, files)
+	if err != nil {
+		return err
+	}
+	known, err := r.writeBundle(ctx, modules, files, dir)
+	if reason, ok := errors.AsType[unbundleable](err); ok {
+		r.log.Info("package cannot be bundled", "package", s.String(), "reason", reason)
+		if err := empty(dir); err != nil {
+			return err
 		}
-		modules = append(modules, p)
+		known, err = r.writeAsPublished(ctx, modules[0], files, dir, string(reason))
 	}
-	return modules, nil
+	if err != nil {
+		return err
+	}
+	if err := known.survey(dir); err != nil {
+		return err
+	}
+	raw, err := json.Marshal(known)
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(dir, preparedFile), raw)
+}
+
+// modulesOf are what the bundle of a package is made of: itself; and the logger with the runtime, so that both use
+// the same. The error is that they are not what was asked for.
+func modulesOf(s specifier, files fs.FS) ([]Package, error) {
+	p, err := published(files, s.name)
+	if err == nil && p.Version != s.version {
+		err = &falseError{"the archive has version " + p.Version}
+	}
+	if err != nil || s.name != runtimeName {
+		return []Package{p}, err
+	}
+	logger, err := published(files, loggerName)
+	return []Package{p, logger}, err
+}
+
+// ready returns a package that is installed and whole. Of a bundle, all that runs load is looked at each
+// time; what lies beside it, and what is no bundle, once.
+func (r *Repo) ready(s specifier) (Package, error) {
+	dir := r.preparedFolder(s)
+	known, p, err := readPrepared(dir, s)
+	if err != nil {
+		return p, err
+	}
+	_, looked := r.sound.Load(s)
+	is := known
+	switch {
+	case !looked:
+		err = is.survey(dir)
+	case known.Bundled:
+		is.Modules, err = survey(filepath.Join(dir, "node_modules"))
+	}
+	if err != nil || is.Modules != known.Modules || is.Beside != known.Beside {
+		return Package{}, fmt.Errorf("%w: there were %d of %d bytes, and are %d of %d bytes", errDamaged,
+			known.Modules.Files+known.Beside.Files, known.Modules.Bytes+known.Beside.Bytes, is.Modules.Files+is.Beside.Files, is.Modules.Bytes+is.Beside.Bytes)
+	}
+	r.sound.Store(s, true)
+	return p, nil
+}
+
+func readPrepared(dir string, s specifier) (known prepared, p Package, err error) {
+	raw, err := os.ReadFile(filepath.Join(dir, preparedFile)) //nolint:gosec // below the folder of the repo
+	if err == nil {
+		err = json.Unmarshal(raw, &known)
+	}
+	if err == nil {
+		p, err = genuine(dir, s.name)
+	}
+	p.Exports, p.Bundled, p.Problem = known.Exports, known.Bundled, known.Problem
+	return known, p, err
 }

@@ -30,7 +30,7 @@ func process(ctx context.Context, path string, args ...string) *exec.Cmd {
 }
 
 // jobEnv is the environment in which the code of a package may run: the same as
-// that of a job. esbuild needs no more either.
+// that of a job.
 func jobEnv() []string { return command.Environment() }
 
 // inTurn does work when fewer than [atATime] others are at it. The error is the
@@ -115,9 +115,6 @@ func (s script) run(ctx context.Context) (answer []byte, err error) {
 		return nil, errLongAnswer
 	}
 	err = cmd.Wait()
-	if errors.Is(err, exec.ErrWaitDelay) {
-		err = nil // it has answered and ended well; esbuild, which it started, may take longer
-	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return nil, &scriptError{exit, strings.TrimSpace(said.String())}
 	}

@@ -5,11 +5,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/internal/npmtest"
+	"github.com/phxworker/phxworker/runner/npm"
 )
 
 const (
@@ -83,9 +85,7 @@ func TestExportsAreThoseOfThePackage(t *testing.T) {
 		p, err := r.Resolve(t.Context(), specifier, nil)
 		require.NoError(t, err)
 		require.True(t, p.Bundled)
-		installed, err := readPackage(npmFolder(filepath.Join(r.Dir(), specifier), p.Name))
-		require.NoError(t, err)
-		for _, entry := range []string{installed.Entry, p.Entry} {
+		for _, entry := range []string{asPublished(t, p).Entry, p.Entry} {
 			answer, err := script{
 				node: "node", args: []string{entry},
 				code: "import { writeSync } from 'node:fs'; writeSync(3, Object.keys(await import(process.argv[2])).sort().join(' '))",
@@ -94,6 +94,23 @@ func TestExportsAreThoseOfThePackage(t *testing.T) {
 			require.Equal(t, strings.Join(p.Exports, " "), string(answer))
 		}
 	}
+}
+
+// asPublished returns a package in a folder with all files of it and of what it needs.
+func asPublished(t testing.TB, p Package) Package {
+	t.Helper()
+	settings, err := npm.Load(".", os.Environ(), nil)
+	require.NoError(t, err)
+	c, err := npm.New(npm.Config{Settings: settings, Cache: t.TempDir()})
+	require.NoError(t, err)
+	defer c.Close()
+	files, err := c.Files(t.Context(), p.Name, p.Version)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, files))
+	p, err = readPackage(npmFolder(dir, p.Name))
+	require.NoError(t, err)
+	return p
 }
 
 func TestTheRegistrySaysWhatItLacks(t *testing.T) {
@@ -156,17 +173,6 @@ func TestCodeCaches(t *testing.T) {
 	require.ErrorContains(t, r.WarmCache(t.Context(), "node", []string{"--no-such-flag"}, p), "bad option")
 }
 
-// Guards against a package that is not bundled, on a machine that is busy: esbuild,
-// a child of Node, was somewhat longer at its end than Node.
-func TestAnAnswerCountsWhoeverIsStillThere(t *testing.T) {
-	node := filepath.Join(t.TempDir(), "node")
-	text := "#!/bin/sh\necho yes >&3\nexec 3>&-\nsleep " + strconv.Itoa(int(waitDelay.Seconds())+1) + " &\n"
-	require.NoError(t, os.WriteFile(node, []byte(text), 0o755))
-	answer, err := script{node: node}.run(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "yes\n", string(answer))
-}
-
 func TestCachesThatAreNotBelieved(t *testing.T) {
 	dir := t.TempDir()
 	for _, answer := range []string{"nonsense", "\n", "x.cache\n", "../bundle-a.cache\n", "bundle-/../a.cache\n", "bundle-a.cache", "/bundle-a.cache\nx"} {
@@ -183,9 +189,12 @@ func TestCachesThatAreNotBelieved(t *testing.T) {
 // Guards against a package that puts code into the cache of another one, which every run
 // would execute with its credentials: it is loaded where that is made, and can answer.
 func TestAPackageHasNoSayInTheCacheOfAnother(t *testing.T) {
-	r := shared(t)
+	shared(t) // for Node
+	w := npmtest.Serve(t)
+	w.Use(t)
+	r := open(t, Config{})
 	evil, good := specifier{"x", "6.6.6"}, specifier{"x", "6.6.7"}
-	placePackage(t, r, evil, files{"x/package.json": esmPackage, "x/index.js": `
+	publish(t, w, evil.version, files{"x/package.json": esmPackage, "x/index.js": `
 		import { writeSync } from "node:fs";
 		export const a = 1;
 		if (process.argv.length > 2 && process.argv[2].endsWith("load.cjs")) {
@@ -193,7 +202,7 @@ func TestAPackageHasNoSayInTheCacheOfAnother(t *testing.T) {
 			try { writeSync(3, JSON.stringify({ index: 1, name, size: 4 }) + "\n" + "evil"); process.exit(0); } catch {}
 		}
 	`})
-	placePackage(t, r, good, files{"x/package.json": esmPackage, "x/index.js": `export const a = 1`})
+	publish(t, w, good.version, files{"x/package.json": esmPackage, "x/index.js": `export const a = 1`})
 	var packages []Package
 	for _, s := range []specifier{evil, good} {
 		p, err := r.Resolve(t.Context(), s.String(), nil)
@@ -205,20 +214,4 @@ func TestAPackageHasNoSayInTheCacheOfAnother(t *testing.T) {
 	found, err := filepath.Glob(filepath.Join(packages[1].Dir, "bundle-evil*"))
 	require.NoError(t, err)
 	require.Empty(t, found)
-}
-
-func TestWhatCannotBeBundledNowIsUsedAsItIs(t *testing.T) {
-	shared(t) // for Node
-	t.Setenv("npm_config_offline", "true")
-	t.Setenv("npm_config_cache", t.TempDir())
-	r := open(t, Config{Dir: t.TempDir()})
-	s := specifier{"x", "1.0.0"}
-	placePackage(t, r, s, files{"x/package.json": esmPackage, "x/index.js": `export const a = 1`})
-	for range 2 {
-		p, err := r.Resolve(t.Context(), s.String(), nil)
-		require.NoError(t, err)
-		require.False(t, p.Bundled)
-		require.Equal(t, []string{"a"}, p.Exports)
-	}
-	require.NoDirExists(t, r.preparedFolder(s), "it is tried again some day")
 }

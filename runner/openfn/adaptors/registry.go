@@ -123,20 +123,6 @@ func (r *Repo) askRegistry(ctx context.Context, s specifier) (version string, of
 	return version, false, nil
 }
 
-// install fetches a package with all that it needs into dir.
-func (r *Repo) installInto(ctx context.Context, dir string, s specifier) error {
-	c, err := r.client(ctx, s)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	_, err = c.Install(ctx, s.name, s.version, dir)
-	if err != nil && ctx.Err() == nil {
-		return r.notFetched(s, err)
-	}
-	return err
-}
-
 // notFetched makes an [*InstallError] of why a package could not be had.
 func (r *Repo) notFetched(of specifier, err error) error {
 	if e, ok := errors.AsType[*npm.Error](err); ok {
@@ -146,6 +132,12 @@ func (r *Repo) notFetched(of specifier, err error) error {
 		}
 		unable := e.Kind == npm.Unreachable || e.Kind == npm.Unauthorized || e.Kind == npm.Misconfigured
 		return &InstallError{Specifier: of.String(), Reason: reason, Unable: unable}
+	}
+	if pretence, ok := errors.AsType[*falseError](err); ok {
+		return &InstallError{Specifier: of.String(), Reason: pretence.Error()}
+	}
+	if own, ok := errors.AsType[*InstallError](err); ok {
+		return own
 	}
 	reason := r.unusable(err).Error()
 	if kept, ok := errors.AsType[*npm.CacheError](err); ok {

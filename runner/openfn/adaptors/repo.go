@@ -22,11 +22,11 @@ const (
 
 const (
 	defaultLatestFor = 5 * time.Minute
-	// atATime is how many installs and runs of esbuild there are at the same time, each of
-	// which can keep a processor busy and takes memory.
-	atATime = 2
-	// retryAfter is when a package that could not be bundled is tried again.
+	// retryAfter is when a package that could not be installed, and was there in another form, is tried again.
 	retryAfter = 5 * time.Minute
+	// atATime is how many installs there are at the same time, each of which can keep a processor
+	// busy and takes memory.
+	atATime = 2
 )
 
 // Config is where packages are and how long to believe a tag.
@@ -61,17 +61,17 @@ type Repo struct {
 	installs flights[Package] // by exact specifier
 	lookUps  flights[string]  // of versions, by specifier with a tag
 
-	turns chan struct{} // holds one for each install or esbuild that runs
+	turns chan struct{} // holds one for each install that runs
 
 	nodeMu sync.Mutex
 	node   string // its version; empty before it is known
 
-	tags       expiring[string]  // versions, by specifier with a tag
-	unprepared expiring[Package] // those that could not be bundled just now, by exact specifier
-	warmed     warmed
-	renewed    sync.Map // by exact specifier, what was installed again
-	sound      sync.Map // by exact specifier, what was found to be whole and is used as it was installed
-	ofWorkers  sync.Map // by exact specifier, packages of OpenFn's worker
+	tags      expiring[string]  // versions, by specifier with a tag
+	ofOthers  expiring[Package] // of other versions of this program, by exact specifier
+	warmed    warmed
+	renewed   sync.Map // by exact specifier, what was installed again
+	sound     sync.Map // by exact specifier, what was found to be whole
+	ofWorkers sync.Map // by exact specifier, packages of OpenFn's worker
 }
 
 // Open returns the repo in a folder. It looks at no package and at no program
@@ -86,7 +86,7 @@ func Open(cfg Config) (*Repo, error) {
 	}
 	r := &Repo{dir: dir, bundleFolder: bundleFolder(), log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), again: cfg.Again, turns: make(chan struct{}, atATime)}
 	r.tags.goodFor = cmp.Or(cfg.LatestFor, defaultLatestFor)
-	r.unprepared.goodFor = retryAfter
+	r.ofOthers.goodFor = retryAfter
 	if cfg.Monorepo != "" {
 		if r.monorepo, err = realPath(cfg.Monorepo); err != nil {
 			return nil, fmt.Errorf("the folder with local adaptors (--monorepo-dir) cannot be used: %w", err)
@@ -170,8 +170,8 @@ func (r *Repo) Runtime(ctx context.Context, progress func(string)) (runtime, log
 
 // HasRuntime reports whether the runtime is installed and prepared.
 func (r *Repo) HasRuntime() bool {
-	_, ok := r.ready(specifier{runtimeName, runtimeVersion})
-	return ok
+	_, err := r.ready(specifier{runtimeName, runtimeVersion})
+	return err == nil
 }
 
 // Check returns why nothing can be installed here, as far as a look tells. What is closed
@@ -204,11 +204,14 @@ func (r *Repo) exactly(ctx context.Context, s specifier, progress func(string)) 
 		_, done := r.renewed.Load(s)
 		again = !done
 	}
-	if p, ok := r.ready(s); ok && !again {
+	if p, err := r.ready(s); err == nil && !again {
 		return p, nil
 	}
 	if p, ok := r.ofWorkers.Load(s); ok && !again {
 		return p.(Package), nil //nolint:forcetypeassert // see ofWorker
+	}
+	if p, ok := r.ofOthers.get(s.String()); ok && !again {
+		return p, nil
 	}
 	return r.installs.do(ctx, s.String(), progress, func(ctx context.Context, tell func(string)) (Package, error) {
 		return r.install(ctx, s, again, tell)

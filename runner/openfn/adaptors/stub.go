@@ -24,13 +24,10 @@ func writeStub(dir string, p Package, load string, index int, exports []string) 
 	if err != nil {
 		return err
 	}
-	if err := mkdir(dir); err != nil {
+	if err := writeFile(filepath.Join(dir, "package.json"), manifest); err != nil {
 		return err
 	}
-	if err := write(filepath.Join(dir, "package.json"), manifest); err != nil {
-		return err
-	}
-	return write(filepath.Join(dir, "index.js"), []byte(stub("./"+filepath.ToSlash(path), index, exports)))
+	return writeFile(filepath.Join(dir, "index.js"), []byte(stub("./"+filepath.ToSlash(path), index, exports)))
 }
 
 func stub(load string, index int, exports []string) string {

@@ -17,17 +17,3 @@ func TestNothingIsInstalledOutOfTurn(t *testing.T) {
 	require.ErrorIs(t, err, errClosed)
 	require.Empty(t, w.Paths())
 }
-
-// Guards against an install that waits for itself: the bundler is installed in the
-// middle of that of an adaptor.
-func TestOneTurnIsEnoughForAnInstall(t *testing.T) {
-	w := fakes(t)
-	r := open(t, Config{})
-	for range atATime - 1 {
-		r.turns <- struct{}{}
-	}
-	_, err := r.Resolve(t.Context(), one, nil)
-	require.NoError(t, err)
-	require.Len(t, r.turns, atATime-1, "who is done makes room")
-	require.Len(t, w.fetched(), 2)
-}

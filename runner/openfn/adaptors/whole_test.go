@@ -13,7 +13,7 @@ import (
 
 // installedFolder is where the package is.
 func installedFolder(r *Repo) string {
-	return filepath.Join(r.Dir(), one, "node_modules", "@openfn", "language-one")
+	return npmFolder(r.preparedFolder(specifier{"@openfn/language-one", "1.0.0"}), "@openfn/language-one")
 }
 
 // Guards against packages with empty files that count as installed for ever.
@@ -54,7 +54,7 @@ func TestWhatIsDamagedIsInstalledAgain(t *testing.T) {
 			require.NoError(t, os.Remove(filepath.Join(installedFolder(r), "lib", "index.js")))
 		}},
 		{"the package is missing", func(t *testing.T, r *Repo) {
-			require.NoError(t, os.RemoveAll(filepath.Join(r.Dir(), one, "node_modules")))
+			require.NoError(t, os.RemoveAll(filepath.Join(r.preparedFolder(specifier{"@openfn/language-one", "1.0.0"}), "node_modules")))
 		}},
 		{"what is known of it is cut short", func(t *testing.T, r *Repo) {
 			require.NoError(t, os.Truncate(filepath.Join(r.preparedFolder(specifier{"@openfn/language-one", "1.0.0"}), preparedFile), 3))
@@ -76,7 +76,7 @@ func TestWhatIsDamagedIsInstalledAgain(t *testing.T) {
 			}
 			text, err := os.ReadFile(filepath.Join(installedFolder(again), "lib", "index.js"))
 			require.NoError(t, err)
-			require.Equal(t, "export const fn = 1\n", string(text))
+			require.Equal(t, oneModule, string(text))
 			require.Equal(t, 1, installs)
 			require.Equal(t, []string{"language-one@1.0.0"}, names(t, filepath.Join(dir, "@openfn")))
 		})
@@ -89,9 +89,7 @@ func TestABundleThatIsDamagedIsMadeAgain(t *testing.T) {
 	_, err := r.Resolve(t.Context(), common, nil)
 	require.NoError(t, err)
 	dir := t.TempDir()
-	for _, specifier := range []string{common, bundlerName + "@" + bundlerVersion} {
-		require.NoError(t, os.CopyFS(filepath.Join(dir, specifier), os.DirFS(filepath.Join(r.Dir(), specifier))))
-	}
+	require.NoError(t, os.CopyFS(filepath.Join(dir, common), os.DirFS(filepath.Join(r.Dir(), common))))
 	r = open(t, Config{Dir: dir})
 	p, err := r.Resolve(t.Context(), common, nil)
 	require.NoError(t, err)
@@ -108,19 +106,13 @@ func TestABundleThatIsDamagedIsMadeAgain(t *testing.T) {
 	}
 }
 
-// A package that Node cannot load may have been installed on a disk that was full, by
-// someone who did not notice. If it is the same again, that is the package's fault.
-func TestWhatCannotBeLoadedIsInstalledAgainOnce(t *testing.T) {
+// A package that Node cannot load is not installed again and again: that is the package's fault.
+func TestWhatCannotBeLoadedIsInstalledOnce(t *testing.T) {
 	w := fakes(t)
-	r := open(t, Config{})
-	_, err := r.Resolve(t.Context(), one, nil)
-	require.NoError(t, err)
-	require.NoError(t, os.Remove(filepath.Join(r.folder(specifier{"@openfn/language-one", "1.0.0"}), recordFile)))
-	require.NoError(t, os.RemoveAll(r.preparedFolder(specifier{"@openfn/language-one", "1.0.0"})))
 	require.NoError(t, os.WriteFile(filepath.Join(w.bin, "broken"), nil, 0o600))
-	installs := 0
+	dir, installs := open(t, Config{}).Dir(), 0
 	for range 3 {
-		p, err := open(t, Config{Dir: r.Dir()}).Resolve(t.Context(), one, countInstalls(&installs))
+		p, err := open(t, Config{Dir: dir}).Resolve(t.Context(), one, countInstalls(&installs))
 		require.NoError(t, err)
 		require.Equal(t, "it is empty", p.Problem)
 	}
@@ -143,13 +135,13 @@ func TestMend(t *testing.T) {
 	require.NoError(t, os.Truncate(filepath.Join(installedFolder(r), "lib", "index.js"), 1))
 	mend(true)
 	mend(false)
-	require.NoError(t, os.Remove(filepath.Join(r.Dir(), one, recordFile)))
+	require.NoError(t, os.Remove(filepath.Join(r.preparedFolder(specifier{"@openfn/language-one", "1.0.0"}), preparedFile)))
 	mend(true)
 	require.Equal(t, 2, installs)
 
 	ended, cancel := context.WithCancelCause(t.Context())
 	cancel(errNobody)
-	require.NoError(t, os.Remove(filepath.Join(r.Dir(), one, recordFile)))
+	require.NoError(t, os.Remove(filepath.Join(r.preparedFolder(specifier{"@openfn/language-one", "1.0.0"}), preparedFile)))
 	_, err = r.Mend(ended, p, nil)
 	require.ErrorIs(t, err, errNobody)
 	r.Close()
@@ -193,5 +185,38 @@ func TestACacheThatIsDamaged(t *testing.T) {
 		_, err := open(t, Config{}).Resolve(t.Context(), one, nil)
 		require.NoError(t, err)
 	}
-	require.Len(t, w.fetched(), 6)
+	require.Len(t, w.fetched(), 3)
+}
+
+// Guards against a worker of a new version that has no network, and nothing to make its bundles of.
+func TestWithoutTheRegistryTheBundleOfAnotherVersionServes(t *testing.T) {
+	w := fakes(t)
+	w.Publish(t, "@openfn/language-one", "1.0.0", `{"main":"lib/index.js","type":"module"}`, "package/lib/index.js", "export const fn = 1\n")
+	r := open(t, Config{})
+	before, err := r.Resolve(t.Context(), one, nil)
+	require.NoError(t, err)
+	require.True(t, before.Bundled)
+
+	later := open(t, Config{Dir: r.Dir()})
+	later.bundleFolder = bundlePrefix + "later"
+	w.Fail(503)
+	t.Setenv("npm_config_cache", t.TempDir())
+	w.Forget()
+	for i := range 2 {
+		p, err := later.Resolve(t.Context(), one, nil)
+		require.NoError(t, err)
+		require.Equal(t, before, p)
+		require.Equal(t, i == 0, len(w.Paths()) > 0, "the registry is left alone for a while")
+		w.Forget()
+	}
+	list, err := later.List()
+	require.NoError(t, err)
+	require.Equal(t, []Package{before}, list)
+
+	w.Fail(0)
+	again := open(t, Config{Dir: r.Dir()})
+	again.bundleFolder = later.bundleFolder
+	p, err := again.Resolve(t.Context(), one, nil)
+	require.NoError(t, err)
+	require.Contains(t, p.Dir, later.bundleFolder)
 }

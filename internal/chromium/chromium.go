@@ -118,7 +118,7 @@ func (b *Browser) Open(t *testing.T, url string, width, height int) *Page {
 func (p *Page) Go(url string) {
 	p.t.Helper()
 	p.ask("Page.navigate", map[string]any{"url": url}, nil)
-	p.Await(`document.readyState === "complete" && location.href !== "about:blank"`)
+	p.Await(`document.readyState === "complete"`)
 }
 
 // Dark has the page shown as who likes dark ones sees it.

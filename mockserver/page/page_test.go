@@ -378,3 +378,10 @@ func BenchmarkPageOf10000Runs(b *testing.B) {
 		})
 	}
 }
+
+func ruleOf(t *testing.T, text string) fault.Rule {
+	t.Helper()
+	rule, err := fault.Parse([]byte(text))
+	require.NoError(t, err)
+	return rule
+}

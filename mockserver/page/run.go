@@ -75,7 +75,11 @@ func (p *page) showRun(w http.ResponseWriter, r *http.Request, status int, probl
 		view.Failure = record.ErrorType + ": " + strings.TrimPrefix(record.ErrorMessage, record.ErrorType+": ")
 	}
 	view.frames(p.server)
-	p.show(w, status, "run", frame{Title: "Run " + id, Follow: "/events?run=" + url.QueryEscape(id), View: view})
+	shown := frame{Title: "Run " + id, View: view}
+	if r.Method == http.MethodGet { // the answer to a form has no address at which it could be asked for again
+		shown.Follow = "/events?run=" + url.QueryEscape(id)
+	}
+	p.show(w, status, "run", shown)
 }
 
 // frames looks up the transcript.

@@ -37,19 +37,28 @@ function replace(old, fresh) {
 
 function changed() {
   due = true;
-  if (!looking && !document.hidden) renew();
+  if (!looking) renew();
 }
 
 function stale() {
   news.textContent = "The server does not answer. What stands here is from before.";
 }
 
-if (document.body.dataset.follow) {
-  const events = new EventSource(document.body.dataset.follow);
+// follow listens while the document is looked at. A browser has six connections to a server: the tabs behind must not hold them.
+let events = null;
+function follow() {
+  if (document.hidden === !events) return;
+  events?.close();
+  events = document.hidden ? null : new EventSource(document.body.dataset.follow);
+  if (!events) return;
   for (const kind of ["run", "event", "fault", "worker", "missed"]) events.addEventListener(kind, changed);
   events.onerror = stale;
   events.onopen = changed; // what happened between the document and now
-  document.addEventListener("visibilitychange", () => due && changed());
+}
+
+if (document.body.dataset.follow) {
+  follow();
+  document.addEventListener("visibilitychange", follow);
 }
 
 for (const button of document.querySelectorAll("[data-copy]")) {

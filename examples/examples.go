@@ -26,6 +26,9 @@ import (
 //go:embed *.json
 var files embed.FS
 
+// Files returns the files *.json as they are.
+func Files() fs.FS { return files }
+
 // Example is one file.
 type Example struct {
 	// Name is the file's name without .json. It is the id of the plan.

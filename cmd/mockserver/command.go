@@ -18,9 +18,11 @@ import (
 
 	"github.com/phxworker/phxworker/cmd/phxworker/build"
 	"github.com/phxworker/phxworker/cmd/phxworker/secrets"
+	"github.com/phxworker/phxworker/examples"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/mockserver/lightning"
+	"github.com/phxworker/phxworker/mockserver/page"
 )
 
 // defaultSecret lets server and worker be started without thinking of one: it is
@@ -156,6 +158,7 @@ func config(cmd *cli.Command, stderr io.Writer) (mockserver.Config, error) {
 		Faults:          faults,
 		FaultSeed:       cmd.Uint64("fault-seed"),
 		TranscriptLimit: transcript,
+		Page:            page.New(examples.Files()),
 		Logger:          slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
 	}
 	if secret == cmd.String("secret") && secret != defaultSecret && secret != os.Getenv("WORKER_SECRET") {
@@ -277,7 +280,7 @@ WORKER_SECRET  %[3]s
 WORKER_LIGHTNING_PUBLIC_KEY (to verify run tokens)
 %[4]s
 
-Queue a run, and look at it:
+Open %[1]s in a browser, or queue a run here, and look at it:
   curl -X POST '%[1]s/run?wait=10' -d '{"id":"run-1","jobs":[{"id":"a","adaptor":"@openfn/language-common","body":"fn(state => ({ ...state, hello: 42 }))"}]}'
   curl %[1]s/run/run-1
 `, server.HTTPURL(), server.URL(), secret, key, name)

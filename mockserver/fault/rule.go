@@ -223,6 +223,9 @@ func (s spec) can(event string) bool {
 	return true
 }
 
+// Events returns the events that a rule can name.
+func Events() []string { return slices.Clone(events) }
+
 // Actions returns the names of all actions, in the order of the alphabet.
 func Actions() []Action {
 	all := make([]Action, 0, len(specs))

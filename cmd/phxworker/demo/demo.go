@@ -16,6 +16,7 @@ import (
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/examples"
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/mockserver/page"
 	"github.com/phxworker/phxworker/slots"
 )
 
@@ -58,7 +59,7 @@ var (
 // error is an [*OutcomeError]; it may also tell that the demo could not begin
 // or was interrupted.
 func Run(ctx context.Context, cfg Config) error {
-	server, err := mockserver.Start(mockserver.Config{WakeDebounce: wakeDebounce, TranscriptLimit: transcript, Logger: cfg.Logger})
+	server, err := mockserver.Start(mockserver.Config{WakeDebounce: wakeDebounce, TranscriptLimit: transcript, Page: page.New(examples.Files()), Logger: cfg.Logger})
 	if err != nil {
 		return err
 	}
@@ -87,6 +88,7 @@ func Run(ctx context.Context, cfg Config) error {
 		<-stopped
 	}()
 
+	fmt.Fprintf(cfg.Out, "watch it in a browser: %s\n\n", server.HTTPURL())
 	err = show(working, cfg, server)
 	if cfg.Keep && working.Err() == nil {
 		printAddresses(cfg.Out, server)

@@ -9,7 +9,6 @@ import (
 	"image/png"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/internal/chromium"
 	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
@@ -96,68 +96,45 @@ func liveWorker(t *testing.T) string {
 	return "http://" + listener.Addr().String() + "/"
 }
 
-// browse runs a browser with the arguments until it has done what they say.
-func browse(t *testing.T, args ...string) (stdout, stderr string) {
-	t.Helper()
-	chromium, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip(`no chromium in PATH: the status page is not looked at in a browser; with Debian, "apt-get install chromium"`)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patient)
-	defer cancel()
-	browser := exec.CommandContext(ctx, chromium, append([]string{
-		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--hide-scrollbars", "--user-data-dir=" + t.TempDir(),
-		"--enable-logging=stderr", "--virtual-time-budget=5000", // of the page's clock, in which it refreshes itself
-	}, args...)...)
-	var out, errs bytes.Buffer
-	browser.Stdout, browser.Stderr, browser.WaitDelay = &out, &errs, time.Second
-	require.NoError(t, browser.Run(), errs.String())
-	return out.String(), errs.String()
-}
-
 func TestThePageInABrowser(t *testing.T) {
-	page := liveWorker(t)
-	document, log := browse(t, "--dump-dom", page)
+	if testing.Short() {
+		t.Skip("a browser is slow, and has no goroutines of ours to look at")
+	}
+	browser := chromium.Start(t)
+	address := liveWorker(t)
+	page := browser.Open(t, address, 1000, 1000)
+	page.Await(`document.documentElement.dataset.live === "yes"`)
+	document := page.Text("document.documentElement.outerHTML")
 	for _, want := range []string{
-		`data-live="yes"`, "Up, on the queue for", "manual&gt;*", "busy1a6e-8a43-4f0d-9d6e-2b1c7a5e9f01", "job load-patients",
+		"Up, on the queue for", "manual&gt;*", "busy1a6e-8a43-4f0d-9d6e-2b1c7a5e9f01", "job load-patients",
 		"busy-&lt;script&gt;alert(1)&lt;/script&gt;", "9d2c41f7-fail-2", "crash</span> RuntimeError",
 	} {
 		require.Contains(t, document, want)
 	}
 	require.NotContains(t, document, `class="stale"`)
-	require.NotContains(t, log, "CONSOLE", "the browser complains, about the policy for instance")
+
+	t.Run("light", func(t *testing.T) { looksLike(t, page, false) })
+	page.Dark()
+	t.Run("dark", func(t *testing.T) { looksLike(t, page, true) })
+	t.Run("phone", func(t *testing.T) { looksLike(t, browser.Open(t, address, 400, 1400), false) })
 }
 
-func TestThePageLooksLikeSomething(t *testing.T) {
-	page := liveWorker(t)
-	for name, args := range map[string][]string{
-		"light": {"--window-size=1000,1000"},
-		"dark":  {"--window-size=1000,1000", "--blink-settings=preferredColorScheme=0"},
-		"phone": {"--window-size=400,1400"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			picture := filepath.Join(t.TempDir(), name+".png")
-			browse(t, append(args, "--screenshot="+picture, page)...)
-			file, err := os.Open(picture)
-			require.NoError(t, err)
-			defer file.Close()
-			img, err := png.Decode(file)
-			require.NoError(t, err)
-			colors := make(map[color.Color]int)
-			for y := range img.Bounds().Dy() {
-				for x := range img.Bounds().Dx() {
-					colors[img.At(x, y)]++
-				}
-			}
-			require.Greater(t, len(colors), 50, "text, bars and tags have more colors than a blank page")
-			corner := color.GrayModel.Convert(img.At(2, 2)).(color.Gray).Y
-			require.Equal(t, name == "dark", corner < 128, "the ground is dark where that is asked for")
-			if dir := os.Getenv("PHXWORKER_SCREENSHOTS"); dir != "" { // to be looked at
-				data, err := os.ReadFile(picture)
-				require.NoError(t, err)
-				require.NoError(t, os.WriteFile(filepath.Join(dir, name+".png"), data, 0o600))
-			}
-		})
+// looksLike asserts that a page is not blank, and dark if it is to be.
+func looksLike(t *testing.T, page *chromium.Page, dark bool) {
+	t.Helper()
+	picture := page.Screenshot()
+	img, err := png.Decode(bytes.NewReader(picture))
+	require.NoError(t, err)
+	colors := make(map[color.Color]int)
+	for y := range img.Bounds().Dy() {
+		for x := range img.Bounds().Dx() {
+			colors[img.At(x, y)]++
+		}
+	}
+	require.Greater(t, len(colors), 50, "text, bars and tags have more colors than a blank page")
+	corner := color.GrayModel.Convert(img.At(2, 2)).(color.Gray).Y
+	require.Equal(t, dark, corner < 128, "the ground is dark where that is asked for")
+	if dir := os.Getenv("PHXWORKER_SCREENSHOTS"); dir != "" { // to be looked at
+		require.NoError(t, os.WriteFile(filepath.Join(dir, filepath.Base(t.Name())+".png"), picture, 0o600))
 	}
 }

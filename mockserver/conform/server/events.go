@@ -202,15 +202,10 @@ func withheldOutput(s *session) {
 }
 
 func chained(s *session) {
-	r, nodes := s.started(2)
-	var p struct {
-		Dataclip string `json:"dataclip_id"`
-	}
-	_ = json.Unmarshal(r.must("fetch:plan", `{}`), &p) // a run may have no input
-	first := payload{}
-	if p.Dataclip != "" {
-		first["input_dataclip_id"] = p.Dataclip
-	}
+	_, _, r := s.claimed(mockserver.Run{Plan: plan(2), Dataclip: json.RawMessage(`{"data":1}`)})
+	nodes := r.jobs()
+	r.must("run:start", payload{"timestamp": now()}.String())
+	first := payload{"input_dataclip_id": r.input()}
 	clip := r.completeStep(r.startStep(nodes[0], first), nodes[0])
 	r.completeStep(r.startStep(nodes[1], payload{"input_dataclip_id": clip}), nodes[1])
 }

@@ -43,7 +43,6 @@ var queueCases = []entry{
 		ID: "S3.6", Level: suite.Must, Title: "each run goes to one of 50 workers that claim at once",
 		Why:    "A run that two workers have is executed twice: two payments, two patients.",
 		Source: ofLightning + "FOR UPDATE SKIP LOCKED in one transaction",
-		Limit:  30 * time.Second,
 	}, fiftyClaimers},
 	{suite.Case{
 		ID: "S3.7", Level: suite.Should, Title: "runs of one queue are given away in the order in which they came",

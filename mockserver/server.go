@@ -257,6 +257,13 @@ func (s *Server) AddDataclip(id string, body json.RawMessage) { s.service.AddDat
 // Transcript returns the last frames of all sockets, oldest first.
 func (s *Server) Transcript() []Exchange { return s.transcript.Exchanges() }
 
+// Follow returns the frames behind the first n of all sockets, as far as they are still kept, how many
+// there were, and a channel that is closed when there are more: it is [Server.Transcript] for who waits for a
+// frame. Ask each time with the count of the time before.
+func (s *Server) Follow(n int) (news []Exchange, count int, more <-chan struct{}) {
+	return s.transcript.Follow(n)
+}
+
 // Stats returns the counts.
 func (s *Server) Stats() Stats {
 	stats := Stats{Sockets: s.endpoint.Sockets(), Faults: s.faults.set.Counts(), Stats: s.service.Stats()}

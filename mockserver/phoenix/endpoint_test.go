@@ -167,3 +167,32 @@ func TestTranscript(t *testing.T) {
 	var none *Transcript
 	require.Empty(t, none.Exchanges())
 }
+
+func TestATranscriptIsFollowed(t *testing.T) {
+	transcript := NewTranscript(3)
+	news, count, more := transcript.Follow(0)
+	require.Empty(t, news)
+	require.Zero(t, count)
+	for i := range 5 {
+		transcript.add(1, FromClient, false, []byte{byte('a' + i)})
+	}
+	<-more // or the test ends by its time
+	texts := func(news []Exchange) (all string) {
+		for _, e := range news {
+			all += string(e.Data)
+		}
+		return all
+	}
+	news, count, more = transcript.Follow(count)
+	require.Equal(t, "cde", texts(news), "no more than is kept")
+	require.Equal(t, 5, count)
+	news, _, _ = transcript.Follow(4)
+	require.Equal(t, "e", texts(news))
+	select {
+	case <-more:
+		require.Fail(t, "nothing has come since")
+	default:
+	}
+	_, _, never := (*Transcript)(nil).Follow(0)
+	require.Nil(t, never)
+}

@@ -1,7 +1,6 @@
 package phoenix
 
 import (
-	"slices"
 	"sync"
 	"time"
 )
@@ -46,7 +45,9 @@ type Transcript struct {
 
 	mu   sync.Mutex // guards what follows
 	ring []Exchange
-	next int // the oldest, once it is full
+	next int           // the oldest, once it is full
+	all  int           // how many there were
+	more chan struct{} // closed with the next message; nil while nobody waits for it
 }
 
 // NewTranscript returns a transcript of the last n messages.
@@ -61,6 +62,11 @@ func (t *Transcript) add(socket int, d Direction, binary bool, data []byte) {
 	e := t.placeLocked()
 	e.At, e.Socket, e.Direction, e.Binary, e.Size = time.Now(), socket, d, binary, len(data)
 	e.Data = append(e.Data[:0], data[:min(len(data), maxRecorded)]...)
+	t.all++
+	if t.more != nil {
+		close(t.more)
+		t.more = nil
+	}
 }
 
 // placeLocked returns where the next message goes: behind the others, and once there are
@@ -82,9 +88,31 @@ func (t *Transcript) Exchanges() []Exchange {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	kept := slices.Concat(t.ring[t.next:], t.ring[:t.next])
-	for i := range kept {
-		kept[i].Data = append([]byte(nil), kept[i].Data...)
+	return t.lastLocked(len(t.ring))
+}
+
+// lastLocked returns a copy of the last n messages, oldest first.
+func (t *Transcript) lastLocked(n int) []Exchange {
+	last := make([]Exchange, n)
+	for i := range last {
+		e := t.ring[(t.next+len(t.ring)-n+i)%len(t.ring)]
+		e.Data = append([]byte(nil), e.Data...)
+		last[i] = e
 	}
-	return kept
+	return last
+}
+
+// Follow returns what came behind the first n messages of all, as far as it is still kept, how many there
+// were of all, and a channel that is closed when there are more. To follow the messages, begin with 0
+// and ask each time with the count of the time before. A nil Transcript has none, and never more.
+func (t *Transcript) Follow(n int) (news []Exchange, count int, more <-chan struct{}) {
+	if t == nil {
+		return nil, 0, nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.more == nil {
+		t.more = make(chan struct{})
+	}
+	return t.lastLocked(max(0, min(t.all-n, len(t.ring)))), t.all, t.more
 }

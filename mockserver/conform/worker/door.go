@@ -1,0 +1,82 @@
+package worker
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// door is what a worker connects to: it counts the requests for a socket, may refuse them, and leads on
+// to the server.
+type door struct {
+	inner    http.Handler
+	server   *http.Server
+	listener net.Listener
+	served   chan struct{}
+
+	mu     sync.Mutex // guards what follows
+	knocks []knock
+	more   chan struct{} // closed with the next knock
+	refuse func(n int) int
+}
+
+// knock is one request for a socket.
+type knock struct {
+	at     time.Time
+	path   string
+	query  url.Values
+	status int // that it was refused with; 0 if it was let through
+}
+
+// openDoor serves the handler on the listener. The function says with which status the n-th request is
+// refused, from 0; 0 lets it through.
+func openDoor(l net.Listener, inner http.Handler, refuse func(n int) int) *door {
+	d := &door{inner: inner, listener: l, served: make(chan struct{}), more: make(chan struct{}), refuse: refuse}
+	d.server = &http.Server{Handler: d, ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		defer close(d.served)
+		_ = d.server.Serve(l) // until it is closed
+	}()
+	return d
+}
+
+// ServeHTTP implements [http.Handler].
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if status := d.knock(r); status != 0 {
+		w.WriteHeader(status)
+		return
+	}
+	d.inner.ServeHTTP(w, r)
+}
+
+func (d *door) knock(r *http.Request) (status int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.refuse != nil {
+		status = d.refuse(len(d.knocks))
+	}
+	d.knocks = append(d.knocks, knock{at: time.Now(), path: r.URL.Path, query: r.URL.Query(), status: status})
+	close(d.more)
+	d.more = make(chan struct{})
+	return status
+}
+
+// requests returns the requests so far, and a channel that is closed with the next.
+func (d *door) requests() ([]knock, <-chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.knocks[:len(d.knocks):len(d.knocks)], d.more
+}
+
+// shut lets nobody in any more: who dials is refused, as where no server is.
+func (d *door) shut() {
+	_ = d.listener.Close()
+	<-d.served
+}
+
+func (d *door) close() {
+	_ = d.server.Close()
+	<-d.served
+}

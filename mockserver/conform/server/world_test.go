@@ -88,12 +88,12 @@ func worlds(t testing.TB, b breakage) server.Servers {
 		if b.breaks != nil {
 			w.hooks = b.breaks(w)
 		}
-		dial, end := w.serve(w.endpoint)
+		dial, end := serve(w.endpoint)
 		ends := []func(){end, w.Service.Close, func() { _ = w.endpoint.Close() }}
 		if w.hooks.fromClient != nil || w.hooks.fromServer != nil {
 			var endProxy func()
 			inner := dial
-			dial, endProxy = w.serve(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.forward(rw, r, inner) }))
+			dial, endProxy = serve(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.forward(rw, r, inner) }))
 			ends = append(ends, endProxy)
 		}
 		return w.target(dial), func() {
@@ -105,7 +105,7 @@ func worlds(t testing.TB, b breakage) server.Servers {
 }
 
 // serve serves a handler in memory.
-func (w *world) serve(handler http.Handler) (*wstest.Listener, func()) {
+func serve(handler http.Handler) (*wstest.Listener, func()) {
 	listener := wstest.NewListener()
 	srv := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
 	var serving sync.WaitGroup

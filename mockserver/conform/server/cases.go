@@ -15,8 +15,12 @@ type entry struct {
 	try func(*session)
 }
 
-// usualLimit lets a case be patient a few times, so that its own words say what is missing.
-const usualLimit = 30 * time.Second
+// usualLimit lets a case be patient a few times, so that its own words say what is missing; manyLimit is for those
+// that queue many runs, each by a command that may take seconds.
+const (
+	usualLimit = time.Minute
+	manyLimit  = 3 * time.Minute
+)
 
 // Cases returns all cases for the servers. They can be listed without any.
 func Cases(servers Servers) []suite.Case {

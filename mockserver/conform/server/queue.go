@@ -40,7 +40,7 @@ var queueCases = []entry{
 		Source: ofLightning + "up to demand runs; " + ofWorker + "demand is always 1",
 	}, demandMet},
 	{suite.Case{
-		ID: "S3.6", Level: suite.Must, Title: "each run goes to one of 50 workers that claim at once",
+		ID: "S3.6", Level: suite.Must, Limit: manyLimit, Title: "each run goes to one of 50 workers that claim at once",
 		Why:    "A run that two workers have is executed twice: two payments, two patients.",
 		Source: ofLightning + "FOR UPDATE SKIP LOCKED in one transaction",
 	}, fiftyClaimers},

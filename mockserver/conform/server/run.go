@@ -69,7 +69,7 @@ var runCases = []entry{
 		Source: ofPhoenix + "each topic is a process of its own",
 	}, twoRuns},
 	{suite.Case{
-		ID: "S4.12", Level: suite.Must, Title: "one socket carries 30 runs",
+		ID: "S4.12", Level: suite.Must, Limit: manyLimit, Title: "one socket carries 30 runs",
 		Why:    "A worker may have a capacity of that; Phoenix allows 100 topics a socket.",
 		Source: ofPhoenix + "max_channels is 100, from 1.7.24 on",
 	}, thirtyRuns},

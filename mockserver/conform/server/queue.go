@@ -287,6 +287,7 @@ func goneBeforeReply(s *session) {
 	c := s.connect()
 	c.queue().send("claim", claimOf(1, everyQueue).String())
 	c.close()
+	s.wait(moment) // for the server to notice
 	q := s.connect().queue()
 	found := s.eventually(patience, func() bool {
 		runs := q.claim(1, everyQueue...)

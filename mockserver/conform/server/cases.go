@@ -40,4 +40,6 @@ const (
 	ofWorker    = "ws-worker: "
 	ofPhoenix   = "Phoenix Channels, serializer 2.0.0: "
 	ofOurs      = "docs/extensions/"
+	// ofMock is what our mock server does, in Lightning's words as far as they are known.
+	ofMock = "our mock server (Lightning's own answer is not known for certain): "
 )

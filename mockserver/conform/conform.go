@@ -12,46 +12,40 @@ import (
 	"github.com/phxworker/phxworker/mockserver/conform/worker"
 )
 
-// Worker tries the worker against each case of the options, as a subtest with the case's id. A case that
-// is red fails its subtest; one that fails and is not red, such as a should without a baseline, or that
-// could not be tried, skips it and says why. Subtests run side by side, as many as go test -parallel
-// says; Options.Parallel, Subject and Progress have no effect.
+// Worker tries the worker against each case of the options, side by side, and tells of each as a subtest
+// with the case's id. A case that is red fails its subtest; one that fails and is not red, such as a should
+// without a baseline, or that could not be tried, skips it and says why. Options.Cases says what is tried; go
+// test -run only what is told of it.
 func Worker(t *testing.T, target worker.Target, o suite.Options) {
 	t.Helper()
-	subtests(t, worker.Cases(target), o, true)
+	tell(t, worker.Cases(target), o)
 }
 
-// Server tries servers against each case of the options, as [Worker] does with a worker. The subtests of
-// one server that is shared run one by one.
+// Server tries servers, and tells of each case, as [Worker] does with a worker; those of one server that is
+// shared one by one, whatever Options.Parallel says.
 func Server(t *testing.T, servers server.Servers, o suite.Options) {
 	t.Helper()
-	subtests(t, server.Cases(servers), o, !servers.Shared())
+	if servers.Shared() {
+		o.Parallel = 1
+	}
+	tell(t, server.Cases(servers), o)
 }
 
-func subtests(t *testing.T, cases []suite.Case, o suite.Options, parallel bool) {
+func tell(t *testing.T, cases []suite.Case, o suite.Options) {
 	t.Helper()
-	selected, err := suite.Select(cases, o.Cases)
+	report, err := suite.Run(context.WithoutCancel(t.Context()), cases, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range selected {
-		one := o
-		one.Cases = []string{c.ID}
-		t.Run(c.ID, func(t *testing.T) {
-			if parallel {
-				t.Parallel()
-			}
-			report, err := suite.Run(context.WithoutCancel(t.Context()), cases, one)
-			if err != nil {
-				t.Fatal(err)
-			}
-			result := report.Results[0]
+	for _, result := range report.Results {
+		t.Run(result.ID, func(t *testing.T) {
 			switch {
 			case report.Red(result):
-				t.Errorf("%s", report.Text(result))
+				t.Error(report.Text(result))
 			case result.Verdict != suite.Passed:
 				t.Skip(report.Text(result))
 			}
 		})
 	}
+	t.Log(report.Summary())
 }

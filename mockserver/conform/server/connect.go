@@ -15,7 +15,7 @@ var connectCases = []entry{
 	{suite.Case{
 		ID: "S1.1", Level: suite.Must, Title: "a worker with a good token is let in",
 		Why:    "Nothing works otherwise: HS256 over the bytes of WORKER_SECRET, with iss, iat and worker_id, is the only token that workers make.",
-		Source: ofLightning + "lib/lightning/workers, verification of worker tokens",
+		Source: ofLightning + "HS256, iss urn:openfn:worker, iat, worker_id; " + ofWorker + "such tokens",
 	}, goodToken},
 	{suite.Case{
 		ID: "S1.2", Level: suite.Must, Title: "a token without an end that was made long ago is good",

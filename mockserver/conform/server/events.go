@@ -40,7 +40,7 @@ var eventCases = []entry{
 	{suite.Case{
 		ID: "S5.6", Level: suite.Should, Title: "the end of a step that was not started is refused, and the topic stays",
 		Why:    "What belongs to no step is seen by nobody; the refusal tells the worker.",
-		Source: ofLightning + `{"step_id":["not found"]}`,
+		Source: ofMock + `{"step_id":["not found"]}`,
 	}, unknownStep},
 	{suite.Case{
 		ID: "S5.7", Level: suite.Must, Title: "an output is taken as a text with JSON in it",
@@ -65,7 +65,7 @@ var eventCases = []entry{
 	{suite.Case{
 		ID: "S5.11", Level: suite.Should, Title: "a step whose input nobody knows is refused, and the topic stays",
 		Why:    "A dataclip that was never stored cannot be shown, and a retry from that step has no input.",
-		Source: ofLightning + `{"input_dataclip_id":["does not exist"]}`,
+		Source: ofMock + `{"input_dataclip_id":["does not exist"]}`,
 	}, unknownInput},
 	{suite.Case{
 		ID: "S5.12", Level: suite.Must, Title: "a log line of each level is taken",
@@ -105,7 +105,7 @@ var eventCases = []entry{
 	{suite.Case{
 		ID: "S5.19", Level: suite.Should, Title: "a run:complete with a reason that there is not is refused, and the run goes on",
 		Why:    "A run whose end nobody understands looks as if it were executed, for ever.",
-		Source: ofLightning + `{"state":["is invalid"]}`,
+		Source: ofMock + `{"state":["is invalid"]}`,
 	}, unknownReason},
 	{suite.Case{
 		ID: "S5.20", Level: suite.Must, Title: "a second run:complete is refused, and says that the run is already over",
@@ -120,7 +120,7 @@ var eventCases = []entry{
 	{suite.Case{
 		ID: "S5.22", Level: suite.Should, Title: "a final dataclip that nobody knows is refused, and the run can be completed without",
 		Why:    "The result would be a dataclip that there is not.",
-		Source: ofLightning + `{"errors":{"final_dataclip_id":["does not exist"]}}`,
+		Source: ofMock + `{"errors":{"final_dataclip_id":["does not exist"]}}`,
 	}, unknownFinalDataclip},
 	{suite.Case{
 		ID: "S5.23", Level: suite.Must, Title: "fields that newer workers send are taken",
@@ -130,7 +130,7 @@ var eventCases = []entry{
 	{suite.Case{
 		ID: "S5.24", Level: suite.Should, Title: "a NUL in a log line harms its own topic at most, and the run can be completed",
 		Why:    "Data from files and databases has them, and PostgreSQL stores none.",
-		Source: ofLightning + "the channel crashes over U+0000; the worker joins again and leaves it out",
+		Source: ofMock + "the channel crashes over U+0000, as PostgreSQL refuses it; the worker joins again and leaves it out",
 	}, nulInLog},
 }
 
@@ -202,15 +202,10 @@ func withheldOutput(s *session) {
 }
 
 func chained(s *session) {
-	r, nodes := s.started(2)
-	var p struct {
-		Dataclip string `json:"dataclip_id"`
-	}
-	_ = json.Unmarshal(r.must("fetch:plan", `{}`), &p) // a run may have no input
-	first := payload{}
-	if p.Dataclip != "" {
-		first["input_dataclip_id"] = p.Dataclip
-	}
+	_, _, r := s.claimed(mockserver.Run{Plan: plan(2), Dataclip: json.RawMessage(`{"data":1}`)})
+	nodes := r.jobs()
+	r.must("run:start", payload{"timestamp": now()}.String())
+	first := payload{"input_dataclip_id": r.input()}
 	clip := r.completeStep(r.startStep(nodes[0], first), nodes[0])
 	r.completeStep(r.startStep(nodes[1], payload{"input_dataclip_id": clip}), nodes[1])
 }

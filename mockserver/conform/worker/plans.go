@@ -27,6 +27,8 @@ const (
 	codeLog = `fn(state => { for (let i = 0; i < 50; i++) { console.log('line ' + i); } return state; })`
 	// codeSecret logs the secret of its credential.
 	codeSecret = `fn(state => { console.log('the password is ' + state.configuration.password); return { ...state, data: { user: state.configuration.user } }; })`
+	// codeUser leaves behind the user of its credential.
+	codeUser = `fn(state => ({ ...state, data: { user: state.configuration.user } }))`
 	// codeLarge leaves two megabytes behind.
 	codeLarge = `fn(state => ({ ...state, data: { text: 'x'.repeat(2000000) } }))`
 	// codeQuotes leaves behind what is under a payload limit of 10 MB, and over a frame limit of 11 MB

@@ -69,7 +69,7 @@ func stopTrials() []trial {
 			id := l.enqueue(one(codeLong))
 			l.awaitStart(id)
 			l.signal()
-			l.watch(300 * time.Millisecond)
+			l.watch(betweenSignals)
 			if l.exited() {
 				l.Fatalf("the first signal to let the run go on", "%s", l.worker.exited())
 			}
@@ -84,7 +84,7 @@ func stopTrials() []trial {
 			id := l.enqueue(one(codeLong))
 			l.awaitStart(id)
 			l.signal()
-			l.watch(300 * time.Millisecond)
+			l.watch(betweenSignals)
 			l.signal()
 			l.awaitExit(stopTime, "the worker to end within ten seconds of the second signal")
 			if record := l.record(id); !record.State.Final() {
@@ -116,6 +116,9 @@ func stopTrials() []trial {
 		}},
 	}
 }
+
+// betweenSignals is how far apart two signals are to be two: timeout(1) and process groups send one twice.
+const betweenSignals = 1500 * time.Millisecond
 
 // endedWell fails unless the exit code was 0.
 func (l *lab) endedWell() {

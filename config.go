@@ -116,12 +116,13 @@ const defaultSlots = 5
 
 // problem returns what is wrong with a configuration, in one line; nil if nothing is.
 func (c *Config) problem() error {
+	f, isFunc := c.Engine.(Func)
 	switch {
 	case c.URL == "":
 		return errors.New("no URL: say where the server's worker endpoint is, as in ws://localhost:4000/worker")
 	case strings.TrimSpace(c.Secret) == "":
 		return errors.New("no secret, or one that is all blanks: the worker needs the secret that the server knows it by (WORKER_SECRET)")
-	case c.Engine == nil || isNilFunc(c.Engine):
+	case c.Engine == nil || isFunc && f == nil: // every run of a nil function would end in its panic
 		return errors.New("no engine: say what executes the runs, for example a phxworker.Func")
 	case c.Claim.MaxBackoff > 0 && c.Claim.MaxBackoff < c.Claim.MinBackoff:
 		return fmt.Errorf("Claim.MaxBackoff (%v) is less than Claim.MinBackoff (%v): exchange them", c.Claim.MaxBackoff, c.Claim.MinBackoff)
@@ -154,12 +155,6 @@ func (c *Config) problem() error {
 		}
 	}
 	return (&channel.Config{URL: c.URL}).Validate()
-}
-
-// isNilFunc reports whether the engine is a function that is not there: every run would end in its panic.
-func isNilFunc(engine Engine) bool {
-	f, ok := engine.(Func)
-	return ok && f == nil
 }
 
 // complete returns a copy of c with its defaults. The error says what is wrong with c.

@@ -66,17 +66,14 @@ func (w *Worker) eachLoop(group string, do func(name string, loop *claim.Loop)) 
 	if err != nil {
 		return err
 	}
-	found := false
+	err = w.unknown(group)
 	for i, loop := range s.loops {
 		if name := w.cfg.Groups[i].Name; group == "" || group == name {
 			do(name, loop)
-			found = true
+			err = nil
 		}
 	}
-	if !found {
-		return w.unknown(group)
-	}
-	return nil
+	return err
 }
 
 // claiming returns what runs, if it still claims.

@@ -137,8 +137,11 @@ func (f *inFolder) Versions() phxworker.Versions { return phxworker.Versions{"en
 
 func (f *inFolder) Execute(context.Context) (phxworker.Result, error) {
 	entries, err := os.ReadDir(f.dir)
-	f.run.Print("the folder has", len(entries), "files")
-	return phxworker.Result{State: json.RawMessage(`{"files":0}`)}, err
+	state := json.RawMessage(fmt.Sprintf(`{"files":%d}`, len(entries)))
+	step := f.run.StartStep("a", nil)
+	step.Log(phxworker.TextLine("info", "JOB", "the folder was read"))
+	step.Complete(phxworker.StepResult{Reason: phxworker.Success, State: state, Leaf: true})
+	return phxworker.Result{State: state}, err
 }
 
 func (f *inFolder) Close() { _ = os.RemoveAll(f.dir) }

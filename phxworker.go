@@ -21,25 +21,14 @@
 //
 // Workers share nothing: there may be any number of them in one process.
 //
-// # Stopping
+// When the context of [Worker.Run] ends, the worker claims no more, lets its runs finish for as
+// long as [Config.Grace] allows, leaves the queue and closes the socket.
 //
-// When the context of [Worker.Run] ends, the worker claims no more, lets its
-// runs finish for as long as [Config.Grace] allows, leaves the queue and closes
-// the socket. A claim whose reply is on its way is waited for, because the
-// server has given its run away already.
-//
-// # Watching and steering
-//
-// [Worker.Stats] is the worker at one moment, [Worker.Subscribe] what happens to
-// it. [Hooks.Gate] holds claims back, [Hooks.Accept] decides on each run,
-// [Hooks.Middleware] is around its execution, [Hooks.AfterRun] comes behind it.
-// [Worker.Pause], [Worker.Resume], [Worker.Resize], [Worker.Cancel] and
-// [Worker.Drain] are for whoever operates it. The file example_hooks_test.go has
-// programs that do these things. The packages cmd/phxworker/web and
-// cmd/phxworker/metrics serve the same as a page, with probes and controls, and to
-// Prometheus.
-//
-// # Runs that go back
+// [Worker.Stats] is the worker at one moment, [Worker.Subscribe] what happens to it. [Hooks] are
+// what of yours is called; [Worker.Pause], [Worker.Resize], [Worker.Cancel], [Worker.Drain] and
+// others are for whoever operates it. The file example_hooks_test.go has programs that do these
+// things. The packages cmd/phxworker/web and cmd/phxworker/metrics serve the same as a page, with
+// probes and controls, and to Prometheus.
 //
 // An engine, or Accept, may return [ErrRequeue], [Requeue], [Postpone], [Discard] or [Poison]
 // instead of an ordinary error. The first three need a server that takes runs back: see
@@ -57,51 +46,55 @@ import (
 	"github.com/phxworker/phxworker/runner/delivery"
 )
 
-// What most programs need of package runner.
+// What an engine is written with; see package runner.
 type (
-	// Engine executes runs; see [runner.Engine].
-	Engine = runner.Engine
-	// Func is an engine that is one Go function; see [runner.Func].
-	Func = runner.Func
-	// Run is what an engine executes; see [runner.Run].
-	Run = runner.Run
-	// Limits bound a run; see [runner.Limits].
-	Limits = runner.Limits
-	// Failure is an error that says how a run ended; see [runner.Failure].
-	Failure = runner.Failure
-	// Reason is how a run ended: [runner.Fail] or one of its neighbours.
-	Reason = runner.Reason
-	// BatchLogs says how log lines are collected; see [delivery.BatchLogs].
-	BatchLogs = delivery.BatchLogs
-	// Middleware is something around every run; see [runner.Middleware].
-	Middleware = runner.Middleware
-	// ExecuteFunc is what middleware is around; see [runner.ExecuteFunc].
-	ExecuteFunc = runner.ExecuteFunc
-	// AcceptFunc decides on a run; see [runner.AcceptFunc].
-	AcceptFunc = runner.AcceptFunc
-	// Settlement is what became of a run in the server's queue; see
-	// [runner.Settlement].
-	Settlement = runner.Settlement
-	// Execution is a run that an engine has prepared; see [runner.Execution].
+	Engine    = runner.Engine
+	Func      = runner.Func // the simplest engine
+	Run       = runner.Run
 	Execution = runner.Execution
-	// Versions name what executes a run; see [runner.Versions].
-	Versions = runner.Versions
-	// Notifiable is an execution that takes notices; see [runner.Notifiable]. One whose Notify
-	// has other arguments, or a result, is none: let the compiler look, as in
+	Versions  = runner.Versions
+	Result    = runner.Result
+	// Notifiable is an execution that takes notices. One whose Notify has other arguments, or a
+	// result, is none: let the compiler look, as in
 	// var _ phxworker.Notifiable = (*execution)(nil).
 	Notifiable = runner.Notifiable
-	// Result is what an execution came to; see [runner.Result].
-	Result = runner.Result
-	// Delivery says how what runs report gets to the server; see [delivery.Config].
-	Delivery = delivery.Config
-	// Histogram is how long things took; see [claim.Histogram].
-	Histogram = claim.Histogram
+	Step       = runner.Step
+	StepResult = runner.StepResult
+	Memory     = runner.Memory
+	Line       = runner.Line
+	Failure    = runner.Failure
+	Reason     = runner.Reason
+)
+
+// How a run or a step ended; see [runner.Success] and its neighbours.
+const (
+	Success   = runner.Success
+	Fail      = runner.Fail
+	Crash     = runner.Crash
+	Cancel    = runner.Cancel
+	Kill      = runner.Kill
+	Exception = runner.Exception
+)
+
+// What a [Config] and the numbers of a [Worker] are made of.
+type (
+	Limits      = runner.Limits
+	Middleware  = runner.Middleware
+	ExecuteFunc = runner.ExecuteFunc
+	AcceptFunc  = runner.AcceptFunc
+	Delivery    = delivery.Config
+	BatchLogs   = delivery.BatchLogs
+	Settlement  = runner.Settlement
+	Histogram   = claim.Histogram
 )
 
 // Prepared returns an execution that is a function; see [runner.Prepared].
 func Prepared(versions Versions, execute func(ctx context.Context) (Result, error)) Execution {
 	return runner.Prepared(versions, execute)
 }
+
+// TextLine returns a line of one string; see [Line].
+func TextLine(level, source, text string) Line { return runner.TextLine(level, source, text) }
 
 // ErrRequeue says that a run failed and should be tried again; see
 // [runner.ErrRequeue].

@@ -40,7 +40,7 @@ type sockets struct {
 type carrier struct {
 	socket *channel.Socket
 	topics int  // joined, or about to be
-	joined int  // let in by the server, and not given back
+	joined int  // let in by the server, and not left
 	proven bool // the server has let one in
 	most   int
 	idle   *time.Timer // runs while a further socket has no topics
@@ -68,7 +68,7 @@ var _ runner.Joiner = (*seat)(nil)
 // Join joins the topic on a socket that has room for it.
 func (s *seat) Join(ctx context.Context, name string, payload any) (*channel.Topic, error) {
 	for {
-		c, err := s.sockets.take()
+		c, err := s.sockets.reserve()
 		if err != nil {
 			return nil, err
 		}
@@ -84,16 +84,20 @@ func (s *seat) Join(ctx context.Context, name string, payload any) (*channel.Top
 	}
 }
 
-// free gives the place back. The topic must have been left.
+// free frees the place. The topic must have been left.
 func (s *seat) free() {
-	if s.carrier != nil {
-		s.sockets.give(s.carrier)
-		s.carrier = nil
+	if s.carrier == nil {
+		return
 	}
+	s.sockets.mu.Lock()
+	defer s.sockets.mu.Unlock()
+	s.carrier.joined--
+	s.sockets.freeLocked(s.carrier)
+	s.carrier = nil
 }
 
-// take counts a topic on a socket that has room, if need be on a new one.
-func (s *sockets) take() (*carrier, error) {
+// reserve counts a topic on a socket that has room, if need be on a new one.
+func (s *sockets) reserve() (*carrier, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := slices.IndexFunc(s.carry, func(c *carrier) bool { return c.topics < c.most })
@@ -132,19 +136,11 @@ func (s *sockets) answered(c *carrier, err error) (again bool) {
 	if full {
 		c.most = min(c.most, max(c.joined, 1))
 	}
-	s.giveLocked(c)
+	s.freeLocked(c)
 	return full && (c.proven || c.topics > 0)
 }
 
-// give takes a topic that was left off the count of its socket.
-func (s *sockets) give(c *carrier) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c.joined--
-	s.giveLocked(c)
-}
-
-func (s *sockets) giveLocked(c *carrier) {
+func (s *sockets) freeLocked(c *carrier) {
 	c.topics--
 	if c.topics == 0 && c != s.carry[0] {
 		c.idle = time.AfterFunc(socketIdle, func() { s.retire(c) })

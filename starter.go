@@ -103,7 +103,7 @@ func (s *starter) CanPrefetch() bool {
 func (s *starter) Prefetch(run claim.Run) claim.Ahead {
 	u := s.launch(run, nil, make(chan error, 2))
 	u.proven() // it waits for a slot, and could be returned
-	return &ahead{u}
+	return claim.Ahead{Start: u.startAhead, Return: u.returnAhead, Over: u.over}
 }
 
 // launch executes a run in a goroutine of its own.
@@ -131,7 +131,7 @@ func (u *underway) execute() Settlement {
 			u.queue.returnRun(u.report, u.Run, terms.ReleasePostpone, refusedFor)
 		}
 	} else {
-		u.settle(outcome)
+		u.announce(outcome)
 	}
 	if outcome.Settled == runner.Undelivered || !outcome.Joined {
 		u.pause()
@@ -150,8 +150,8 @@ func (u *underway) executeSeated() runner.Outcome {
 	return u.runner.Run(u.work, u.report, &place, u.Run, u)
 }
 
-// settle tells everybody that a run is over.
-func (u *underway) settle(outcome runner.Outcome) {
+// announce tells everybody that a run is over.
+func (u *underway) announce(outcome runner.Outcome) {
 	if u.trial {
 		u.turnstile.trialOver()
 	}
@@ -241,30 +241,24 @@ func (u *underway) freeLocked(slot *slots.Slot) {
 	slot.Free()
 }
 
-// ahead is a run that was claimed ahead, as its loop has it.
-type ahead struct{ u *underway }
-
-// Start implements [claim.Ahead].
-func (a *ahead) Start(slot *slots.Slot) {
-	a.u.mu.Lock()
-	defer a.u.mu.Unlock()
-	if a.u.ended { // it had ended without a slot: its plan could not be read, or it was cancelled
-		a.u.freeLocked(slot)
+// startAhead gives a run that was claimed ahead its slot.
+func (u *underway) startAhead(slot *slots.Slot) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.ended { // it had ended without a slot: its plan could not be read, or it was cancelled
+		u.freeLocked(slot)
 		return
 	}
-	a.u.slot = slot
-	a.u.begin <- nil
+	u.slot = slot
+	u.begin <- nil
 }
 
-// Return implements [claim.Ahead].
-func (a *ahead) Return() {
-	if len(a.u.begin) == 0 { // else it was not heard yet
-		a.u.begin <- runner.ErrTooLong
+// returnAhead asks for a run that was claimed ahead to be returned.
+func (u *underway) returnAhead() {
+	if len(u.begin) == 0 { // else it was not heard yet
+		u.begin <- runner.ErrTooLong
 	}
 }
-
-// Over implements [claim.Ahead].
-func (a *ahead) Over() <-chan struct{} { return a.u.over }
 
 var _ runner.Host = (*underway)(nil)
 

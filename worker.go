@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -283,5 +284,69 @@ func (w *Worker) follow(ctx context.Context, socket *channel.Socket) {
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// watchIdle stops the worker once it has had no run for as long as the
+// configuration allows.
+func (w *Worker) watchIdle(ctx context.Context, runs *starter) {
+	if w.cfg.IdleTimeout <= 0 {
+		return
+	}
+	timer := time.NewTimer(w.cfg.IdleTimeout)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		left := w.cfg.IdleTimeout
+		if running, _ := w.inUse(); running == 0 {
+			left -= time.Since(*runs.lastRun.Load())
+		}
+		if left <= 0 {
+			w.log.Info("stopping: there was no run for too long", "idle_timeout", w.cfg.IdleTimeout)
+			w.Drain()
+			return
+		}
+		timer.Reset(left)
+	}
+}
+
+// limitGrace ends work a while after the intake ended, or when the worker is
+// aborted.
+func (w *Worker) limitGrace(work context.Context, stopWork context.CancelCauseFunc) {
+	running, claimed := w.inUse()
+	w.log.Info("stopping: no more claims, waiting for the runs to finish", "running", running, "unanswered_claims", claimed, "grace", w.cfg.Grace)
+	grace := time.NewTimer(w.cfg.Grace)
+	defer grace.Stop()
+	select {
+	case <-work.Done():
+		return
+	case <-grace.C:
+	case <-w.abort.raised:
+	}
+	// With their ids: should the process end now, this is what is known of them.
+	running, _ = w.inUse()
+	w.log.Warn("stopping the runs under way", "running", running, "run_ids", w.status().Runs)
+	w.moveTo(PhaseStopping)
+	stopWork(errStopped)
+}
+
+// reportGrace is how long the server may take to hear how the runs ended that a
+// worker stopped, and to answer a claim that was put before.
+const reportGrace = 15 * time.Second
+
+// lingering returns a context that ends a grace period after parent does.
+func lingering(parent context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
+	stop := context.AfterFunc(parent, func() {
+		timer := time.AfterFunc(grace, func() { cancel(context.Cause(parent)) })
+		context.AfterFunc(ctx, func() { timer.Stop() })
+	})
+	return ctx, func() {
+		stop()
+		cancel(nil)
 	}
 }

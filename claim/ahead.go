@@ -19,9 +19,8 @@ const (
 
 // ahead is the run that was claimed ahead, if there is one, and how well that goes.
 type ahead struct {
-	run      Ahead
+	Ahead                     // zero when there is none
 	late     <-chan time.Time // receives when it has waited too long; nil when there is none
-	over     <-chan struct{}  // closed when it has ended without a slot; nil when there is none
 	asked    bool             // to be returned
 	inVain   int              // runs returned since a run finished
 	finished uint64           // runs, when that was looked at last
@@ -30,7 +29,7 @@ type ahead struct {
 // mayPrefetch reports whether a run may be claimed that there is no slot for. In a
 // group that was made smaller than what it has, none is.
 func (l *Loop) mayPrefetch() bool {
-	if l.prefetcher == nil || l.ahead.run != nil {
+	if l.prefetcher == nil || l.ahead.Over != nil {
 		return false
 	}
 	if finished := l.cfg.Pool.Finished(); finished != l.ahead.finished {
@@ -49,8 +48,7 @@ func (l *Loop) prefetch() {
 	}
 	run := l.held[0]
 	l.held = l.held[1:]
-	l.ahead.run, l.ahead.asked = l.prefetcher.Prefetch(run), false
-	l.ahead.late, l.ahead.over = time.After(aheadFor), l.ahead.run.Over()
+	l.ahead.Ahead, l.ahead.late, l.ahead.asked = l.prefetcher.Prefetch(run), time.After(aheadFor), false
 	l.count(func(s *Stats) { s.Prefetched++ })
 }
 
@@ -64,7 +62,7 @@ func (l *Loop) startAhead() {
 		return
 	}
 	l.fill(slot)
-	l.ahead.run.Start(slot)
+	l.ahead.Start(slot)
 	l.ahead.forget()
 }
 
@@ -73,7 +71,7 @@ func (l *Loop) startAhead() {
 func (l *Loop) returnAhead() {
 	if l.isAhead() {
 		l.ahead.late, l.ahead.asked = time.After(aheadFor), true
-		l.ahead.run.Return()
+		l.ahead.Return()
 	}
 }
 
@@ -82,7 +80,7 @@ func (l *Loop) returnAhead() {
 // begun.
 func (l *Loop) isAhead() bool {
 	select {
-	case <-l.ahead.over:
+	case <-l.ahead.Over:
 		l.ahead.forget()
 		if l.ahead.asked {
 			l.ahead.inVain++
@@ -90,10 +88,10 @@ func (l *Loop) isAhead() bool {
 		}
 	default:
 	}
-	return l.ahead.run != nil
+	return l.ahead.Over != nil
 }
 
-func (a *ahead) forget() { a.run, a.late, a.over = nil, nil, nil }
+func (a *ahead) forget() { a.Ahead, a.late = Ahead{}, nil }
 
 // returnHeld returns what was claimed and not begun, as the loop stops.
 func (l *Loop) returnHeld(work context.Context) {

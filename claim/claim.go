@@ -98,15 +98,15 @@ type Prefetcher interface {
 }
 
 // Ahead is a run that was claimed ahead.
-type Ahead interface {
+type Ahead struct {
 	// Start is [Starter.Start]. It is called once at most, and nothing after it. If
 	// the run is over already, it frees the slot at once.
-	Start(slot *slots.Slot)
+	Start func(slot *slots.Slot)
 	// Return asks for the run to be returned to the queue, and does not wait for that. Until
 	// the run is over it may still be started, or asked for again.
-	Return()
-	// Over returns a channel that is closed when the run has ended without a slot.
-	Over() <-chan struct{}
+	Return func()
+	// Over is closed when the run has ended without a slot.
+	Over <-chan struct{}
 }
 
 // Options say how a worker claims. The zero value is ready to be used.

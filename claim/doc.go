@@ -1,13 +1,10 @@
 // Package claim asks the server for runs, one [Loop] for each slot group.
 //
-// A loop waits for one thing at a time, and decides everything afterwards: whether it is
-// paused, has an open slot, can reach the server, and is due ([State]). So nothing that
-// changes while the server is away is overlooked. Only when it is to claim, it asks the
-// gate, reserves a slot, claims, and hands each run that comes back to a
-// [Starter] together with its slot. It asks for nothing it has no slot for. Each
-// group has a loop, a pool and a back-off of its own, and loops know nothing of
-// each other: a busy group does not hold up another, and an empty queue slows
-// down only the group that waits for it.
+// A loop waits for one thing at a time, and decides everything afterwards ([State]), so that
+// nothing that changes while the server is away is overlooked. When it is to claim, it asks the
+// gate, reserves a slot, claims, and hands each run that comes back to a [Starter] together
+// with its slot. It asks for nothing it has no slot for. Loops know nothing of each other: a
+// busy group does not hold up another.
 //
 // # When a loop claims
 //
@@ -17,48 +14,32 @@
 //	no slot is open         not at all, until a slot of the own pool is freed
 //	the server is away      not at all, until the [Claimer] is ready; then at once, if it is due
 //
-// A loop has one claim in flight at most. The back-off grows by 1.15 from
-// MinBackoff to MaxBackoff, each pause off by up to a tenth either way so that
-// workers that started together drift apart, but never shorter than MinBackoff
-// nor longer than MaxBackoff. A claim that brought a run and a finished run start it
-// over. A wake-up does not: it causes one claim, for which the server wakes every worker,
-// and those that come too late would otherwise ask again and again.
+// A loop has one claim in flight at most. The back-off grows by 1.15 from MinBackoff to
+// MaxBackoff, each pause off by up to a tenth either way, within these bounds, so that
+// workers that started together drift apart. A claim that brought a run and a finished run
+// start it over. A wake-up does not: the server wakes every worker for one run, and those that
+// come too late would otherwise ask again and again.
 //
 // Wake-ups coalesce. Those that come while a claim is in flight cause one more
 // claim, as soon as its reply is there: the server may have looked before the
 // run was put in the queue. Those that come while the group is full cause none,
 // since the claim that follows the next freed slot sees what they were about.
 //
-// # Pauses and gates
-//
 // A loop that is paused makes no claim of its own, whatever wakes it; runs that
 // were claimed go on, and those that wait for a slot are started. [Loop.Claim]
-// puts one claim all the same, unless it was given up before that could be sent. A [Config.Gate] is asked before each claim and may
-// hold it back, for want of memory or disk for example; that counts as a claim
-// that brought none.
+// puts one claim all the same. A [Config.Gate] that holds a claim back counts as a claim that
+// brought none.
 //
 // # More runs than asked for
 //
 // A run in a reply is claimed at the server, and nobody else will get it, so it
 // is never dropped. Runs beyond the reserved slots take what is open in the pool;
 // the rest are held, in order and with a warning, and start as slots are freed,
-// before anything else is claimed. So runs started and slots reserved together
-// never exceed the pool's size, whatever the server answers.
+// before anything else is claimed.
 //
-// # Stopping
-//
-// [Loop.Run] has two contexts. When intake ends there is no new claim; the claim
-// in flight goes on under work. Its runs, and those that are held, are returned
-// where that is possible ([Config.Return]), and else started. Run returns when none
-// is left, or when work ends too.
-//
-// # Runs that come back
-//
-// A server that takes runs back may give the same ones again. The loop counts how
-// often each has come; a claim that brings only runs which came more than five times
-// is taken for one that brought none, and the loop rests for MaxBackoff, or until a
-// wake-up or a finished run. A slot that was returned ([slots.Slot.Return]) is no
-// finished run.
+// A server that takes runs back may give the same ones again. A claim that brings only runs
+// which came more than five times is taken for one that brought none, and the loop rests for
+// MaxBackoff, or until a wake-up or a finished run.
 //
 // # One ahead
 //
@@ -68,10 +49,9 @@
 //
 // # Tokens
 //
-// With a [Verifier], the token of each run is checked before it is started. A run
-// whose token is refused is reported as an error and not started; the server will
-// in time count it as lost. A reply that has such runs only counts as a failure,
-// so a server that signs with the wrong key is not asked over and over.
+// A run whose token the [Verifier] refuses is not started; the server will in time count it as
+// lost. A reply that has such runs only counts as a failure, so a server that signs with the
+// wrong key is not asked over and over.
 //
 // # Not promised
 //

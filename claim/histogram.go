@@ -8,10 +8,12 @@ import (
 	"time"
 )
 
+const buckets = 22
+
 // bounds are the upper ends of the buckets in seconds: from a wake-up that is
 // answered in a fraction of a millisecond to a run that takes hours. They are the
 // same everywhere, so that the zero Histogram is ready and any two compare.
-var bounds = []float64{
+var bounds = [buckets - 1]float64{
 	0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
 	1, 2.5, 5, 10, 30, 60, 300, 900, 3600,
 }
@@ -21,18 +23,15 @@ var bounds = []float64{
 // value is empty and ready; its methods may be called concurrently.
 type Durations struct {
 	mu     sync.Mutex
-	counts []uint64 // one a bucket, the last for what is beyond every bound
+	counts [buckets]uint64 // the last for what is beyond every bound
 	sum    time.Duration
 }
 
 // Observe counts one duration.
 func (h *Durations) Observe(d time.Duration) {
-	bucket, _ := slices.BinarySearch(bounds, d.Seconds())
+	bucket, _ := slices.BinarySearch(bounds[:], d.Seconds())
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.counts == nil {
-		h.counts = make([]uint64, len(bounds)+1)
-	}
 	h.counts[bucket]++
 	h.sum += d
 }
@@ -81,18 +80,17 @@ func (h *Histogram) UnmarshalJSON(data []byte) error {
 // Histogram returns the numbers of one moment; they add up.
 func (h *Durations) Histogram() Histogram {
 	h.mu.Lock()
-	counts, sum := slices.Clone(h.counts), h.sum
+	counts, sum := h.counts, h.sum
 	h.mu.Unlock()
-	s := Histogram{Sum: sum.Seconds()}
-	if counts == nil {
-		return s
-	}
-	s.Buckets = make(map[float64]uint64, len(bounds))
+	s := Histogram{Sum: sum.Seconds(), Buckets: make(map[float64]uint64, len(bounds))}
 	for i, n := range counts {
 		s.Count += n
 		if i < len(bounds) {
 			s.Buckets[bounds[i]] = s.Count
 		}
+	}
+	if s.Count == 0 {
+		s.Buckets = nil
 	}
 	return s
 }

@@ -42,6 +42,7 @@ type Loop struct {
 	failure  string                      // what the last claim failed of, "" when all is well
 	closed   string                      // the same of the gate
 	seen     map[string]int              // how often each run came
+	asked    *ask                        // the claim that somebody wants now, nil for nobody
 	ahead    ahead
 }
 
@@ -102,11 +103,18 @@ func (l *Loop) Run(intake, work context.Context) {
 	l.schedule(brought)
 	for intake.Err() == nil && work.Err() == nil {
 		l.startHeld()
-		state := l.decide(nil)
+		state := l.decide()
 		l.enter(state)
-		if state == Claiming {
-			l.schedule(l.turn(intake, work, nil))
-		} else {
+		switch {
+		case state == Claiming:
+			o := l.turn(intake, work)
+			l.schedule(o)
+			if o != unsent { // else it is put when the Claimer is ready
+				l.answer(o)
+			}
+		case state == Full && l.asked != nil:
+			l.answer(undone)
+		default:
 			l.wait(intake, work, state)
 		}
 	}
@@ -115,7 +123,7 @@ func (l *Loop) Run(intake, work context.Context) {
 
 // decide returns what the loop does now. Whoever asks for a claim does not care about
 // pauses of any kind.
-func (l *Loop) decide(a *ask) State {
+func (l *Loop) decide() State {
 	l.unready = l.cfg.Claimer.Ready()
 	select {
 	case <-l.unready:
@@ -123,13 +131,13 @@ func (l *Loop) decide(a *ask) State {
 	default:
 	}
 	switch {
-	case a == nil && l.paused.Load():
+	case l.asked == nil && l.paused.Load():
 		return Paused
 	case !l.hasRoom():
 		return Full
 	case l.unready != nil:
 		return Unready
-	case a != nil || l.due.IsZero() || !time.Now().Before(l.due):
+	case l.asked != nil || l.due.IsZero() || !time.Now().Before(l.due):
 		return Claiming
 	case l.resting:
 		return Resting
@@ -152,9 +160,9 @@ func (l *Loop) wait(intake, work context.Context, state State) {
 		defer timer.Stop()
 		due, wakeups = timer.C, l.wakeups
 	}
-	asks := l.asks
-	if l.unready != nil && l.hasRoom() {
-		asks = nil
+	asks, gone := l.asks, (<-chan struct{})(nil)
+	if l.asked != nil {
+		asks, gone = nil, l.asked.ctx.Done()
 	}
 	select {
 	case <-due:
@@ -171,9 +179,10 @@ func (l *Loop) wait(intake, work context.Context, state State) {
 		}
 	case <-l.ahead.late:
 		l.returnAhead()
-	case <-l.ahead.over:
-	case a := <-asks:
-		l.answer(a, intake, work)
+	case <-l.ahead.Over:
+	case l.asked = <-asks:
+	case <-gone:
+		l.asked = nil
 	case <-l.resumed:
 		l.due = time.Time{}
 	case <-intake.Done():
@@ -209,12 +218,12 @@ func (l *Loop) schedule(o outcome) {
 // work ends is lost to the server's time-out, so it is not passed over in silence.
 func (l *Loop) startRemaining(work context.Context) {
 	l.returnHeld(work)
-	for l.startHeld(); (len(l.held) > 0 || l.ahead.run != nil) && work.Err() == nil; l.startHeld() {
+	for l.startHeld(); (len(l.held) > 0 || l.ahead.Over != nil) && work.Err() == nil; l.startHeld() {
 		select {
 		case <-l.cfg.Pool.Freed():
 		case <-l.ahead.late:
 			l.returnAhead()
-		case <-l.ahead.over:
+		case <-l.ahead.Over:
 		case <-work.Done():
 		}
 	}
@@ -247,39 +256,32 @@ func (l *Loop) Paused() bool { return l.paused.Load() }
 // The error is the cause of the end of ctx, which must end when the loop does. What was
 // not sent by then never will be; a claim that is in flight goes on.
 func (l *Loop) Claim(ctx context.Context) (bool, error) {
-	for {
-		a := &ask{ctx: ctx, became: make(chan outcome, 1)}
-		select {
-		case l.asks <- a:
-		case <-ctx.Done():
-			return false, context.Cause(ctx)
-		}
-		select {
-		case o := <-a.became:
-			if o != unsent { // else it is to wait until the Claimer is ready
-				return o == brought || o == exhausted, nil
-			}
-		case <-ctx.Done():
-			return false, context.Cause(ctx)
-		}
+	a := &ask{ctx: ctx, brought: make(chan bool, 1)}
+	select {
+	case l.asks <- a:
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+	select {
+	case brought := <-a.brought:
+		return brought, nil
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
 	}
 }
 
 // ask is a claim that somebody wants now.
 type ask struct {
-	ctx    context.Context // of who wants it
-	became chan outcome
+	ctx     context.Context // of who wants it
+	brought chan bool       // capacity one
 }
 
-func (l *Loop) answer(a *ask, intake, work context.Context) {
-	if state := l.decide(a); state != Claiming {
-		a.became <- putOff(state)
-		return
+// answer tells whoever has asked for a claim, if somebody has, what it came to.
+func (l *Loop) answer(o outcome) {
+	if l.asked != nil {
+		l.asked.brought <- o == brought || o == exhausted
+		l.asked = nil
 	}
-	l.enter(Claiming)
-	outcome := l.turn(intake, work, a)
-	l.schedule(outcome)
-	a.became <- outcome
 }
 
 // enter is the only place where the state changes.

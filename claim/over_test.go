@@ -171,7 +171,8 @@ func (f *fetcher) Prefetch(run claim.Run) claim.Ahead {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ids = append(f.ids, run.ID)
-	return &early{f, run, make(chan struct{})}
+	e := &early{f, run, make(chan struct{})}
+	return claim.Ahead{Start: e.Start, Return: e.Return, Over: e.over}
 }
 
 // early is a run ahead that can be returned at once, unless its fetcher is stubborn.
@@ -192,8 +193,6 @@ func (f *early) Return() {
 		close(f.over)
 	}
 }
-
-func (f *early) Over() <-chan struct{} { return f.over }
 
 func TestOneRunIsClaimedAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

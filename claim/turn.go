@@ -21,22 +21,23 @@ const (
 	nothing                  // it did not, for whatever reason
 )
 
-// turn makes one claim, for whoever asks for it if there is somebody, and starts the runs
-// it brings.
-func (l *Loop) turn(intake, work context.Context, a *ask) outcome {
+// turn makes one claim and starts the runs that it brings.
+func (l *Loop) turn(intake, work context.Context) outcome {
 	shut := l.askGate(intake)
 	switch {
 	case intake.Err() != nil:
 		return undone
 	case shut != nil:
 		return nothing
-	case a != nil && a.ctx.Err() != nil:
+	case l.asked != nil && l.asked.ctx.Err() != nil:
 		return undone
 	}
-	if l.cfg.Gate != nil { // it has taken its time
-		if state := l.decide(a); state != Claiming {
-			return putOff(state)
-		}
+	switch l.decide() { // the gate has taken its time
+	case Claiming:
+	case Unready:
+		return unsent
+	default:
+		return undone
 	}
 	l.forgetSignals()
 	l.reserve()
@@ -46,23 +47,23 @@ func (l *Loop) turn(intake, work context.Context, a *ask) outcome {
 		return undone
 	}
 	defer l.freeReserved()
-	runs, woken, outcome := l.put(work, a)
+	runs, woken, outcome := l.put(work)
 	if len(runs) == 0 {
 		return outcome
 	}
-	return l.take(runs, woken, ahead, intake, work)
+	return l.start(runs, woken, ahead, intake, work)
 }
 
 // put sends the claim, waits for its reply for as long as a claim may take, and returns the runs
 // in it, with the wake-up that they answer, or else the outcome.
-func (l *Loop) put(work context.Context, a *ask) (runs []Run, woken time.Time, o outcome) {
+func (l *Loop) put(work context.Context) (runs []Run, woken time.Time, o outcome) {
 	l.request.Demand = max(len(l.reserved), 1)
 	asked := time.Now()
 	ctx, cancel := context.WithTimeoutCause(work, l.cfg.Timeout, errTimeout)
 	defer cancel()
 	runs, err := l.cfg.Claimer.Claim(ctx, l.request)
 	if errors.Is(err, ErrNotReady) {
-		if l.decide(a); l.unready == nil { // it says that it is ready, and sends nothing: that must not spin
+		if l.decide(); l.unready == nil { // it says that it is ready, and sends nothing: that must not spin
 			return nil, woken, nothing
 		}
 		return nil, woken, unsent
@@ -95,8 +96,8 @@ func (l *Loop) put(work context.Context, a *ask) (runs []Run, woken time.Time, o
 // errTimeout ends a claim.
 var errTimeout = errors.New("the server did not answer the claim in time; a run it may have given is lost")
 
-// take starts the runs of a reply, and holds those that there is no slot for.
-func (l *Loop) take(runs []Run, woken time.Time, ahead bool, intake, work context.Context) outcome {
+// start starts the runs of a reply, and holds those that there is no slot for.
+func (l *Loop) start(runs []Run, woken time.Time, ahead bool, intake, work context.Context) outcome {
 	now := time.Now()
 	for i := range runs {
 		runs[i].Group, runs[i].Claimed, runs[i].Woken = l.cfg.Pool.Group().Name, now, woken
@@ -121,14 +122,6 @@ func (l *Loop) take(runs []Run, woken time.Time, ahead bool, intake, work contex
 		return exhausted
 	}
 	return brought
-}
-
-// putOff is the outcome of a claim that the state does not allow just now.
-func putOff(state State) outcome {
-	if state == Unready {
-		return unsent
-	}
-	return undone
 }
 
 // reserve takes the slots to claim for. One that is freed meanwhile is not

@@ -3,6 +3,8 @@ package runner
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/phxworker/phxworker/runner/delivery"
@@ -83,4 +85,76 @@ func withoutData(state json.RawMessage) json.RawMessage {
 		return nil
 	}
 	return smaller
+}
+
+// explain logs what a failure of the plan, in the words of OpenFn's runtime, leaves out: which edge it is about, and
+// between which jobs, by their names.
+func (r *Run) explain(failure *Failure) {
+	if failure == nil || r.Plan == nil {
+		return
+	}
+	for _, line := range r.Plan.explain(failure, r.openJobs()) {
+		r.Log(TextLine("warn", "R/T", line))
+	}
+}
+
+// openJobs returns the ids of the jobs whose steps have not been completed.
+func (r *Run) openJobs() (ids []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, step := range r.open {
+		ids = append(ids, step.jobID)
+	}
+	return ids
+}
+
+// maxExplained bounds the lines: a plan may have very many edges.
+const maxExplained = 10
+
+// explain tells of the edges, and of the start, that are about nodes which the plan does not have; of the edge that a
+// message names by the ids of its nodes, as it closes a circle or its condition is no JavaScript; and of the conditions
+// that were looked at when one of them failed behind an open job.
+func (p *Plan) explain(failure *Failure, open []string) (lines []string) {
+	labels := p.labels()
+	broken := failure.Type == "ValidationError"
+	circle, isCircle := strings.CutPrefix(failure.Message, "Circular dependency: ")
+	uncompiled, isCondition := strings.CutPrefix(failure.Message, "Failed to compile edge condition ")
+	named := broken || failure.Type == "Error"
+	if start := p.Start(); broken && labels[start] == "" {
+		lines = append(lines, fmt.Sprintf("The run starts with %.100q, which the plan does not have", start))
+	}
+	for i := range p.Edges {
+		e := &p.Edges[i]
+		id, to := e.Source(), labels[e.TargetJobID]
+		from, condition := labels[id], strings.TrimSpace(e.Condition)
+		if !e.IsEnabled() || len(lines) >= maxExplained {
+			continue
+		}
+		switch {
+		case broken && from != "" && to == "":
+			lines = append(lines, fmt.Sprintf("The edge from %s leads to %.100q, which is no job of the plan", from, e.TargetJobID))
+		case named && isCircle && circle == id+" <-> "+e.TargetJobID:
+			return append(lines, fmt.Sprintf("The edge from %s to %s closes a circle", from, to))
+		case named && isCondition && strings.HasPrefix(uncompiled, id+"->"+e.TargetJobID+" ("): // of several, it is not known which
+			lines = append(lines, fmt.Sprintf("The condition on the edge from %s to %s was compiled: %.200s", from, to, condition))
+		case failure.Type == "EdgeConditionError" && slices.Contains(open, id) && !fixed[condition]:
+			lines = append(lines, fmt.Sprintf("The condition on the edge from %s to %s was looked at: %.200s", from, to, condition))
+		}
+	}
+	return lines
+}
+
+// fixed are the conditions that are no JavaScript.
+var fixed = map[string]bool{"": true, "always": true, "on_job_success": true, "on_job_failure": true}
+
+// labels returns what people know the nodes by, with their quotes.
+func (p *Plan) labels() map[string]string {
+	labels := make(map[string]string, len(p.Jobs)+len(p.Triggers))
+	for i := range p.Triggers {
+		labels[p.Triggers[i].ID] = fmt.Sprintf("the trigger %.100q", p.Triggers[i].ID)
+	}
+	for i := range p.Jobs {
+		labels[p.Jobs[i].ID] = fmt.Sprintf("%.100q", p.Jobs[i].Label())
+	}
+	return labels
 }

@@ -59,6 +59,16 @@ func (p *prepared) Versions() Versions                          { return p.versi
 func (p *prepared) Execute(ctx context.Context) (Result, error) { return p.execute(ctx) }
 func (p *prepared) Close()                                      {}
 
+// ExecuteFunc executes a run, as [Execution.Execute] does.
+type ExecuteFunc func(ctx context.Context, run *Run) (Result, error)
+
+// Middleware puts something around the execution of every run: it returns a
+// function that does something, calls next once, and does something more. It may
+// change the context, the result and the error, or not call next at all. What it
+// does counts toward the time of the run, and a panic in it ends that run only.
+// The engine prepares the run without it.
+type Middleware func(next ExecuteFunc) ExecuteFunc
+
 // Checker is an [Engine] that can tell whether it could execute runs just now, without
 // a run. A worker asks before it claims the first one, and again and again after a
 // run that the engine was not able to execute (see [Unable]), until the error is nil.

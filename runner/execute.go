@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -20,26 +20,23 @@ type readied struct {
 
 // prepare lets the engine prepare the run.
 func (r *Runner) prepare(ctx context.Context, run *Run) (readied, *Failure) {
-	ready, failure := guard(ctx, r, run, func() (readied, error) {
-		execution, err := r.cfg.Engine.Prepare(ctx, run)
-		switch {
-		case err == nil && execution == nil:
+	ready, failure := guard(ctx, r, run, func() (ready readied, err error) {
+		ready.Execution, err = r.cfg.Engine.Prepare(ctx, run)
+		if err == nil && ready.Execution == nil {
 			err = errors.New("the engine returned neither an execution nor an error")
-		case err == nil:
-			told := false
-			defer func() {
-				if !told { // Versions panics
-					execution.Close()
-				}
-			}()
-			ready := readied{execution, execution.Versions()}
-			told = true
-			return ready, nil
 		}
-		if ctx.Err() == nil && !errors.As(err, new(*Failure)) && dispositionOf(err) == nil {
-			err = &Failure{Reason: Exception, Type: "PrepareError", Message: err.Error()}
+		if err != nil {
+			return readied{}, orException(err, "PrepareError")
 		}
-		return readied{}, err
+		told := false
+		defer func() {
+			if !told { // Versions panics
+				ready.Close()
+			}
+		}()
+		ready.versions = ready.Execution.Versions()
+		told = true
+		return ready, nil
 	}, func(late readied) {
 		if late.Execution != nil {
 			_ = run.survive(func() error { late.Close(); return nil })
@@ -56,9 +53,13 @@ func (r *Runner) prepare(ctx context.Context, run *Run) (readied, *Failure) {
 func (r *Runner) execute(ctx context.Context, run *Run, execution Execution) (Result, *Failure) {
 	result, failure := guard(ctx, r, run, func() (Result, error) {
 		defer execution.Close() // here, for an engine that is left behind is still at it
-		return r.cfg.executeFunc(execution)(ctx, run)
+		do := func(ctx context.Context, _ *Run) (Result, error) { return execution.Execute(ctx) }
+		for _, around := range slices.Backward(r.cfg.Middleware) {
+			do = around(do)
+		}
+		return do(ctx, run)
 	}, func(Result) {})
-	if failure == nil && run.hasOpenSteps() {
+	if failure == nil && len(run.openJobs()) > 0 {
 		failure = &Failure{Reason: Exception, Type: "EngineError", Message: "The engine ended without completing a step that it had started"}
 	}
 	return result, failure
@@ -105,16 +106,16 @@ func guard[T any](ctx context.Context, r *Runner, run *Run, call func() (T, erro
 	case e := <-ended:
 		return e.result, failureOf(ctx, e.err)
 	case <-grace.C:
-		if parted.Swap(true) { // it has returned in this very moment
-			e := <-ended
-			return e.result, failureOf(ctx, e.err)
-		}
-		run.tally.stuck.Add(1)
-		run.tally.stuckNow.Add(1)
-		run.log.Error("the engine did not stop when its context ended; the run goes on without it", "grace", r.cfg.EngineGrace)
-		var none T
-		return none, failureOf(ctx, context.Cause(ctx))
 	}
+	if parted.Swap(true) { // it has returned in this very moment
+		e := <-ended
+		return e.result, failureOf(ctx, e.err)
+	}
+	run.tally.stuck.Add(1)
+	run.tally.stuckNow.Add(1)
+	run.log.Error("the engine did not stop when its context ended; the run goes on without it", "grace", r.cfg.EngineGrace)
+	var none T
+	return none, failureOf(ctx, context.Cause(ctx))
 }
 
 // failureOf says what an error means for the run. After the context ended, an
@@ -125,7 +126,7 @@ func failureOf(ctx context.Context, err error) *Failure {
 	switch {
 	case err == nil:
 		return nil
-	case wants != nil && (ctx.Err() == nil || !wants.returns()): // a run that was stopped does not go back for that
+	case wants != nil && (ctx.Err() == nil || !wants.settled.InQueue()): // a run that was stopped does not go back for that
 		failure = wants.failure()
 		failure.wants = wants
 		return failure
@@ -148,17 +149,7 @@ func topicLost(cause error) *Failure {
 	return &Failure{Reason: Exception, Type: "TopicLost", Message: "The server cannot be told of the run any more: " + cause.Error()}
 }
 
-func unreadyFailure(limit time.Duration) *Failure {
-	return &Failure{Reason: Kill, Type: "TimeoutError", Message: "The engine was not ready for the run within " + limit.String() + "; what it waited for may be there the next time"}
-}
-
-// tokenFailure is for a run that had less time than its limit: it was begun late.
-func tokenFailure(limit, left time.Duration) *Failure {
-	return &Failure{Reason: Kill, Type: "TimeoutError", Message: fmt.Sprintf(
-		"The run had %v left of its %v when it began, and had to end before its token expires", left.Round(time.Millisecond), limit)}
-}
-
-func timeoutFailure(limit time.Duration) *Failure {
-	ms := strconv.FormatInt(limit.Milliseconds(), 10)
-	return &Failure{Reason: Kill, Type: "TimeoutError", Message: "Workflow failed to return within " + ms + "ms"}
+// timeout is how a run ends whose time is over.
+func timeout(format string, args ...any) *Failure {
+	return &Failure{Reason: Kill, Type: "TimeoutError", Message: fmt.Sprintf(format, args...)}
 }

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/phxworker/phxworker/channel"
@@ -122,20 +122,19 @@ type byteValue uint8
 func (r *Run) fetchCredentials(ctx context.Context, jobs []Job) (map[string]json.RawMessage, error) {
 	ids := credentialIDs(jobs)
 	bodies, errs := make([]json.RawMessage, len(ids)), make([]error, len(ids))
-	var fetching sync.WaitGroup
-	turns := make(chan struct{}, credentialsAtOnce)
+	var fetching errgroup.Group
+	fetching.SetLimit(credentialsAtOnce)
 	for i, id := range ids {
-		turns <- struct{}{}
-		fetching.Go(func() {
-			defer func() { <-turns }()
+		fetching.Go(func() error {
 			errs[i] = r.survive(func() error {
 				reply, _, err := r.outbox.Read(ctx, r.topic, "fetch:credential", idPayload{id}, false)
 				bodies[i] = reply.Response
 				return err
 			})
+			return nil
 		})
 	}
-	fetching.Wait()
+	_ = fetching.Wait()
 
 	fetched := make(map[string]json.RawMessage)
 	var missing []string
@@ -213,9 +212,9 @@ func (r *Run) fetchCredentialsAgain(ctx context.Context, join *channel.Join) (ag
 
 // credentialIDs returns the ids of the credentials that have to be fetched, each once.
 func credentialIDs(jobs []Job) (ids []string) {
-	seen := make(map[string]bool)
+	seen := map[string]bool{"": true}
 	for i := range jobs {
-		if id, _ := jobs[i].CredentialRef(); id != "" && !seen[id] {
+		if id, _ := jobs[i].CredentialRef(); !seen[id] {
 			seen[id] = true
 			ids = append(ids, id)
 		}

@@ -30,7 +30,7 @@ func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run 
 		sent <- err
 	})
 	for _, task := range []func() error{
-		func() error { r.terms.Listen(work, topic, &hearer{run}, run.log); return nil },
+		func() error { run.listen(work, r.terms); return nil },
 		// Under reportCtx: what is reported after the work has ended is under the lease, too.
 		func() error { return r.terms.Keep(reportCtx, topic, run.lease, run.log) },
 	} {
@@ -123,7 +123,7 @@ func (r *Runner) load(ctx, report context.Context, run *Run) error {
 	}
 	for err := awaitBegin(ctx, run.host.Begin()); err != nil; err = awaitBegin(ctx, run.host.Begin()) {
 		failure := failureOf(ctx, err)
-		if ctx.Err() != nil || failure.wants == nil || !failure.wants.returns() || r.returnRun(ctx, report, run, failure) {
+		if ctx.Err() != nil || !failure.returns() || r.returnRun(ctx, report, run, failure) {
 			return err
 		}
 		run.log.Warn("a run that was claimed ahead could not be returned to the queue; it goes on waiting for a slot")
@@ -205,9 +205,10 @@ func (r *Run) deadline() (at time.Time, failure *Failure) {
 	end, told := r.outbox.TokenEnd()
 	last := end.Add(-toTell)
 	if !told || !last.Before(at) {
-		return at, timeoutFailure(limit)
+		return at, timeout("Workflow failed to return within %dms", limit.Milliseconds())
 	}
-	return last, tokenFailure(limit, max(time.Until(last), 0))
+	return last, timeout("The run had %v left of its %v when it began, and had to end before its token expires",
+		max(time.Until(last), 0).Round(time.Millisecond), limit)
 }
 
 // longPreparation is more than an engine that is well takes to prepare a run; one with less
@@ -227,7 +228,7 @@ func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) 
 	waiting, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	for {
-		preparing, cancel := context.WithTimeoutCause(ctx, limit, unreadyFailure(limit))
+		preparing, cancel := context.WithTimeoutCause(ctx, limit, timeout("The engine was not ready for the run within %v; what it waited for may be there the next time", limit))
 		run.outbox.WaitUntil(preparing)
 		run.enter(Preparing)
 		*began = time.Now()

@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/phxworker/phxworker/runner/delivery"
+	"github.com/phxworker/phxworker/runner/terms"
 )
 
 // Notifiable is an [Execution] that takes notices: JSON objects that the server sends
@@ -19,19 +20,15 @@ type Notifiable interface {
 	Notify(ctx context.Context, notice json.RawMessage)
 }
 
-// hearer is told what the server has to say to one run.
-type hearer struct{ run *Run }
-
-// Cancel implements [terms.Hearer].
-func (h *hearer) Cancel(message string) {
-	h.run.cancelWork(Cancellation(delivery.Cut(cmp.Or(message, "The run was cancelled by the server"), delivery.MaxWords, "…")))
-}
-
-// Notify implements [terms.Hearer].
-func (h *hearer) Notify(ctx context.Context, notice json.RawMessage) {
-	if err := h.run.notify(ctx, notice); err != nil {
-		h.run.log.Debug("a notice came that nobody takes just now", "error", err)
-	}
+// listen is told what the server has to say to the run, until ctx ends.
+func (r *Run) listen(ctx context.Context, to *terms.Terms) {
+	to.Listen(ctx, r.topic, func(message string) {
+		r.cancelWork(Cancellation(delivery.Cut(cmp.Or(message, "The run was cancelled by the server"), delivery.MaxWords, "…")))
+	}, func(ctx context.Context, notice json.RawMessage) {
+		if err := r.notify(ctx, notice); err != nil {
+			r.log.Debug("a notice came that nobody takes just now", "error", err)
+		}
+	}, r.log)
 }
 
 // ErrNoNotices says that a run takes no notices: its engine does not, or it is not
@@ -41,7 +38,12 @@ var ErrNoNotices = errors.New("the run takes no notices: its engine does not, or
 // notify hands a notice to the engine. One that panics over it has no other
 // effect, and one that does not return is not waited for once ctx ends.
 func (r *Run) notify(ctx context.Context, notice []byte) error {
-	to := r.notifiable()
+	var to Notifiable
+	r.mu.Lock()
+	if r.phase == Executing {
+		to = r.notices
+	}
+	r.mu.Unlock()
 	if to == nil {
 		return ErrNoNotices
 	}
@@ -67,16 +69,6 @@ func (r *Run) notify(ctx context.Context, notice []byte) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// notifiable returns who takes notices just now, nil for nobody.
-func (r *Run) notifiable() Notifiable {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.phase != Executing {
-		return nil
-	}
-	return r.notices
 }
 
 // Notify hands a notice, any JSON, to a run under way, as if the server had sent it,

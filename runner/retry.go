@@ -31,7 +31,7 @@ func Retry(ctx context.Context, policy backoff.BackOff, do func(ctx context.Cont
 	err := backoff.Retry(func() error {
 		tries++
 		err := do(ctx)
-		if errors.As(err, new(*Failure)) || dispositionOf(err) != nil {
+		if decides(err) {
 			return backoff.Permanent(err)
 		}
 		return err

@@ -67,9 +67,9 @@ type Run struct {
 }
 
 // limit sets the limits of the run, for the engine and for what is told of it.
-func (r *Run) limit(limits Limits) {
-	r.Limits = limits
-	r.outbox.Limit(delivery.Limits{PayloadMB: limits.PayloadMB, LogPayloadMB: limits.LogPayloadMB, WithholdDataclips: limits.WithholdDataclips})
+func (r *Run) limit(l Limits) {
+	r.Limits = l
+	r.outbox.Limit(delivery.Limits{PayloadMB: l.PayloadMB, LogPayloadMB: l.LogPayloadMB, WithholdDataclips: l.WithholdDataclips})
 }
 
 // Credential returns the JSON of the job's credential, nil when it has none.
@@ -93,7 +93,11 @@ func (r *Run) Print(args ...any) {
 // started more than once, as it is where two branches of a workflow join. A run
 // that starts more than [MaxSteps] is ended.
 func (r *Run) StartStep(jobID string, from *Step) *Step {
-	step := newStep(r, jobID, from)
+	var before *delivery.Step
+	if from != nil {
+		before = from.told
+	}
+	step := &Step{run: r, jobID: jobID, told: delivery.NewStep(jobID, before, r.Plan.DataclipID)}
 	r.mu.Lock()
 	allowed := r.steps < MaxSteps
 	if allowed {
@@ -120,13 +124,6 @@ func (r *Run) closeOpen(failure *Failure) {
 	for _, step := range open {
 		r.outbox.CompleteStep(step.told, StepResult{Reason: failure.Reason, ErrorType: failure.Type, ErrorMessage: failure.Message}, time.Time{})
 	}
-}
-
-// hasOpenSteps reports whether a step was started and not completed.
-func (r *Run) hasOpenSteps() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.open) > 0
 }
 
 // completed moves a step out of the open ones, and counts it if it is a leaf: one that others come after does not,
@@ -162,14 +159,6 @@ type Step struct {
 	run   *Run
 	told  *delivery.Step // what the server is told of it
 	jobID string
-}
-
-func newStep(run *Run, jobID string, from *Step) *Step {
-	var before *delivery.Step
-	if from != nil {
-		before = from.told
-	}
-	return &Step{run: run, jobID: jobID, told: delivery.NewStep(jobID, before, run.Plan.DataclipID)}
 }
 
 // JobID returns the id of the job that the step executes.

@@ -8,15 +8,15 @@
 // # Rooms
 //
 // What comes in is a [claim.Run], what goes out an [Outcome]. In this package are the API of engines (engine.go,
-// run.go, plan.go, reason.go) and the execution of a run (runner.go, follow.go, fetch.go, execute.go). Two others are
-// below it, and know neither it nor each other:
+// run.go, plan.go, reason.go, settlement.go) and the execution of a run (runner.go, follow.go, fetch.go, execute.go,
+// complete.go). Two others are below it, and know neither it nor each other:
 //
 //   - [delivery] tells the server what the engine does. Each [Run] has a [delivery.Outbox], into which
 //     the methods of Run and [Step] write; it owns ids, timestamps, limits on size, which dataclips
 //     may be referenced, order, repetition, the spool. Its package comment says what is promised.
 //   - [terms] is what was agreed on with the server beyond the protocol: the lease of a run, its
 //     cancellation, notices for its engine, its return to the queue. The lease plugs into the outbox as its
-//     [delivery.Permit], the run into terms as its [terms.Hearer].
+//     [delivery.Permit].
 //
 // # What is not promised
 //
@@ -47,11 +47,8 @@ import (
 
 // Config is what a [Runner] needs. The zero values of all but Engine are the defaults.
 type Config struct {
-	// Engine executes the plans.
-	Engine Engine
-	// Limits are the worker's own; see [Limits] for their defaults.
-	Limits Limits
-	// Delivery is how the server is told what happens.
+	Engine   Engine
+	Limits   Limits // the worker's own
 	Delivery delivery.Config
 	// Version is the worker's, as run:start tells it. Defaults to "dev".
 	Version string
@@ -303,7 +300,7 @@ func (r *Run) settlement(failure *Failure, err error) Settlement {
 		return Undelivered
 	case failure == nil:
 		return Processed
-	case failure.wants != nil && !failure.wants.returns():
+	case failure.wants != nil && !failure.returns():
 		return failure.wants.settled
 	case failure.Reason == Cancel:
 		return Cancelled
@@ -343,13 +340,13 @@ type tally struct {
 
 // Stats returns the numbers so far. It may be called at any time.
 func (r *Runner) Stats() Stats {
-	t, agreed := &r.tally, r.terms.Stats()
+	t := &r.tally
 	r.mu.Lock()
 	settled := maps.Clone(r.settled)
 	r.mu.Unlock()
 	return Stats{
 		Stats: r.delivery.Stats(), Panics: t.panics.Load(), Stuck: t.stuck.Load(), StuckNow: t.stuckNow.Load(),
-		Renewed: agreed.Renewed, LeasesLost: settled[LeaseLost], Unknown: agreed.Unknown, Settled: settled,
+		Renewed: r.terms.Renewed.Load(), LeasesLost: settled[LeaseLost], Unknown: r.terms.Unknown.Load(), Settled: settled,
 	}
 }
 

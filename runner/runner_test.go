@@ -123,7 +123,7 @@ func TestOnlyTheWorstLeafKeepsItsError(t *testing.T) {
 	}
 	var steps []*Step
 	for range ends {
-		step := newStep(run, "a", nil)
+		step := &Step{}
 		run.open, steps = append(run.open, step), append(steps, step)
 	}
 	for i, step := range steps {

@@ -1,11 +1,14 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/runner/terms"
 )
 
@@ -109,16 +112,24 @@ var ErrTooLong error = &disposition{settled: Returned, release: terms.ReleasePre
 // dispositionOf returns what an error wants to become of its run, nil if nothing
 // special.
 func dispositionOf(err error) *disposition {
-	var d *disposition
-	if !errors.As(err, &d) {
-		return nil
-	}
-	if d.reason == "" && err.Error() != d.Error() { // ErrRequeue, wrapped with a reason
+	d, _ := errors.AsType[*disposition](err)
+	if d != nil && d.reason == "" && err.Error() != d.Error() { // ErrRequeue, wrapped with a reason
 		wrapped := *d
 		wrapped.reason = err.Error()
 		return &wrapped
 	}
 	return d
+}
+
+// decides reports whether an error says itself what becomes of its run.
+func decides(err error) bool { return errors.As(err, new(*Failure)) || dispositionOf(err) != nil }
+
+// orException makes an exception of an error that does not.
+func orException(err error, kind string) error {
+	if err == nil || decides(err) {
+		return err
+	}
+	return &Failure{Reason: Exception, Type: kind, Message: err.Error()}
 }
 
 // failure is how the run is reported to a server that cannot do what is wanted, or
@@ -128,16 +139,108 @@ func (d *disposition) failure() *Failure {
 		failure := *d.unable
 		return &failure
 	}
-	kinds := map[Settlement]string{Requeued: "Requeued", Postponed: "Postponed", Returned: "Returned", Discarded: "Discarded", Poisonous: "Poisonous"}
 	message := d.reason
-	switch {
-	case d.returns() && message == "":
-		message = "The worker was to return the run to the queue, and the server did not take it"
-	case d.returns():
-		message = "The worker was to return the run to the queue, and the server did not take it: " + message
+	if d.settled.InQueue() {
+		message = strings.TrimSuffix("The worker was to return the run to the queue, and the server did not take it: "+message, ": ")
 	}
-	return &Failure{Reason: Exception, Type: kinds[d.settled], Message: message}
+	return &Failure{Reason: Exception, Type: strings.ToUpper(string(d.settled[:1])) + string(d.settled[1:]), Message: message}
 }
 
 // returns reports whether the run is to go back to the queue.
-func (d *disposition) returns() bool { return d.settled.InQueue() }
+func (f *Failure) returns() bool { return f != nil && f.wants != nil && f.wants.settled.InQueue() }
+
+// AcceptFunc decides, once the plan of a run is there and before anything else is
+// fetched, whether this worker executes the run: nil accepts it; [ErrRequeue] returns it for
+// another worker, [Postpone] for later; [Discard] and [Poison] end it. Any other error is an exception.
+type AcceptFunc func(ctx context.Context, run *Run) error
+
+// AcceptAdaptors accepts runs that need none but these adaptors, such as
+// @openfn/language-http, in any version.
+func AcceptAdaptors(names ...string) AcceptFunc {
+	return func(_ context.Context, run *Run) error {
+		for i := range run.Plan.Jobs {
+			name, _ := SplitAdaptor(run.Plan.Jobs[i].Adaptor)
+			if name != "" && !slices.Contains(names, name) {
+				return fmt.Errorf("the adaptor %s is not for this worker: %w", name, ErrRequeue)
+			}
+		}
+		return nil
+	}
+}
+
+// accept decides on a run whose plan is there.
+func (r *Runner) accept(ctx, report context.Context, run *Run) error {
+	if at := run.Plan.Options.Deadline(); !at.IsZero() && time.Now().After(at) {
+		return Discard("its deadline passed at " + at.UTC().Format(time.RFC3339))
+	}
+	if r.cfg.Accept == nil {
+		return nil
+	}
+	// It is called as an engine is: a panic is one in the run, and a hook that never returns is left behind.
+	_, failure := guard(ctx, r, run, func() (struct{}, error) {
+		return struct{}{}, orException(r.cfg.Accept(ctx, run), "AcceptError")
+	}, func(struct{}) {})
+	switch {
+	case failure == nil:
+		return nil
+	case !failure.returns():
+		return failure
+	}
+	back := *failure.wants
+	if back.settled == Requeued { // it was not tried, so it must not count as an attempt that failed
+		back.settled, back.release = Returned, terms.ReleasePostpone
+	}
+	switch {
+	case r.returnRun(ctx, report, run, &Failure{wants: &back}):
+		return failure
+	case r.cfg.RefuseUnsuitable:
+		return failure.wants.failure()
+	}
+	run.log.Warn("the run is not for this worker, and the server takes none back: it is executed all the same", "error", failure.wants)
+	return nil
+}
+
+// requeueDelay keeps a run that one worker does not want from coming right back to
+// it.
+const requeueDelay = 3 * time.Second
+
+// releaseStopped bounds the return of a run that was stopped with its worker: there must
+// be time left to report it.
+const releaseStopped = 5 * time.Second
+
+// returnRun returns the run to the queue, if that is what the failure wants and the server
+// takes it, and reports whether it is no longer this worker's.
+func (r *Runner) returnRun(work, report context.Context, run *Run, failure *Failure) bool {
+	if !failure.returns() {
+		return false
+	}
+	d := failure.wants
+	delay := max(d.delay, 0) // one that an engine has reckoned may be over by now
+	if delay == 0 && d.settled != Postponed {
+		delay = requeueDelay
+	}
+	ctx, cancel := releasing(work, report, run.topic)
+	defer cancel()
+	release := terms.Release{ID: run.ID, Token: run.given.Token, Reason: d.release, DelayMS: delay.Milliseconds()}
+	if !r.terms.Return(ctx, run.topic, run.outbox, release, d.stopped, run.log) {
+		return false
+	}
+	run.settled, run.why = d.settled, d.reason
+	return true
+}
+
+// releasing returns the context of a release: report, but not for long once the work
+// has ended, and no longer at all once the run was cancelled, which is stronger.
+func releasing(work, report context.Context, topic *channel.Topic) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(report)
+	stop := context.AfterFunc(work, func() {
+		switch {
+		case topic.Err() != nil: // most likely for the release, whose answer is on its way
+		case errors.As(context.Cause(work), new(*Failure)):
+			cancel()
+		default:
+			time.AfterFunc(releaseStopped, cancel)
+		}
+	})
+	return ctx, func() { stop(); cancel() }
+}

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,26 +9,22 @@ import (
 	"strings"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
+
 	"github.com/phxworker/phxworker/channel"
 )
 
 // deliver pushes one event until it is known what became of it. A refusal is an answer; err is for what ends the
-// outbox. The rules are those of docs/delivery.md:
+// outbox. The rules are those of docs/delivery.md.
 //
 // The event is pushed again only when the join was lost: on a live one the first copy may have been applied, and a
-// second would throw the worker off the topic. A join under which no answer comes is given up.
-//
-// The server has the event once it says ok, or refuses a second copy in the words that mean that it is there. A crash
-// proves nothing: the event is pushed again, as slowly as the topic is joined again, for as long as the run's token
-// lives. So is one whose answer is too large to be read, a few times.
-//
-// An event that is too large, or refused for another reason, is offered with less in it, as long as there is less to
-// offer.
+// second would throw the worker off the topic. A crash proves nothing: the event is pushed again, as slowly as the
+// topic is joined again, for as long as the run's token lives. One that is refused is offered with less in it.
 func (o *Outbox) deliver(ctx context.Context, e event) (refusal, err error) {
 	for {
 		err := o.pushOnce(ctx, e)
-		if err != nil {
-			if ended := o.withdrawn(err); ended != nil {
+		if err != nil && o.permit != nil {
+			if ended := o.permit.Withdrawn(err); ended != nil {
 				return nil, ended
 			}
 		}
@@ -56,14 +53,6 @@ func (o *Outbox) deliver(ctx context.Context, e event) (refusal, err error) {
 		case pending:
 		}
 	}
-}
-
-// withdrawn asks the permit of the run.
-func (o *Outbox) withdrawn(err error) error {
-	if o.permit == nil {
-		return nil
-	}
-	return o.permit.Withdrawn(err)
 }
 
 // pushOnce pushes an event under the next join, and counts what came of it.
@@ -121,7 +110,7 @@ func (o *Outbox) fateOf(e event, err error) fate {
 		return acknowledged
 	}
 	t, refused := e.state(), refusalOf(err)
-	isEnd := e.name() == "run:complete"
+	isEnd := e.name() == endEvent
 	switch {
 	case errors.Is(err, errTokenOver):
 		return over
@@ -136,16 +125,16 @@ func (o *Outbox) fateOf(e event, err error) fate {
 		return pending
 	case !errors.Is(err, channel.ErrOutcomeUnknown), t.unread == mostUnread && isEnd: // an end is spooled then
 		return over
-	case t.unread == mostUnread, o.delivery.cfg.LogsAtMostOnce && (isLine(e) || isBatch(e)):
+	case t.unread == mostUnread, o.delivery.cfg.LogsAtMostOnce && (e.name() == lineEvent || e.name() == batchEvent):
 		return undelivered
-	case isBatch(e) && (t.crashed || t.unanswered > 0 || t.unread > 0 || t.unknown == fewLosses):
+	case e.name() == batchEvent && (t.crashed || t.unanswered > 0 || t.unread > 0 || t.unknown == fewLosses):
 		return undelivered // its lines may do better alone
 	case t.unknown%manyLosses != 0 || time.Since(t.since) < passesWithin:
 		return pending
 	// It may be the content of an event that the server does not bear, if it can be done without: of a line there
 	// is a note. An output goes as a text, which breaks no connection, and is not given up for a crash; nor is a
 	// final state, which may be the last copy of it.
-	case isLine(e) && (!errors.Is(err, channel.ErrCrashed) || time.Since(t.since) > lastsLong), isEnd && !errors.Is(err, channel.ErrCrashed):
+	case e.name() == lineEvent && (!errors.Is(err, channel.ErrCrashed) || time.Since(t.since) > lastsLong), isEnd && !errors.Is(err, channel.ErrCrashed):
 		return tooMuch
 	}
 	return pending
@@ -179,7 +168,7 @@ func (o *Outbox) offerLess(ctx context.Context, e event, why error) (less bool, 
 		o.putFirst(told) // for the spool
 		return true, ended
 	}
-	o.settle(told, refusal)
+	o.conclude(told, refusal)
 	return true, nil
 }
 
@@ -202,8 +191,8 @@ func whyLess(why error) string {
 func (o *Outbox) ready(ctx context.Context) (*channel.Join, error) {
 	for {
 		join, err := joined(ctx, o.topic)
-		if err == nil {
-			err = o.withdrawn(nil)
+		if err == nil && o.permit != nil {
+			err = o.permit.Withdrawn(nil)
 		}
 		switch {
 		case err != nil:
@@ -262,4 +251,46 @@ func isAbout(why error, field string) bool {
 		_ = json.Unmarshal(named["errors"], &nested)
 	}
 	return named[field] != nil || nested[field] != nil
+}
+
+// errTokenOver is why nothing is waited for any longer: the server has called the run lost by the time that its token
+// is over.
+var errTokenOver = errors.New("the server has not acknowledged it, and the run's token has expired meanwhile")
+
+// untoldLife is how long a token is taken to live that does not tell: longer than runs do, and not for ever, which is
+// how long a slot would be held by an event that no server answers.
+const untoldLife = 24 * time.Hour
+
+// TokenEnd returns when the token of the run is over, by which its end must have been told; it is told if the token
+// says so, else the time is a guess.
+func (o *Outbox) TokenEnd() (at time.Time, told bool) { return o.tokenEnd, !o.untold }
+
+// push waits for the answer to one push under a join, twice as long for each time that it went unanswered before: a
+// slow server must not be asked the same for ever. However late the run, it waits once. The error wraps
+// [channel.ErrUnanswered], or errTokenOver.
+func (o *Outbox) push(ctx context.Context, under *channel.Join, event string, payload any, before int) (channel.Reply, error) {
+	const mostDoublings = 10
+	answer := o.delivery.cfg.MessageTimeout
+	within := answer << min(before, mostDoublings)
+	if left := max(time.Until(o.tokenEnd), answer); left < within {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, left, errTokenOver)
+		defer stop()
+	}
+	return under.PushWithin(ctx, within, event, payload)
+}
+
+// lifetime returns how long a run's token is good, zero when it does not tell. Lightning makes the token when it
+// gives the run away, with "nbf" for then, or else "iat", and "exp" for the end; their difference needs no clock that
+// agrees with the server's. Whether to trust the token was decided before, see claim.Verifier.
+func lifetime(token string) time.Duration {
+	var claims jwt.RegisteredClaims
+	if _, _, err := jwt.NewParser().ParseUnverified(token, &claims); err != nil || claims.ExpiresAt == nil {
+		return 0
+	}
+	begin := cmp.Or(claims.NotBefore, claims.IssuedAt)
+	if begin == nil {
+		return 0
+	}
+	return claims.ExpiresAt.Sub(begin.Time)
 }

@@ -3,16 +3,15 @@
 //
 // # The way of an event
 //
-// A [Delivery] is made once for a worker, and makes an [Outbox] for each run. What happens in the run comes in by the
-// methods of the Outbox: [Outbox.Start], [Outbox.StartStep], [Outbox.Log], [Outbox.CompleteStep], [Outbox.Complete].
-// Each appends an event to a queue. Another goroutine, in [Outbox.Deliver], sends the head of the queue, and takes it
-// out once the server has acknowledged or refused it. In the files:
+// A [Delivery] is made once for a worker, and makes an [Outbox] for each run, whose methods append events to a queue.
+// Another goroutine, in [Outbox.Deliver], sends the head of the queue, and takes it out once the server has acknowledged
+// or refused it. In the files:
 //
 //   - events.go and lines.go: what comes in, as the events that go out; text.go: what is done to
 //     their texts before
 //   - outbox.go: the queue, its bound, its end
-//   - deliver.go: what is done with an event that fails
-//   - read.go: the pushes that read, and how long the server is waited for
+//   - deliver.go: the push of an event, how long its answer is waited for, and what is done with one that fails
+//   - read.go: the pushes that read
 //   - spool.go: what could not be delivered, in files
 //
 // # Order
@@ -23,10 +22,9 @@
 //
 // # Delivery
 //
-// An event that could not be sent is sent once the topic is joined again. One whose outcome is unknown, because the
-// connection was lost before the reply came, the channel crashed, or no reply came in time, is sent again after a
-// rejoin. It counts as arrived once the server says ok to it, or refuses a second copy in Lightning's words for an
-// event that is there; never for a crash.
+// An event that could not be sent, or whose outcome is unknown, is sent again once the topic is joined again. It counts
+// as arrived once the server says ok to it, or refuses a second copy in Lightning's words for an event that is there;
+// never for a crash. The rules are those of docs/delivery.md.
 //
 // # Back-pressure
 //
@@ -113,11 +111,11 @@ type Delivery struct {
 	// warnUntold is for what is worth a line once: a server makes all of its tokens alike.
 	warnUntold sync.Once
 
-	topics  sync.Map                  // *channel.Topic to nil, of the runs under way
-	hurried atomic.Pointer[time.Time] // when hurry last had an effect
+	topics sync.Map // *channel.Topic to nil, of the runs under way
 
 	mu          sync.Mutex
 	undelivered map[string]uint64 // by event
+	hurried     time.Time         // when hurry last had an effect
 }
 
 // New returns a Delivery.
@@ -180,10 +178,12 @@ const hurryEvery = time.Second
 // hurry has the topics of all runs joined that back off: the server has just answered what it crashed over before, so
 // they need not wait.
 func (d *Delivery) hurry() {
-	last, now := d.hurried.Load(), time.Now()
-	if last != nil && now.Sub(*last) < hurryEvery || !d.hurried.CompareAndSwap(last, &now) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if time.Since(d.hurried) < hurryEvery {
 		return
 	}
+	d.hurried = time.Now()
 	for topic := range d.topics.Range {
 		topic.(*channel.Topic).JoinNow()
 	}

@@ -20,13 +20,14 @@ type event interface {
 	// lessen takes away what the server may not want of the event, for the reason given, and reports whether
 	// there was anything. What the run's log should be told of that is told, unless it is nil.
 	lessen(why error) (less bool, told event)
-	// settled tells that the server has acknowledged the event, or refused it.
-	settled(refusal error)
+	// answered tells that the server has acknowledged the event, or refused it.
+	answered(refusal error)
 	state() *sending
 }
 
-// sending is what every event has: what is known of its copies. Its methods are what most events do.
+// sending is what every event has: its name, and what is known of its copies. Its methods are what most events do.
 type sending struct {
+	event      string
 	size       int       // that counts in the outbox
 	unknown    int       // copies that may have arrived
 	since      time.Time // the first of them was pushed
@@ -36,9 +37,10 @@ type sending struct {
 	duplicate  bool // it was acknowledged by the refusal of a second copy
 }
 
+func (s *sending) name() string             { return s.event }
 func (s *sending) state() *sending          { return s }
 func (*sending) lessen(error) (bool, event) { return false, nil }
-func (*sending) settled(error)              {}
+func (*sending) answered(error)             {}
 
 // timestamp is microseconds since 1970, as a decimal string.
 type timestamp time.Time
@@ -46,6 +48,13 @@ type timestamp time.Time
 func (t timestamp) MarshalJSON() ([]byte, error) {
 	return strconv.AppendQuote(nil, strconv.FormatInt(time.Time(t).UnixMicro(), 10)), nil
 }
+
+// The events that are asked after by name.
+const (
+	lineEvent  = "run:log"
+	batchEvent = "run:batch_logs"
+	endEvent   = "run:complete"
+)
 
 // Reason is how a run or a step ended, in Lightning's words.
 type Reason string
@@ -89,9 +98,10 @@ type runStart struct {
 }
 
 // Start reports that the run begins; versions, as JSON, are what executes it.
-func (o *Outbox) Start(versions any) { o.put(&runStart{versions: versions, at: time.Now()}, 0) }
+func (o *Outbox) Start(versions any) {
+	o.put(&runStart{sending: sending{event: "run:start"}, versions: versions, at: time.Now()}, 0)
+}
 
-func (e *runStart) name() string { return "run:start" }
 func (e *runStart) payload() any {
 	return struct {
 		Versions  any       `json:"versions"`
@@ -138,7 +148,9 @@ type stepStart struct {
 }
 
 // StartStep reports that the step begins. The lines of a step that was not reported go without it.
-func (o *Outbox) StartStep(step *Step) { o.put(&stepStart{step: step, at: time.Now()}, 0) }
+func (o *Outbox) StartStep(step *Step) {
+	o.put(&stepStart{sending: sending{event: "step:start"}, step: step, at: time.Now()}, 0)
+}
 
 // lessen leaves out the input of a step that the server does not take.
 func (e *stepStart) lessen(error) (bool, event) {
@@ -149,11 +161,10 @@ func (e *stepStart) lessen(error) (bool, event) {
 	return true, nil
 }
 
-func (e *stepStart) settled(refusal error) {
+func (e *stepStart) answered(refusal error) {
 	e.step.known = refusal == nil || isDuplicate(e.name(), refusalOf(refusal))
 }
 
-func (e *stepStart) name() string { return "step:start" }
 func (e *stepStart) payload() any {
 	p := struct {
 		StepID          string    `json:"step_id"`
@@ -222,7 +233,7 @@ func (o *Outbox) CompleteStep(step *Step, result StepResult, at time.Time) {
 	}
 	result.State = nil // it is large, and not needed any more
 	result.WebhookResponse = storable(result.WebhookResponse)
-	e := &stepComplete{box: o, step: step, result: result, at: at}
+	e := &stepComplete{sending: sending{event: "step:complete"}, box: o, step: step, result: result, at: at}
 	if !result.StateTooLarge {
 		e.size = len(state)
 	}
@@ -237,8 +248,6 @@ func (o *Outbox) CompleteStep(step *Step, result StepResult, at time.Time) {
 	}
 	o.put(e, len(e.output)+len(result.WebhookResponse)+len(result.ErrorMessage))
 }
-
-func (e *stepComplete) name() string { return "step:complete" }
 
 // lessen has an output that is refused go in the other form, once. Then it leaves the output out, or the webhook's
 // response, which may be anything; the latter first if it is what a refusal names. An output may be over the limit of a
@@ -344,7 +353,7 @@ func asObject(state json.RawMessage) json.RawMessage {
 	return state
 }
 
-func (e *stepComplete) settled(refusal error) {
+func (e *stepComplete) answered(refusal error) {
 	if refusal != nil {
 		return
 	}
@@ -391,11 +400,10 @@ type runComplete struct {
 // way later versions of Lightning do it themselves. Earlier ones lose a run that ends with 42.
 func (o *Outbox) Complete(end End) {
 	end.State = asObject(storable(end.State))
-	o.put(&runComplete{box: o, End: end}, len(end.State))
+	o.put(&runComplete{sending: sending{event: endEvent}, box: o, End: end}, len(end.State))
 	o.Close()
 }
 
-func (e *runComplete) name() string { return "run:complete" }
 func (e *runComplete) payload() any {
 	return struct {
 		Timestamp       timestamp       `json:"timestamp,omitzero"`
@@ -424,7 +432,7 @@ func (e *runComplete) lessen(why error) (bool, event) {
 	return false, nil
 }
 
-func (e *runComplete) settled(refusal error) {
+func (e *runComplete) answered(refusal error) {
 	switch {
 	case refusal == nil:
 	case isDuplicate(e.name(), refusalOf(refusal)):

@@ -67,11 +67,6 @@ type logLine struct {
 	stepless bool
 }
 
-func isLine(e event) bool {
-	_, is := e.(*logLine)
-	return is
-}
-
 // Log reports a line; a nil step is for a line that belongs to none. Secrets of the run are replaced, and a line over
 // the limit by a note about it.
 func (o *Outbox) Log(l Line, step *Step) {
@@ -86,7 +81,7 @@ func (o *Outbox) newLine(l Line, step *Step) *logLine {
 		messages[i] = storable(o.scrub.value(m))
 	}
 	l.Message = messages
-	e := &logLine{box: o, line: l, step: step}
+	e := &logLine{sending: sending{event: lineEvent}, box: o, line: l, step: step}
 	if limit := o.limits.Load().LogPayloadMB; Exceeds(l.size(), limit) {
 		e.leaveOut("over the limit of " + FormatMB(limit))
 	}
@@ -113,8 +108,8 @@ func (e *logLine) lessen(why error) (bool, event) {
 	return true, nil
 }
 
-// settled remembers that the step was what the server did not take.
-func (e *logLine) settled(refusal error) {
+// answered remembers that the step was what the server did not take.
+func (e *logLine) answered(refusal error) {
 	if refusal == nil && e.stepless {
 		e.step.known = false
 	}
@@ -122,7 +117,6 @@ func (e *logLine) settled(refusal error) {
 
 func (e *logLine) namesStep() bool { return e.step != nil && e.step.known && !e.stepless }
 
-func (e *logLine) name() string { return "run:log" }
 func (e *logLine) payload() any {
 	p := e.entry()
 	p.RunID = e.box.run.ID
@@ -154,12 +148,6 @@ type batch struct {
 	lines []*logLine
 }
 
-func isBatch(e event) bool {
-	_, is := e.(*batch)
-	return is
-}
-
-func (e *batch) name() string { return "run:batch_logs" }
 func (e *batch) payload() any {
 	p := struct {
 		RunID string     `json:"run_id"`
@@ -176,18 +164,18 @@ const batchBytes = 4 << 20
 
 // isBatched reports whether the event is a line that goes with others.
 func (o *Outbox) isBatched(e event) bool {
-	return o.delivery.cfg.BatchLogs.Limit > 1 && isLine(e) && !o.delivery.unbatched.Load()
+	return o.delivery.cfg.BatchLogs.Limit > 1 && e.name() == lineEvent && !o.delivery.unbatched.Load()
 }
 
 // sendBatch delivers the lines at the head. A batch that is refused, for one bad line in it or for whatever reason,
 // is delivered line by line.
-func (o *Outbox) sendBatch(ctx context.Context) error {
+func (o *Outbox) sendBatch(ctx context.Context, head event) error {
 	lines := o.collect(ctx)
 	if len(lines) == 1 {
-		return o.send(ctx, lines[0])
+		return o.sendOne(ctx, head)
 	}
 	before := o.epoch
-	refusal, err := o.deliver(ctx, &batch{lines: lines})
+	refusal, err := o.deliver(ctx, &batch{sending{event: batchEvent}, lines})
 	if err != nil {
 		return err
 	}
@@ -196,12 +184,12 @@ func (o *Outbox) sendBatch(ctx context.Context) error {
 	}
 	if refusal == nil || errors.Is(refusal, channel.ErrOutcomeUnknown) && o.delivery.cfg.LogsAtMostOnce {
 		for _, line := range lines {
-			o.settle(line, refusal)
+			o.conclude(line, refusal)
 		}
 		o.pop(len(lines))
 	} else {
 		for _, line := range lines {
-			if err := o.send(ctx, line); err != nil {
+			if err := o.sendOne(ctx, line); err != nil {
 				return err
 			}
 		}

@@ -109,7 +109,7 @@ func (o *Outbox) put(e event, size int) {
 		return
 	}
 	o.delivery.undeliver(e)
-	if isLine(e) {
+	if e.name() == lineEvent {
 		o.leftOut.Add(1)
 	}
 }
@@ -128,7 +128,7 @@ func (o *Outbox) append(e event) bool {
 		}
 		o.mu.Lock()
 	}
-	if o.closed || isLine(e) && !o.fitsLocked(size) {
+	if o.closed || e.name() == lineEvent && !o.fitsLocked(size) {
 		return false
 	}
 	o.queue = append(o.queue, e)
@@ -173,53 +173,53 @@ func (o *Outbox) Deliver(ctx context.Context, topic *channel.Topic) error {
 	defer o.delivery.topics.Delete(topic)
 	defer o.die() // after a panic, too
 	for {
-		var err error
 		e, last := o.head()
 		switch {
 		case last:
 			return o.refused
-		case e == nil:
-			select {
-			case <-o.work:
-			case <-ctx.Done():
-				err = context.Cause(ctx)
-			case <-topic.Done():
-				err = topic.Err()
+		case e != nil:
+			send := o.sendOne
+			if o.isBatched(e) {
+				send = o.sendBatch
 			}
-		case o.isBatched(e):
-			err = o.sendBatch(ctx)
-		default:
-			err = o.send(ctx, e)
+			if err := send(ctx, e); err != nil {
+				return err
+			}
+			continue
 		}
-		if err != nil {
-			return err
+		select {
+		case <-o.work:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-topic.Done():
+			return topic.Err()
 		}
 	}
 }
 
-// send delivers the head.
-func (o *Outbox) send(ctx context.Context, e event) error {
+// sendOne delivers the head.
+func (o *Outbox) sendOne(ctx context.Context, e event) error {
 	refusal, err := o.deliver(ctx, e)
 	if err != nil {
 		return err
 	}
-	o.settle(e, refusal)
+	o.conclude(e, refusal)
 	o.pop(1)
 	return nil
 }
 
-// settle tells everybody what became of an event.
-func (o *Outbox) settle(e event, refusal error) {
-	e.settled(refusal)
+// conclude tells everybody what became of an event.
+func (o *Outbox) conclude(e event, refusal error) {
+	e.answered(refusal)
 	if refusal == nil {
 		return
 	}
 	o.delivery.undeliver(e)
+	what := "the server does not take an event of the run"
 	if errors.Is(refusal, channel.ErrOutcomeUnknown) {
-		o.log.Warn("an event may be lost, and is not sent again", "event", e.name(), "error", refusal)
-		return
+		what = "an event may be lost, and is not sent again"
 	}
-	o.log.Warn("the server does not take an event of the run", "event", e.name(), "error", refusal)
+	o.log.Warn(what, "event", e.name(), "error", refusal)
 }
 
 // head returns the event to send next, nil if there is none yet, and whether there will be none.

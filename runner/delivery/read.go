@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,52 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/golang-jwt/jwt/v5"
-
 	"github.com/phxworker/phxworker/channel"
 )
-
-// errTokenOver is why nothing is waited for any longer: the server has called the run lost by the time that its token
-// is over.
-var errTokenOver = errors.New("the server has not acknowledged it, and the run's token has expired meanwhile")
-
-// untoldLife is how long a token is taken to live that does not tell: longer than runs do, and not for ever, which is
-// how long a slot would be held by an event that no server answers.
-const untoldLife = 24 * time.Hour
-
-// TokenEnd returns when the token of the run is over, by which its end must have been told; it is told if the token
-// says so, else the time is a guess.
-func (o *Outbox) TokenEnd() (at time.Time, told bool) { return o.tokenEnd, !o.untold }
-
-// push waits for the answer to one push under a join, twice as long for each time that it went unanswered before: a
-// slow server must not be asked the same for ever. However late the run, it waits once. The error wraps
-// [channel.ErrUnanswered], or errTokenOver.
-func (o *Outbox) push(ctx context.Context, under *channel.Join, event string, payload any, before int) (channel.Reply, error) {
-	const mostDoublings = 10
-	answer := o.delivery.cfg.MessageTimeout
-	within := answer << min(before, mostDoublings)
-	if left := max(time.Until(o.tokenEnd), answer); left < within {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, left, errTokenOver)
-		defer stop()
-	}
-	return under.PushWithin(ctx, within, event, payload)
-}
-
-// lifetime returns how long a run's token is good, zero when it does not tell. Lightning makes the token when it
-// gives the run away, with "nbf" for then, or else "iat", and "exp" for the end; their difference needs no clock that
-// agrees with the server's. Whether to trust the token was decided before, see claim.Verifier.
-func lifetime(token string) time.Duration {
-	var claims jwt.RegisteredClaims
-	if _, _, err := jwt.NewParser().ParseUnverified(token, &claims); err != nil || claims.ExpiresAt == nil {
-		return 0
-	}
-	begin := cmp.Or(claims.NotBefore, claims.IssuedAt)
-	if begin == nil {
-		return 0
-	}
-	return claims.ExpiresAt.Sub(begin.Time)
-}
 
 // A read is given up once it is no passing fault any more: when the server has not answered it mostUnanswered times, or
 // when it has crashed over it mostCrashes times, or the connection was lost over it manyLosses times, and that has
@@ -118,30 +73,28 @@ type unreadError string
 func (e unreadError) Error() string { return string(e) }
 
 func unread(event string, err error) unreadError {
-	var tooLarge *channel.AnswerTooLargeError
-	switch {
-	case errors.Is(err, errTokenOver):
+	if errors.Is(err, errTokenOver) {
 		err = errTokenOver
-	case errors.As(err, &tooLarge):
-		option := ""
+	}
+	if tooLarge, ok := errors.AsType[*channel.AnswerTooLargeError](err); ok {
+		err = fmt.Errorf("the server's answer has more than the %d bytes that this worker reads", tooLarge.Limit)
 		if event == "fetch:dataclip" { // all else has a limit of its own
-			option = " (its option --read-limit)"
+			err = fmt.Errorf("%w (its option --read-limit)", err)
 		}
-		return unreadError(fmt.Sprintf("the server's answer has more than the %d bytes that this worker reads%s", tooLarge.Limit, option))
 	}
 	return unreadError(err.Error())
 }
 
 func givenUp(after time.Duration, crashed, unanswered, lost int) unreadError {
 	var why []string
-	for _, c := range []struct {
-		times int
-		what  string
-	}{{crashed, "the server's channel crashed over it"}, {unanswered, "the server did not answer it"}, {lost, "the connection was lost over it"}} {
-		if c.times > 0 {
-			why = append(why, fmt.Sprintf("%s, %d times", c.what, c.times))
+	count := func(times int, what string) {
+		if times > 0 {
+			why = append(why, fmt.Sprintf("%s, %d times", what, times))
 		}
 	}
+	count(crashed, "the server's channel crashed over it")
+	count(unanswered, "the server did not answer it")
+	count(lost, "the connection was lost over it")
 	return unreadError(fmt.Sprintf("given up after %v: %s", after.Round(time.Second), strings.Join(why, "; ")))
 }
 
@@ -149,17 +102,14 @@ func givenUp(after time.Duration, crashed, unanswered, lost int) unreadError {
 // is the topic, or the context. Of what the server answered, it is the beginning if it is long: a bare string without
 // its quotes, else the JSON.
 func WhyUnread(err error) (why string, ok bool) {
-	var gaveUp unreadError
-	switch refused := refusalOf(err); {
-	case refused != nil:
+	if refused := refusalOf(err); refused != nil {
 		if json.Unmarshal(refused.Response, &why) != nil {
 			why = string(refused.Response)
 		}
 		return Cut(why, MaxWords, "…"), true
-	case errors.As(err, &gaveUp):
-		return gaveUp.Error(), true
 	}
-	return "", false
+	gaveUp, ok := errors.AsType[unreadError](err)
+	return string(gaveUp), ok
 }
 
 // MaxWords is how many bytes are kept of what a server has to say about a run: they are kept, with others, for the

@@ -91,13 +91,14 @@ func (o *Outbox) payloadOf(e event) (payload json.RawMessage, err error) {
 			err = fmt.Errorf("panic: %s", o.Scrub(fmt.Sprint(v)))
 		}
 	}()
-	payload, err = json.Marshal(e.payload())
-	for less := true; err != nil && less; {
-		if less, _ = e.lessen(err); less {
-			payload, err = json.Marshal(e.payload())
+	for {
+		if payload, err = json.Marshal(e.payload()); err == nil {
+			return payload, nil
+		}
+		if less, _ := e.lessen(err); !less {
+			return nil, err
 		}
 	}
-	return payload, err
 }
 
 // Resend reports what was spooled, and removes its file when the server has all of it. An event that the server
@@ -115,19 +116,18 @@ func (s *Spooled) Resend(ctx context.Context, socket *channel.Socket) error {
 	box.topic = topic
 	var rest []SpooledEvent
 	for i, e := range s.Events {
-		again := &spooledEvent{of: e}
+		again := &spooledEvent{sending{event: e.Event}, e}
 		if e.Sent {
 			again.unknown = 1
 		}
 		refusal, ended := box.deliver(ctx, again)
 		e.Sent = again.unknown > 0
-		if ended != nil {
-			rest = append(append(rest, e), s.Events[i+1:]...)
-			err = ended
-			break
+		if refusal != nil || ended != nil {
+			rest, err = append(rest, e), cmp.Or(ended, refusal)
 		}
-		if refusal != nil {
-			rest, err = append(rest, e), refusal
+		if ended != nil {
+			rest = append(rest, s.Events[i+1:]...)
+			break
 		}
 	}
 	if len(rest) == 0 {
@@ -144,7 +144,6 @@ type spooledEvent struct {
 	of SpooledEvent
 }
 
-func (e *spooledEvent) name() string { return e.of.Event }
 func (e *spooledEvent) payload() any { return e.of.Payload }
 
 // maxSpoolFile is the size of the largest file that is read back, in bytes. What is spooled of a run is some outboxes
@@ -220,8 +219,8 @@ func (f *spoolFolder) sweep() {
 	}
 }
 
-// partName is what is being written, by this version or an earlier one.
-var partName = regexp.MustCompile(`^\..*\.part$|\.json\.part$`)
+// partName is what is being written.
+var partName = regexp.MustCompile(`^\..*\.part$`)
 
 // plainID is an id that is a file name: neither two that differ in capitals only, nor too long.
 var plainID = regexp.MustCompile(`^[a-z0-9_][a-z0-9_-]{0,99}$`)
@@ -320,33 +319,26 @@ func EachSpooled(dir string) iter.Seq2[*Spooled, error] {
 			return
 		}
 		for _, entry := range entries {
-			if filepath.Ext(entry.Name()) != ".json" {
-				continue
-			}
-			path := filepath.Join(dir, entry.Name())
-			spooled, err := folder.read(entry.Name())
-			if err != nil {
-				spooled, err = nil, fmt.Errorf("%s is no spooled run: %w", path, err)
-			} else {
-				spooled.Path = path
-			}
-			if !yield(spooled, err) {
+			if filepath.Ext(entry.Name()) == ".json" && !yield(folder.read(filepath.Join(dir, entry.Name()))) {
 				return
 			}
 		}
 	}
 }
 
-func (f *spoolFolder) read(name string) (*Spooled, error) {
-	data, err := f.readFile(name)
+func (f *spoolFolder) read(path string) (*Spooled, error) {
+	spooled := &Spooled{Path: path}
+	data, err := f.readFile(filepath.Base(path))
+	if err == nil {
+		err = json.Unmarshal(data, spooled)
+	}
+	if err == nil {
+		err = spooled.check()
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s is no spooled run: %w", path, err)
 	}
-	spooled := new(Spooled)
-	if err := json.Unmarshal(data, spooled); err != nil {
-		return nil, err
-	}
-	return spooled, spooled.check()
+	return spooled, nil
 }
 
 // readFile reads a file, and nothing else that may be in its place: it can be anything by the time that it is opened.

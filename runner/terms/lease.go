@@ -134,7 +134,7 @@ func (t *Terms) renew(ctx context.Context, join *channel.Join, lease *Lease) err
 	}
 	if err == nil && json.Unmarshal(reply.Response, &granted) == nil && granted.LeaseMS > 0 {
 		lease.extend(asked, extension.Milliseconds(granted.LeaseMS))
-		t.renewed.Add(1)
+		t.Renewed.Add(1)
 	}
 	return err
 }

@@ -7,7 +7,7 @@
 //   - [Terms.Keep] renews the run's [Lease], which says before each event whether the run is
 //     still this worker's (lease.go).
 //   - [Terms.Listen] hears what the server has to say to the run: that it is cancelled, or a
-//     notice for its engine. It tells a [Hearer] (listen.go).
+//     notice for its engine (listen.go).
 //   - [Terms.Return] returns the run to the queue (release.go).
 //
 // Where nothing was agreed on, or a server knows no extensions, Keep and Listen do nothing, and Return reports that
@@ -33,24 +33,14 @@ func Extensions() []string { return []string{extCancel, extNotify} }
 
 // Terms are those that the runs of a worker share. Its methods may be called concurrently.
 type Terms struct {
-	set              *extension.Set
-	releaser         Releaser
-	renewed, unknown atomic.Uint64
+	set      *extension.Set
+	releaser Releaser
+	Renewed  atomic.Uint64 // leases that were renewed
+	Unknown  atomic.Uint64 // pushes of the server that mean nothing here
 }
 
 // New returns Terms that offer the extensions of the set, nil for none. A nil releaser returns no runs.
 func New(set *extension.Set, releaser Releaser) *Terms { return &Terms{set: set, releaser: releaser} }
-
-// Stats is what came of the terms since they were made.
-type Stats struct {
-	// Renewed counts leases that were renewed.
-	Renewed uint64
-	// Unknown counts pushes of the server that mean nothing here.
-	Unknown uint64
-}
-
-// Stats returns the numbers so far.
-func (t *Terms) Stats() Stats { return Stats{Renewed: t.renewed.Load(), Unknown: t.unknown.Load()} }
 
 // JoinPayload returns the payload for the topic of a run with this token. It is made anew at each join: what is
 // offered may have changed.

@@ -126,7 +126,7 @@ func (w *world) target(listener *wstest.Listener) server.Target {
 		Enqueue: func(_ context.Context, run mockserver.Run) (string, error) { return w.Enqueue(run) },
 		Cancel:  func(_ context.Context, id, message string) error { return w.Cancel(id, message) },
 		Notify:  func(_ context.Context, id string, notice json.RawMessage) error { return w.Notify(id, notice) },
-		Drain:   func(context.Context) error { w.DrainWorkers(); return nil },
+		Drain:   func(context.Context) error { w.DrainWorkers(""); return nil },
 	}
 	if w.hooks.target == nil {
 		return t

@@ -27,7 +27,7 @@ const mostLoad = 100 * time.Millisecond
 // load returns an adaptor that was prepared before, or prepares it.
 func (p *Provider) load(ctx context.Context, name, version string) (*js.Package, error) {
 	p.openCache()
-	if found, ok := p.readRecord(name, version); ok {
+	if found, ok := p.readRecord(name, version); ok && !p.cfg.Again {
 		one := p.packageOf(found)
 		if found.Node != "" || !slices.ContainsFunc(found.Chunks, func(id string) bool { return !one.Chunks.Has(id) }) {
 			p.remember(one)

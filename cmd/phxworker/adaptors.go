@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"os/exec"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
+	"github.com/phxworker/phxworker/runner/js"
+	"github.com/phxworker/phxworker/runner/js/packages"
 	"github.com/phxworker/phxworker/runner/openfn"
 	"github.com/phxworker/phxworker/runner/openfn/adaptors"
 )
@@ -85,6 +90,22 @@ func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
+	provider, err := packages.Open(packages.Config{Repo: repo, Again: cmd.Bool("force")})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = provider.Close() }() // what it prepared is complete
+	embedded, failed := p.prepareEmbedded(ctx, provider, cmd.Args().Slice())
+	if ctx.Err() != nil {
+		return errStopped
+	}
+	if _, err := exec.LookPath("node"); err != nil {
+		for _, one := range embedded {
+			p.tellEmbedded(one)
+		}
+		progress("nothing is installed for the OpenFn engine: there is no node in PATH")
+		return p.notInstalled(len(failed), cmd)
+	}
 	runtime, _, err := repo.Runtime(ctx, progress)
 	if err == nil {
 		err = loadable(ctx, repo, runtime, progress)
@@ -96,8 +117,10 @@ func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	ready := []adaptors.Package{runtime}
-	failed := 0
 	for _, specifier := range cmd.Args().Slice() {
+		if failed[specifier] {
+			continue
+		}
 		pkg, err := repo.Resolve(ctx, specifier, progress)
 		if err == nil {
 			err = loadable(ctx, repo, pkg, progress)
@@ -106,7 +129,7 @@ func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
 		case ctx.Err() != nil:
 			return errStopped
 		case err != nil:
-			failed++
+			failed[specifier] = true
 			fmt.Fprintln(p.stderr, err)
 		default:
 			ready = append(ready, pkg)
@@ -118,10 +141,44 @@ func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
 	for _, pkg := range ready {
 		fmt.Fprintf(p.stdout, "%s@%s is ready\n", pkg.Name, pkg.Version)
 	}
-	if failed > 0 {
-		return fmt.Errorf("%d of %d adaptors could not be installed; the lines above say why", failed, cmd.Args().Len())
+	for _, one := range embedded {
+		p.tellEmbedded(one)
 	}
-	return nil
+	return p.notInstalled(len(failed), cmd)
+}
+
+// prepareEmbedded prepares adaptors for the embedded engine, and tells which could not be had.
+func (p *program) prepareEmbedded(ctx context.Context, provider *packages.Provider, specifiers []string) (ready []*js.Package, failed map[string]bool) {
+	failed = make(map[string]bool)
+	for _, specifier := range specifiers {
+		one, err := provider.Package(ctx, specifier)
+		switch {
+		case ctx.Err() != nil:
+			return ready, failed
+		case err != nil:
+			failed[specifier] = true
+			fmt.Fprintln(p.stderr, err)
+		default:
+			ready = append(ready, one)
+		}
+	}
+	return ready, failed
+}
+
+// tellEmbedded says which engine an adaptor is for.
+func (p *program) tellEmbedded(one *js.Package) {
+	if one.Node != "" {
+		fmt.Fprintf(p.stdout, "%s@%s is for Node: it %s\n", one.Name, one.Version, one.Node)
+		return
+	}
+	fmt.Fprintf(p.stdout, "%s@%s is ready for the embedded engine\n", one.Name, one.Version)
+}
+
+func (p *program) notInstalled(failed int, cmd *cli.Command) error {
+	if failed == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %d adaptors could not be installed; the lines above say why", failed, cmd.Args().Len())
 }
 
 // loadable returns why a package that is there is of no use. One that is damaged is
@@ -152,25 +209,59 @@ func (p *program) listAdaptors(_ context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	if len(list) == 0 {
+	provider, err := packages.Open(packages.Config{Repo: repo})
+	if err != nil {
+		return err
+	}
+	verdicts := provider.List()
+	if err := provider.Close(); err != nil {
+		return err
+	}
+	if len(list) == 0 && len(verdicts) == 0 {
 		fmt.Fprintln(p.stdout, "nothing is installed in", repo.Dir())
 		return nil
 	}
-	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "package\tversion\tbundled")
+	rows := make(map[string]*adaptorRow)
 	for _, pkg := range list {
 		bundled := "no"
 		if pkg.Bundled {
 			bundled = "yes"
 		}
-		fmt.Fprintln(table, strings.Join([]string{pkg.Name, pkg.Version, bundled}, "\t"))
+		rows[pkg.Name+"@"+pkg.Version] = &adaptorRow{pkg.Name, pkg.Version, bundled, "-"}
+	}
+	for _, one := range verdicts {
+		key := one.Name + "@" + one.Version
+		if rows[key] == nil {
+			rows[key] = &adaptorRow{one.Name, one.Version, "-", ""}
+		}
+		rows[key].engine = engineFor(one)
+	}
+	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "package\tversion\tbundled\tengine")
+	for _, key := range slices.Sorted(maps.Keys(rows)) {
+		row := rows[key]
+		fmt.Fprintln(table, strings.Join([]string{row.name, row.version, row.bundled, row.engine}, "\t"))
 	}
 	return table.Flush()
 }
 
-const adaptorsHelp = `phxworker adaptors prepares the folder that the OpenFn engine takes adaptors from,
+type adaptorRow struct{ name, version, bundled, engine string }
+
+// engineFor says which engine executes an adaptor, and why.
+func engineFor(one packages.Verdict) string {
+	switch {
+	case one.Node != "":
+		return "node: " + one.Node
+	case one.Verified:
+		return "embedded, verified"
+	}
+	return "embedded"
+}
+
+const adaptorsHelp = `phxworker adaptors prepares the folder that both engines take adaptors from,
 so that runs need not wait for them: in an image, for instance. They are fetched from the
-registry that npm's settings name (.npmrc, npm_config_...); npm itself is not needed.
+registry that npm's settings name (.npmrc, npm_config_...); npm itself is not needed, and
+without Node they are prepared for the embedded engine alone.
 
 Usage:
   phxworker adaptors install [--force] [--repo-dir DIR] NAME@VERSION...
@@ -179,7 +270,9 @@ Usage:
       files of it are missing or cut short
   phxworker adaptors list [--repo-dir DIR]
       list what is installed. What is bundled has been put into one file together
-      with all it needs, which Node loads faster; what is not works as well
+      with all it needs, which Node loads faster; what is not works as well. The
+      engine is the embedded one, verified where the adaptor was compared with Node,
+      or Node, and why; a dash is for what is not looked into
 
 Options:
   --force

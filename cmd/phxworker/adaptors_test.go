@@ -88,9 +88,9 @@ $`, stderr)
 		code, stdout, stderr = execute(t.Context(), env, args...)
 		require.Equal(t, exitOK, code)
 		require.Empty(t, stderr)
-		require.Equal(t, `package               version  bundled
-@openfn/language-one  1.0.0    no
-@openfn/runtime       1.9.5    no
+		require.Equal(t, `package               version  bundled  engine
+@openfn/language-one  1.0.0    no       node: has no main module that is CommonJS
+@openfn/runtime       1.9.5    no       -
 `, stdout)
 		env = nil // the next ones name the folder
 	}

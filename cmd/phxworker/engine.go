@@ -54,7 +54,7 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 		return newCommand(ctx, o, command.Config{Args: o.Command, Cgroups: groups, Spares: spares, Runs: o.Reuse, Logger: log})
 	}
 	dir, err := repoDir(o.RepoDir)
-	if err != nil {
+	if err != nil && (o.Name != "js" || o.RepoDir != "") {
 		return engine{}, err
 	}
 	if o.Name == "js" {
@@ -106,8 +106,13 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 	return engine{runs: runner.Either(embedded, node), processes: node.Processes, fences: fences, knownFences: knownFences, port: port, end: end}, nil
 }
 
-// newEmbedded makes the embedded engine, with the adaptors from npm that are for it. What it has open, end closes.
+// newEmbedded makes the embedded engine, with the adaptors from npm that are for it, kept in a folder; without one, with what is
+// built in alone. What it has open, end closes.
 func newEmbedded(o options.Engine, dir string, compiler *compile.Compiler, log *slog.Logger) (e *js.Engine, end func() error, err error) {
+	if dir == "" {
+		log.Warn("runs have no adaptors but what is built in: the user has no cache folder; name a folder with --repo-dir", "engine", o.Name)
+		return js.New(js.Config{StatePropsToRemove: o.StateProps, Compiler: compiler}), func() error { return nil }, nil
+	}
 	repo, err := adaptors.Open(adaptors.Config{Dir: dir, Monorepo: o.MonorepoDir, Logger: log})
 	if err != nil {
 		return nil, nil, &usageError{err.Error()}

@@ -44,7 +44,7 @@ func TestTheFencesAreKnownOnceTheyWereTried(t *testing.T) {
 	require.Equal(t, 1, tried)
 }
 
-// A job that needs an adaptor from npm goes to Node, and any other does not; the
+// A job that says what QuickJS may do otherwise goes to Node, and any other does not; the
 // adaptor does what it is for.
 func TestAutoTakesTheEngineThatARunNeeds(t *testing.T) {
 	if testing.Short() {
@@ -66,11 +66,12 @@ func TestAutoTakesTheEngineThatARunNeeds(t *testing.T) {
 	require.Equal(t, "success", wait(t, server, "plain").Reason)
 	require.Equal(t, "js", engineOf(t, server, "plain"))
 
-	plan := `{"id":"http","jobs":[{"id":"a","adaptor":"@openfn/language-http@7.2.10","body":"post('` + web.URL + `/count', { body: { of: 'patients' } })"}]}`
-	_, err := server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)})
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { record, _ := server.Inspect("http"); return record.State.Final() }, 3*time.Minute, 10*time.Millisecond)
-	record, _ := server.Inspect("http")
+	record := executeHTTP(t, server, "published", "fn(s => ({ data: util.encode('a') }))")
+	require.Equal(t, "success", record.Reason, record.ErrorMessage)
+	require.JSONEq(t, `{"data":"YQ=="}`, string(record.FinalState))
+	require.Equal(t, "js", engineOf(t, server, "published"))
+
+	record = executeHTTP(t, server, "http", "post('"+web.URL+"/count', { body: { of: 'patients' } }).catch(error => { throw error; })")
 	require.Equal(t, "success", record.Reason, record.ErrorMessage)
 	require.Equal(t, "POST /count", asked)
 	var state struct{ Data struct{ Patients int } }
@@ -80,20 +81,39 @@ func TestAutoTakesTheEngineThatARunNeeds(t *testing.T) {
 	require.Equal(t, exitOK, stop())
 }
 
-// Without Node, the worker says so as it starts, and a run that needs it ends
-// with a sentence.
-func TestWithoutNode(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
-	server := startServer(t, "")
-	stderr, stop := start(t, nil, "-l", server.URL(), "-s", secret, "--repo-dir", t.TempDir())
-	stderr.await(t, "and there is none in PATH") // looked for while the worker joins
-	plan := `{"id":"http","jobs":[{"id":"a","adaptor":"@openfn/language-http@7.2.10","body":"get('/')"}]}`
+// executeHTTP has a job of language-http executed, which may have to be installed first.
+func executeHTTP(t *testing.T, server *mockserver.Server, id, body string) mockserver.RunRecord {
+	t.Helper()
+	code, _ := json.Marshal(body)
+	plan := `{"id":"` + id + `","jobs":[{"id":"a","adaptor":"@openfn/language-http@7.2.10","body":` + string(code) + `}]}`
 	_, err := server.Enqueue(mockserver.Run{Plan: json.RawMessage(plan)})
 	require.NoError(t, err)
-	result := wait(t, server, "http")
-	require.Equal(t, "exception", result.Reason)
-	require.Contains(t, result.ErrorMessage, "install Node.js")
-	require.Contains(t, result.ErrorMessage, "; this run cannot do without: job a has the adaptor @openfn/language-http@7.2.10, which is not built in")
+	require.Eventually(t, func() bool { record, _ := server.Inspect(id); return record.State.Final() }, 3*time.Minute, 10*time.Millisecond)
+	record, _ := server.Inspect(id)
+	return record
+}
+
+// Without Node, the worker executes the published adaptors. It says as it starts that there is none, and a run that needs
+// it ends with a sentence, before it starts; nothing is installed for that.
+func TestWithoutNode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nearly all of its time goes into npm")
+	}
+	adaptors := runtest.Adaptors(t)
+	t.Setenv("PATH", t.TempDir())
+	server := startServer(t, "")
+	stderr, stop := start(t, nil, "-l", server.URL(), "-s", secret, "--repo-dir", adaptors)
+	stderr.await(t, "and there is none in PATH") // looked for while the worker joins
+
+	record := executeHTTP(t, server, "published", "fn(s => ({ data: util.encode('a') }))")
+	require.Equal(t, "success", record.Reason, record.ErrorMessage)
+	require.Equal(t, "js", engineOf(t, server, "published"))
+
+	record = executeHTTP(t, server, "http", "get('/').catch(() => {})")
+	require.Equal(t, "exception", record.Reason)
+	require.Empty(t, engineOf(t, server, "http"), "it has not started")
+	require.Contains(t, record.ErrorMessage, "install Node 20.20")
+	require.Contains(t, record.ErrorMessage, "; this run cannot do without: job a says catch, which may come to something else in Node")
 	require.Equal(t, exitOK, stop())
 }
 

@@ -14,6 +14,7 @@ var differences = map[string]map[string]string{
 		"state-return-number":     wrapped,
 		"state-return-string":     wrapped,
 		"js-bigint-literal":       laterSyntax,
+		"js-buffer":               sandbox,
 		"js-class-field-instance": laterSyntax,
 		"js-numeric-separator":    laterSyntax,
 		"js-regex-flag-v":         laterSyntax,

@@ -1,6 +1,8 @@
 package recorded
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -8,7 +10,10 @@ import (
 	"github.com/phxworker/phxworker/internal/runtest"
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/js"
+	"github.com/phxworker/phxworker/runner/js/chunk"
+	"github.com/phxworker/phxworker/runner/js/packages"
 	"github.com/phxworker/phxworker/runner/openfn"
+	"github.com/phxworker/phxworker/runner/openfn/adaptors"
 )
 
 // engine is one that the recordings are held against.
@@ -17,8 +22,8 @@ type engine struct {
 	make func(t *testing.T) runner.Engine
 	// applies says which recordings are for it.
 	applies func(recordedRun) bool
-	// refuses returns why the engine ends a recording before run:start, nil if it executes it.
-	refuses func(*testing.T, recordedRun) error
+	// refuses returns why the engine, as made, ends a recording before run:start, nil if it executes it.
+	refuses func(*testing.T, runner.Engine, recordedRun) error
 	// minimum is the share of them that must come to the same, not counting those
 	// in which OpenFn's engine hangs.
 	minimum float64
@@ -27,18 +32,24 @@ type engine struct {
 var engines = []engine{
 	{
 		name:    "js",
-		make:    func(*testing.T) runner.Engine { return js.New(js.Config{}) },
+		make:    func(t *testing.T) runner.Engine { return newEmbedded(t) },
 		minimum: 0.90,
 		applies: func(r recordedRun) bool {
 			slow := r.Name == "err-memory" || r.Name == "state-over-engine-limit" // fill the memory, in one goroutine
-			return r.Category != "http" && (!slow || !testing.Short())
+			return !slow || !testing.Short()
 		},
-		refuses: func(t *testing.T, r recordedRun) error {
+		refuses: func(t *testing.T, e runner.Engine, r recordedRun) error {
 			plan, err := runner.ParsePlan(r.Plan)
 			if err != nil {
 				return nil
 			}
-			return js.New(js.Config{}).Refuses(t.Context(), plan)
+			execution, err := e.Prepare(t.Context(), &runner.Run{Plan: plan})
+			if err == nil {
+				execution.Close()
+			} else if !strings.Contains(err.Error(), "this run needs the OpenFn engine") {
+				return nil // the run ends for that in each engine
+			}
+			return err
 		},
 	},
 	{
@@ -46,8 +57,33 @@ var engines = []engine{
 		make:    newOpenFn,
 		minimum: 0.95,
 		applies: func(recordedRun) bool { return true },
-		refuses: func(*testing.T, recordedRun) error { return nil },
+		refuses: func(*testing.T, runner.Engine, recordedRun) error { return nil },
 	},
+}
+
+// newEmbedded returns the embedded engine, with the adaptors of npm's registry where tests are not to be short.
+func newEmbedded(t *testing.T) *js.Engine {
+	t.Helper()
+	if testing.Short() {
+		return js.New(js.Config{})
+	}
+	return js.New(js.Config{Packages: published(t), Egress: chunk.Egress{Any: true}})
+}
+
+// published returns the adaptors of npm's registry, prepared for the embedded engine. The test is skipped without a registry.
+func published(t *testing.T) *packages.Provider {
+	t.Helper()
+	repo, err := adaptors.Open(adaptors.Config{Dir: runtest.Adaptors(t)})
+	require.NoError(t, err)
+	t.Cleanup(repo.Close)
+	p, err := packages.Open(packages.Config{Repo: repo})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	if _, err = p.Package(t.Context(), "@openfn/language-http@7.2.10"); err != nil && os.Getenv("CI") == "" {
+		t.Skip("there is no registry: ", err)
+	}
+	require.NoError(t, err)
+	return p
 }
 
 func newOpenFn(t *testing.T) runner.Engine {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/phxworker/phxworker/internal/runtest"
 	"github.com/phxworker/phxworker/runner"
-	"github.com/phxworker/phxworker/runner/js"
 )
 
 var (
@@ -35,7 +34,8 @@ func TestRecordedRuns(t *testing.T) {
 	require.NotEmpty(t, files)
 	for _, e := range engines {
 		t.Run(e.name, func(t *testing.T) {
-			w := runtest.New(t, e.make(t))
+			made := e.make(t)
+			w := runtest.New(t, made)
 			web := newWebServer(t)
 			same, refused, executed, hung, met := 0, 0, 0, 0, make(map[string]bool)
 			every := *all || e.name != "openfn"
@@ -47,7 +47,7 @@ func TestRecordedRuns(t *testing.T) {
 				if !e.applies(recorded) || !every && (int64(i)+*seed)%2 != 0 {
 					continue
 				}
-				if why := e.refuses(t, recorded); why != nil {
+				if why := e.refuses(t, made, recorded); why != nil {
 					refused++
 					t.Logf("%-40s refused: %v", recorded.Name, why)
 					continue
@@ -130,12 +130,15 @@ func TestTheDocumentedDifferences(t *testing.T) {
 			}
 		}
 	}
-	chosen := make(map[string]int)
+	if testing.Short() {
+		return
+	}
+	chosen, embedded := make(map[string]int), newEmbedded(t)
 	differ := 0
 	for _, file := range files {
 		recorded := readRecorded(t, file, &webServer{})
 		engine := "openfn"
-		if plan, err := runner.ParsePlan(recorded.Plan); err != nil || js.New(js.Config{}).CanRun(t.Context(), &runner.Run{Plan: plan}) == nil {
+		if plan, err := runner.ParsePlan(recorded.Plan); err != nil || embedded.CanRun(t.Context(), &runner.Run{Plan: plan}) == nil {
 			engine = "js"
 		}
 		chosen[engine]++
@@ -152,13 +155,18 @@ func countRuns(t *testing.T, name string) (applies, refused int) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/runs/*.json")
 	require.NoError(t, err)
+	engine := engineNamed(t, name)
+	var made runner.Engine
+	if name == "js" {
+		made = newEmbedded(t)
+	}
 	for _, file := range files {
-		engine, recorded := engineNamed(t, name), readRecorded(t, file, &webServer{})
+		recorded := readRecorded(t, file, &webServer{})
 		if !engine.applies(recorded) {
 			continue
 		}
 		applies++
-		if engine.refuses(t, recorded) != nil {
+		if engine.refuses(t, made, recorded) != nil {
 			refused++
 		}
 	}

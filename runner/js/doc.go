@@ -1,7 +1,9 @@
-// Package js executes plans in QuickJS, inside the worker's own process: no Node
-// and no adaptors from npm. Jobs have those operations of @openfn/language-common
-// that are proven to be the published ones (operations.go); a job that needs more
-// ends its run, before run:start, with an error that names it.
+// Package js executes plans in QuickJS, inside the worker's own process, without Node.
+// Jobs have the adaptors that [Config.Packages] has from npm, unmodified, or, where that is
+// enough for all jobs of a plan, those operations of @openfn/language-common
+// that are proven to be the published ones (operations.go). A job that needs more
+// ends its run, before run:start, with an error that names it. An adaptor that calls for
+// something of Node's that nothing stands in for ends its run as an exception.
 //
 // # Order
 //

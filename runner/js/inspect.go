@@ -27,7 +27,7 @@ const (
 	mostInspectionMemory = 256 << 20
 )
 
-// Inspect loads a package with all of its exports, in a VM of its own. An error is why it cannot be loaded.
+// Inspect loads a package with all of its exports, in a VM of its own. An error is why it cannot be loaded; what was missing by then is told with it.
 func Inspect(ctx context.Context, one *Package) (Inspection, error) {
 	prelude, err := compilePrelude()
 	if err != nil {
@@ -59,7 +59,7 @@ func Inspect(ctx context.Context, one *Package) (Inspection, error) {
 		return Inspection{}, context.Cause(ctx)
 	}
 	if err != nil {
-		return Inspection{}, err
+		return found, err
 	}
 	text, _ := answer.(string)
 	return found, json.Unmarshal([]byte(text), &found.Exports)

@@ -25,9 +25,11 @@ func (s *step) jobFacts() string {
 		Adaptor bool   `json:"adaptor"`
 		// Packages are the entries of the job's adaptors by their names, where they are from npm.
 		Packages map[string]string `json:"packages,omitempty"`
-		Globals  string            `json:"globals,omitempty"`
-		Handover string            `json:"handover"`
-		Meta     json.RawMessage   `json:"meta"`
+		// Buffer tells that the job has Node's global of that name: it says so.
+		Buffer   bool            `json:"buffer,omitempty"`
+		Globals  string          `json:"globals,omitempty"`
+		Handover string          `json:"handover"`
+		Meta     json.RawMessage `json:"meta"`
 	}{Module: jobModule, Handover: handoverName, Meta: s.meta}
 	for _, i := range s.node.module.Imports {
 		facts.Adaptor = facts.Adaptor || i.Module == commonAdaptor || i.Module == runtimeModule
@@ -39,12 +41,15 @@ func (s *step) jobFacts() string {
 			facts.Packages[one.Name] = one.Entry
 		}
 	}
+	facts.Buffer = s.reals[s.node.job.Adaptor] != nil && findWord(s.node.job.Body+s.globals(), isBuffer) != ""
 	if s.globals() != "" {
 		facts.Globals = globalsModule
 	}
 	text, _ := json.Marshal(facts) // cannot fail
 	return string(text)
 }
+
+func isBuffer(word, _ string) bool { return word == buffer }
 
 // globals returns the code whose exports every job sees, if the plan has any.
 // What is no string is ignored.

@@ -51,8 +51,10 @@ var exported = strings.Fields(`_ alterState arrayToString as asData assert beta 
 	debug default each execute field fields fn fnIf group http humanProper index join jsonValue lastReferenceValue log map merge
 	parseCsv referencePath scrubEmojis source sourceValue splitKeys toArray util validate`)
 
-// missing are the globals of OpenFn's jobs that are not built in.
-var missing = []string{"Buffer", "WebAssembly"}
+// missing are the globals of OpenFn's jobs that are not built in. The first comes with the published packages.
+var missing = []string{buffer, "WebAssembly"}
+
+const buffer = "Buffer"
 
 // refusal is why a plan cannot be executed with what is built in.
 type refusal struct {
@@ -151,8 +153,11 @@ func refuseJob(ctx context.Context, batch *compile.Batch, job *runner.Job, globa
 
 // packaged reports whether what a use of a name needs is in the package of the job's adaptor.
 func packaged(use compile.Use, adaptor string) bool {
+	if !strings.HasPrefix(adaptor, allowedModules) {
+		return false
+	}
 	if use.Module == "" {
-		return !slices.Contains(missing, use.Name)
+		return use.Name == buffer || !slices.Contains(missing, use.Name)
 	}
 	return use.Module == adaptor
 }

@@ -4,8 +4,9 @@
 // What it reads is a tree of packages in npm's layout, as a file system: a folder on the disk, or what an installer has
 // resolved and verified in memory. Nothing of a package runs here, and no file outside of the tree is read.
 //
-// Node's builtins have stand-ins: packages of the tree (stream, buffer, events, …) and files of ours (node/*.js). What
-// has neither is an error when it is required, with its name.
+// Node's builtins have stand-ins: packages from npm (stream, buffer, events, …), whose tree is locked (standins.lock), and files
+// of ours (node/*.js). What has neither can be loaded, and tells when it is called, by the operation [Missing].
 //
-// Not done yet: a cache on disk, bytecode, loading the parts of a package on first use, undici and http.
+// A [Cache] keeps bytecode in a folder, and a [Store] has that of one tree. QuickJS does not look whether bytecode is sound,
+// so the folder is its user's alone and each file is compared with its hash.
 package chunk

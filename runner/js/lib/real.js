@@ -19,6 +19,12 @@ function packages() {
   return requirePackage;
 }
 
+// bufferOfJobs is Node's Buffer, which jobs may not construct, as with OpenFn's runtime.
+function bufferOfJobs() {
+  const refuse = () => { throw new NativeError('Do not call Buffer() constructor directly. Use Buffer.from() instead.'); };
+  return new Proxy(packages()('node:buffer').Buffer, { apply: refuse, construct: refuse });
+}
+
 // answered hands over what came of an exchange.
 function answered(id, text) {
   const done = mapGet(exchanges, id);

@@ -89,6 +89,7 @@ async function operations(job) {
   } else {
     fix('meta', job.meta);
   }
+  if (job.buffer) hide(globalThis, 'Buffer', bufferOfJobs());
   const module = await import(job.module);
   const list = module.default;
   if (!isArray(list)) {

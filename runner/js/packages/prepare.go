@@ -27,7 +27,7 @@ const mostLoad = 100 * time.Millisecond
 // load returns an adaptor that was prepared before, or prepares it.
 func (p *Provider) load(ctx context.Context, name, version string) (*js.Package, error) {
 	p.openCache()
-	if found, ok := p.readRecord(name, version); ok {
+	if found, ok := p.readRecord(name, version); ok && !p.cfg.Again {
 		one := p.packageOf(found)
 		if found.Node != "" || !slices.ContainsFunc(found.Chunks, func(id string) bool { return !one.Chunks.Has(id) }) {
 			p.remember(one)
@@ -64,7 +64,10 @@ func (p *Provider) openCache() {
 		p.cfg.Logger.Warn("adaptors are prepared anew by each worker: the folder for them cannot be used", "error", err)
 		p.cache, _ = chunk.OpenCache("", 0, js.Compile) // cannot fail
 	}
-	p.nodes = p.cache.Store("", nil, func() (*chunk.Maker, func(), error) { return p.openStandIns(p.ctx) })
+	p.nodes = p.cache.Store("", nil, func() (*chunk.Maker, func(), error) {
+		nodes := p.openStandIns(p.ctx)
+		return chunk.New(nothing{}, nodes), nodes.close, nil
+	})
 }
 
 func (p *Provider) packageOf(found record) *js.Package {
@@ -105,17 +108,13 @@ func (p *Provider) prepare(ctx context.Context, name, version string) (record, e
 		return found, nil //nolint:nilerr // that is what was found out
 	}
 	one := p.packageOf(found)
-	w := &walk{tree: t, maker: maker, store: one.Chunks, turns: semaphore.NewWeighted(int64(runtime.GOMAXPROCS(0))), seen: make(map[string]bool)}
-	w.standIns = sync.OnceValues(func() (*chunk.Maker, error) {
-		m, done, err := p.openStandIns(ctx)
-		w.done = done
-		return m, err
-	})
-	err = w.all(ctx, found.Entry)
-	if w.done != nil {
-		defer w.done()
+	nodes := p.openStandIns(ctx)
+	defer nodes.close()
+	w := &walk{
+		tree: t, maker: maker, store: one.Chunks, nodes: nodes, nodesMaker: chunk.New(nothing{}, nodes),
+		turns: semaphore.NewWeighted(int64(runtime.GOMAXPROCS(0))), seen: make(map[string]bool),
 	}
-	if err != nil {
+	if err := w.all(ctx, found.Entry); err != nil {
 		return record{}, err
 	}
 	found.Chunks = w.ids()
@@ -133,11 +132,11 @@ func inspect(ctx context.Context, found record, one *js.Package) (record, error)
 		switch {
 		case ctx.Err() != nil:
 			return record{}, context.Cause(ctx)
-		case err != nil:
-			found.Node = "does not load in the embedded engine: " + strings.Join(strings.Fields(err.Error()), " ")
-			return found, nil
 		case len(seen.Missing) > 0:
 			found.Node = "calls " + seen.Missing[0] + " of Node when it is loaded, which the embedded engine does not have"
+			return found, nil
+		case err != nil:
+			found.Node = "does not load in the embedded engine: " + strings.Join(strings.Fields(err.Error()), " ")
 			return found, nil
 		}
 		if took == 0 || seen.Took < took {
@@ -157,12 +156,12 @@ func inspect(ctx context.Context, found record, one *js.Package) (record, error)
 
 // walk makes chunks, from one to those that it asks for.
 type walk struct {
-	tree     tree
-	maker    *chunk.Maker
-	store    *chunk.Store
-	standIns func() (*chunk.Maker, error)
-	done     func() // closes standIns; nil if nobody asked for them
-	turns    *semaphore.Weighted
+	tree       tree
+	maker      *chunk.Maker
+	store      *chunk.Store
+	nodes      *standIns
+	nodesMaker *chunk.Maker
+	turns      *semaphore.Weighted
 
 	mu      sync.Mutex
 	seen    map[string]bool
@@ -198,11 +197,7 @@ func (w *walk) all(ctx context.Context, entry string) error {
 
 func (w *walk) make(id string) (chunk.Chunk, error) {
 	if chunk.IsStandIn(id) {
-		maker, err := w.standIns()
-		if err != nil {
-			return chunk.Chunk{}, err
-		}
-		return w.store.Make(maker, id)
+		return w.nodes.chunk(func() (chunk.Chunk, error) { return w.store.Make(w.nodesMaker, id) })
 	}
 	made, err := w.store.Make(w.maker, id)
 	if err != nil {

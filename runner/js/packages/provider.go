@@ -31,6 +31,8 @@ type Config struct {
 	Dir string
 	// MostBytes is how much the chunks may take on the disk. Defaults to 256 MB.
 	MostBytes int64
+	// Again has each adaptor prepared again when it is first asked for, though it was before.
+	Again bool
 	// Logger tells of what is prepared. Defaults to one that discards.
 	Logger *slog.Logger
 }

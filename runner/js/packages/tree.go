@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"sync"
 
 	"github.com/phxworker/phxworker/runner/js/chunk"
 	"github.com/phxworker/phxworker/runner/npm"
@@ -64,17 +65,49 @@ func (p *Provider) ofWorker(name, version string) (tree, bool) {
 	return tree{root.FS(), hex.EncodeToString(sum[:]), folder, func() { _ = root.Close() }}, true
 }
 
-// openStandIns returns the files of what stands in for Node's builtins.
-func (p *Provider) openStandIns(ctx context.Context) (*chunk.Maker, func(), error) {
-	var packages []npm.Package
-	for _, one := range chunk.Lock() {
-		packages = append(packages, npm.Package{Path: one.Path, Name: one.Name, Version: one.Version, Integrity: one.Integrity})
-	}
-	files, done, err := p.cfg.Repo.Locked(ctx, packages)
+// standIns are the files of what stands in for Node's builtins, fetched when the first is wanted.
+type standIns struct {
+	fetch func() (*npm.Files, error) // once
+	done  func()
+}
+
+// openStandIns returns them. Close them.
+func (p *Provider) openStandIns(ctx context.Context) *standIns {
+	s := &standIns{done: func() {}}
+	s.fetch = sync.OnceValues(func() (*npm.Files, error) {
+		var packages []npm.Package
+		for _, one := range chunk.Lock() {
+			packages = append(packages, npm.Package{Path: one.Path, Name: one.Name, Version: one.Version, Integrity: one.Integrity})
+		}
+		files, done, err := p.cfg.Repo.Locked(ctx, packages)
+		if err == nil {
+			s.done = done
+		}
+		return files, err
+	})
+	return s
+}
+
+func (s *standIns) close() { s.done() }
+
+// Open implements [fs.FS].
+func (s *standIns) Open(name string) (fs.File, error) {
+	files, err := s.fetch()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return chunk.New(nothing{}, files), done, nil
+	return files.Open(name)
+}
+
+// chunk makes a chunk with make. That they could not be had is told, and not what came of that.
+func (s *standIns) chunk(make func() (chunk.Chunk, error)) (chunk.Chunk, error) {
+	made, err := make()
+	if err != nil {
+		if _, fetched := s.fetch(); fetched != nil {
+			err = fetched
+		}
+	}
+	return made, err
 }
 
 // nothing is a tree without files.

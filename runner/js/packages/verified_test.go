@@ -54,9 +54,9 @@ var compared = map[string][]string{
 		`get('missing')`,
 	},
 	"@openfn/language-collections@0.8.0": {
-		`collections.get('c', 'k'); fn(s => ({ data: s.data }))`,
-		`collections.set('c', 'k', { a: 1 }); fn(s => ({ data: s.data }))`,
-		`collections.remove('c', 'k'); fn(s => ({ data: s.data }))`,
+		`collections.get('c', 'k')`,
+		`collections.set('c', 'k', { a: 1 })`,
+		`collections.remove('c', 'k')`,
 		`collections.get('missing', 'k')`,
 	},
 }
@@ -168,7 +168,9 @@ func TestVerifiedAdaptors(t *testing.T) {
 		plan := `{"id":"` + runtest.NewID() + `","jobs":[{"id":"a","adaptor":"` + adaptor + `","credential_id":"c","body":` + string(code) + `}]}`
 		record := w.Run(t.Context(), runner.Limits{}, mockserver.Run{Plan: json.RawMessage(plan), Credentials: map[string]json.RawMessage{"c": credential}})
 		var state any
-		require.NoError(t, json.Unmarshal(record.FinalState, &state))
+		if len(record.FinalState) > 0 {
+			require.NoError(t, json.Unmarshal(record.FinalState, &state))
+		}
 		return outcome{record.Reason, record.ErrorType, record.ErrorMessage, withoutTimes(state), server.take()}
 	}
 	for _, adaptor := range verified.Adaptors {

@@ -1,0 +1,174 @@
+package packages
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/internal/npmtest"
+	"github.com/phxworker/phxworker/internal/runtest"
+	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/js"
+	"github.com/phxworker/phxworker/runner/openfn/adaptors"
+)
+
+// common makes an adaptor whose fn is what language-common's is, as far as these tests need it.
+const common = `exports.fn = f => state => f(state); exports.execute = (...list) => async state => { for (const f of list) state = await f(state); return state; };`
+
+// openIn returns a provider with a repo in a folder.
+func openIn(t *testing.T, dir string) *Provider {
+	t.Helper()
+	repo, err := adaptors.Open(adaptors.Config{Dir: dir})
+	require.NoError(t, err)
+	t.Cleanup(repo.Close)
+	p, err := Open(Config{Repo: repo})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+// execute executes a job with an adaptor.
+func execute(t *testing.T, p *Provider, adaptor, body string) mockserver.RunRecord {
+	t.Helper()
+	code, _ := json.Marshal(body)
+	plan := `{"id":"` + runtest.NewID() + `","jobs":[{"id":"a","adaptor":"` + adaptor + `","body":` + string(code) + `}]}`
+	w := runtest.New(t, js.New(js.Config{Packages: p}))
+	return w.Run(t.Context(), runner.Limits{}, mockserver.Run{Plan: json.RawMessage(plan)})
+}
+
+func TestWhichEngineAnAdaptorIsFor(t *testing.T) {
+	tests := []struct{ name, manifest, code, want string }{
+		{name: "plain", code: common},
+		{name: "own files and a dependency", manifest: `{"dependencies":{"helper":"^1.0.0"}}`, code: common + `exports.help = require('helper').help;`},
+		{name: "files", code: common + `const fs = require('fs'); exports.read = () => fs.readFileSync('/etc/passwd');`, want: `reaches fs of Node, which the embedded engine does not have \(@openfn/language-x@1.0.0\)`},
+		{name: "sockets in a dependency", manifest: `{"dependencies":{"socket":"1.0.0"}}`, code: common + `exports.s = () => require('socket');`, want: `reaches net of Node, which the embedded engine does not have \(socket@1.0.0\)`},
+		{name: "a language", code: common + `exports.name = n => n.toLocaleString('de');`, want: `says toLocaleString, which the embedded engine does otherwise \(@openfn/language-x@1.0.0\)`},
+		{name: "Intl", code: common + `exports.name = () => new Intl.NumberFormat('de');`, want: `says Intl, which the embedded engine does otherwise \(@openfn/language-x@1.0.0\)`},
+		{name: "native code", code: common + `exports.fast = require('./fast.node');`, want: `has native code \(@openfn/language-x@1.0.0\)`},
+		{name: "it calls for something as it is loaded", code: common + `const name = 'node:fs'; exports.x = (r => r(name).existsSync('x'))(require);`, want: "calls fs.existsSync of Node when it is loaded, which the embedded engine does not have"},
+		{name: "it does not load", code: `throw new Error('not today');`, want: "does not load in the embedded engine: Error: not today"},
+		{name: "it never ends loading", code: common + `Object.defineProperty(exports, 'slow', { enumerable: true, get() { const end = Date.now() + 130; while (Date.now() < end); return 1; } });`, want: `takes \d+ ms to load in the embedded engine, as long as Node`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			registry := npmtest.Serve(t)
+			registry.Use(t)
+			registry.Publish(t, "helper", "1.2.0", "", "package/index.js", `exports.help = 1;`)
+			registry.Publish(t, "socket", "1.0.0", "", "package/index.js", `exports.net = require('net');`)
+			registry.Publish(t, "@openfn/language-x", "1.0.0", tt.manifest, "package/index.js", tt.code, "package/fast.node", "\x7fELF")
+			dir := t.TempDir()
+			one, err := openIn(t, dir).Package(t.Context(), "@openfn/language-x@1.0.0")
+			require.NoError(t, err)
+			require.Regexp(t, "^"+tt.want+"$", one.Node)
+			list := openIn(t, dir).List()
+			require.Equal(t, []Verdict{{Name: "@openfn/language-x", Version: "1.0.0", Node: one.Node}}, list)
+			record := execute(t, openIn(t, dir), "@openfn/language-x@1.0.0", "fn(s => ({ data: 1 }))")
+			if tt.want == "" {
+				require.Equal(t, "success", record.Reason, record.ErrorMessage)
+				return
+			}
+			require.Equal(t, "exception", record.Reason)
+			require.Regexp(t, tt.want, record.ErrorMessage)
+			require.NotContains(t, events(record), "run:start")
+		})
+	}
+}
+
+func events(record mockserver.RunRecord) (names []string) {
+	for _, e := range record.Events {
+		names = append(names, e.Event)
+	}
+	return names
+}
+
+// Guards against a run that ends in success with what a stub made of it, and against the same again: what calls for something
+// that is missing is caught by the adaptor here, and ends the run all the same.
+func TestAnAdaptorThatCallsForWhatIsMissingIsForNode(t *testing.T) {
+	registry := npmtest.Serve(t)
+	registry.Use(t)
+	registry.Publish(t, "@openfn/language-x", "1.0.0", "", "package/index.js",
+		common+`exports.sneak = () => state => { try { const name = 'node:fs'; (r => r(name).readFileSync('x'))(require); } catch {} return { data: 'all is well' }; };`)
+	dir := t.TempDir()
+	p := openIn(t, dir)
+	record := execute(t, p, "@openfn/language-x@1.0.0", "sneak()")
+	require.Equal(t, "exception", record.Reason)
+	require.Equal(t, "EngineError", record.ErrorType)
+	require.Contains(t, record.ErrorMessage, "@openfn/language-x@1.0.0 called fs.readFileSync of Node, which the embedded engine does not have")
+	for _, p := range []*Provider{p, openIn(t, dir)} { // the same worker, and another
+		record = execute(t, p, "@openfn/language-x@1.0.0", "fn(s => s)")
+		require.Equal(t, "exception", record.Reason)
+		require.Contains(t, record.ErrorMessage, "which calls fs.readFileSync of Node, which the embedded engine does not have")
+		require.NotContains(t, events(record), "run:start")
+	}
+}
+
+// What was prepared once needs no registry any more, also for another worker; many who ask at once share one flight.
+func TestAnAdaptorIsPreparedOnce(t *testing.T) {
+	registry := npmtest.Serve(t)
+	registry.Use(t)
+	registry.Publish(t, "@openfn/language-x", "1.0.0", "", "package/index.js", common)
+	dir := t.TempDir()
+	p := openIn(t, dir)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			_, err := p.Package(t.Context(), "@openfn/language-x@1.0.0")
+			require.NoError(t, err) //nolint:testifylint // tells as much from here
+		})
+	}
+	all.Wait()
+	require.Equal(t, 1, registry.Count("/@openfn/language-x"))
+	registry.Fail(500)
+	t.Setenv("npm_config_cache", t.TempDir())
+	for _, specifier := range []string{"@openfn/language-x@1.0.0", "@openfn/language-x@latest", "@openfn/language-x"} {
+		record := execute(t, openIn(t, dir), specifier, "fn(() => ({ data: 2 }))")
+		require.Equal(t, "success", record.Reason, record.ErrorMessage)
+	}
+	info, err := os.Stat(filepath.Join(dir, ".embedded"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+}
+
+// Guards against bytecode, and against verdicts, that others have written: they are made anew, or not kept.
+func TestAFolderOfOthersIsNotBelieved(t *testing.T) {
+	registry := npmtest.Serve(t)
+	registry.Use(t)
+	registry.Publish(t, "@openfn/language-x", "1.0.0", "", "package/index.js", common)
+	dir := t.TempDir()
+	_, err := openIn(t, dir).Package(t.Context(), "@openfn/language-x@1.0.0")
+	require.NoError(t, err)
+	registry.Forget()
+	t.Setenv("npm_config_cache", t.TempDir())
+	for _, folder := range []string{".embedded", ".embedded/chunks"} {
+		require.NoError(t, os.Chmod(filepath.Join(dir, folder), 0o777)) //nolint:gosec // what is not to be believed
+	}
+	record := execute(t, openIn(t, dir), "@openfn/language-x@1.0.0", "fn(() => ({ data: 2 }))")
+	require.Equal(t, "success", record.Reason, record.ErrorMessage)
+	require.Equal(t, 1, registry.Count("/@openfn/language-x"), "it was prepared anew")
+}
+
+// A folder that OpenFn's own worker has filled is used as it is, without a registry.
+func TestPackagesOfOpenFnsWorkerAreUsedAsTheyAre(t *testing.T) {
+	registry := npmtest.Serve(t)
+	registry.Use(t)
+	dir := t.TempDir()
+	home := filepath.Join(dir, "node_modules", "@openfn", "language-x_1.0.0")
+	require.NoError(t, os.MkdirAll(home, 0o755))
+	files := map[string]string{
+		filepath.Join(home, "package.json"):                            `{"name":"@openfn/language-x","version":"1.0.0","main":"index.js"}`,
+		filepath.Join(home, "index.js"):                                common,
+		filepath.Join(dir, "node_modules", ".package-lock.json"):       `{"packages":{}}`,
+		filepath.Join(dir, "node_modules", "@openfn", "not-a-package"): ``,
+	}
+	for path, text := range files {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	record := execute(t, openIn(t, dir), "@openfn/language-x@1.0.0", "fn(() => ({ data: 3 }))")
+	require.Equal(t, "success", record.Reason, record.ErrorMessage)
+	require.Empty(t, registry.Asked())
+}

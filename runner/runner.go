@@ -109,6 +109,8 @@ func New(cfg Config) *Runner {
 // Outcome is how a run went.
 type Outcome struct {
 	RunID string `json:"id"`
+	// Name is that of its workflow; empty if it has none, or its plan never came.
+	Name string `json:"name,omitempty"`
 	// Reason is what run:complete said, or would have said; empty when the run was
 	// returned.
 	Reason Reason `json:"reason"`
@@ -249,6 +251,9 @@ func (r *Runner) Cancel(runID string, cause error) error {
 // conclude says how a run went.
 func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
 	out := Outcome{RunID: run.ID, Reason: Success, Err: err, Settled: run.settlement(failure, err)}
+	if run.Plan != nil {
+		out.Name = run.Plan.Name
+	}
 	if failure != nil && failure.wants != nil {
 		out.Stopped, out.Unable = failure.wants.stopped, failure.wants.unable != nil
 	}
@@ -364,13 +369,17 @@ const (
 
 // Progress is one run under way.
 type Progress struct {
-	RunID string    `json:"id"`
+	RunID string `json:"id"`
+	// Name is that of its workflow; empty if it has none, or none is known yet.
+	Name  string    `json:"name,omitempty"`
 	Group string    `json:"group"`
 	Phase Phase     `json:"phase"`
 	Since time.Time `json:"phase_since"` // when the phase began
 	// Job is the id of the job that is executed, of several the one that
 	// began last; empty between steps.
 	Job string `json:"job,omitempty"`
+	// JobName is the name of that job; empty if it has none.
+	JobName string `json:"job_name,omitempty"`
 	// Unacknowledged is how many events the server has not answered yet.
 	Unacknowledged int `json:"unacknowledged"`
 	// Claimed is when the server gave it, and Started when the engine began to execute it,
@@ -394,8 +403,15 @@ func (r *Run) progress() Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p.Phase, p.Since, p.Started = r.phase, r.since, r.started
+	if r.phase == Joining || r.phase == Loading || r.Plan == nil { // it is being written, or never was
+		return p
+	}
+	p.Name = r.Plan.Name
 	if n := len(r.open); n > 0 {
 		p.Job = r.open[n-1].jobID
+		if i := slices.IndexFunc(r.Plan.Jobs, func(j Job) bool { return j.ID == p.Job }); i >= 0 {
+			p.JobName = r.Plan.Jobs[i].Name
+		}
 	}
 	return p
 }

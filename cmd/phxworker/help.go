@@ -88,7 +88,8 @@ work with.
 `
 
 const demoHelp = `phxworker demo starts a mock server and a worker in this process, puts the plans
-of the examples folder into its queues, and shows what becomes of them.
+of the examples folder into its queues, and shows what becomes of them: here, and on
+a page whose address it prints.
 
 Usage: phxworker demo [options]
 

@@ -41,6 +41,7 @@ func Start(t *testing.T) *Browser {
 		t.Skip(`no chromium in PATH: this page is not looked at in a browser; with Debian, "apt-get install chromium"`)
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(t.Context()), 2*patience)
+	//nolint:gosec // what PATH names
 	command := exec.CommandContext(ctx, program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic",
 		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
 		"--hide-scrollbars", "--user-data-dir="+t.TempDir(), "--remote-debugging-port=0", "about:blank")

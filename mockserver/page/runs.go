@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/lightning"
@@ -37,7 +38,7 @@ func (p *page) getRuns(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if view.Next > 0 {
-		older.Set("after", fmt.Sprint(view.Next))
+		older.Set("after", strconv.FormatUint(view.Next, 10))
 		view.Older = "?" + older.Encode()
 	}
 	p.show(w, http.StatusOK, "runs", frame{Title: "Runs", Here: "/", Follow: "/events", View: view})

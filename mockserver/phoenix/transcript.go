@@ -77,7 +77,8 @@ func (t *Transcript) add(e Exchange, data []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	place := t.placeLocked()
-	e.At, e.Size, e.Data = time.Now(), len(data), append(place.Data[:0], data[:min(len(data), maxRecorded)]...)
+	e.At, e.Size, e.Data = time.Now(), len(data), place.Data[:0]
+	e.Data = append(e.Data, data[:min(len(data), maxRecorded)]...)
 	*place = e
 	t.bytes += cap(e.Data) + exchangeSize
 	for t.bytes > maxTranscript {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
 	"regexp"
 	"strings"
 	"sync"
@@ -54,6 +56,8 @@ func TestRunShowsWhatBecameOfEachRun(t *testing.T) {
 	require.NoError(t, err)
 
 	parts := strings.Split(anyTime.ReplaceAllString(out.String(), " <t>"), "\n\n")
+	require.Regexp(t, `^watch it in a browser: http://127\.0\.0\.1:\d+$`, parts[0])
+	parts = parts[1:]
 	require.Len(t, parts, 4)
 	require.ElementsMatch(t, []string{
 		"start  good, queue manual", "end    good: success",
@@ -137,7 +141,19 @@ func (w *interruptOn) Write(p []byte) (int, error) {
 
 func TestRunStaysUpUntilItIsInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
-	out := &interruptOn{text: "For another worker", interrupt: interrupt}
+	var out *interruptOn
+	out = &interruptOn{text: "For another worker", interrupt: func() {
+		defer interrupt()
+		address := regexp.MustCompile(`in a browser: (\S+)`).FindStringSubmatch(out.String())[1]
+		request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+		request.Header.Set("Accept", "text/html")
+		response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+		require.NoError(t, err)
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		require.Contains(t, string(body), `<a href="/page/run?id=a">a</a>`)
+	}}
 	err := Run(ctx, Config{Out: out, Keep: true, Engine: playedBy(nil), Examples: []examples.Example{plan("a", "manual", "success", "")}})
 	require.NoError(t, err)
 	require.Regexp(t, `curl 'http://127\.0\.0\.1:\d+/run\?queue=manual' -d '\{"jobs":`, out.String())

@@ -49,6 +49,7 @@ type Parsed interface {
 const (
 	// What cmd/mockserver listens at and asks for unless told otherwise.
 	mockURL    = "ws://localhost:8888/worker"
+	mockPage   = "http://localhost:8888/"
 	mockSecret = "mock-worker-secret" //nolint:gosec // known to everybody, and protects nothing
 
 	// What 0 stands for in ws-worker, whose engine has defaults of its own.
@@ -207,4 +208,13 @@ func (r *reader) messageTimeout() time.Duration {
 		return old
 	}
 	return now
+}
+
+// ServerPage is the address of the page that the server has for browsers: that of the mock server, where the worker is for
+// that; empty for any other.
+func (s *Settings) ServerPage() string {
+	if s.Worker.URL == mockURL {
+		return mockPage
+	}
+	return ""
 }

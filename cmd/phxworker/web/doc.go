@@ -20,7 +20,7 @@
 // Controls need the token of [Config.Token] as "Authorization: Bearer TOKEN", from
 // wherever they come; without one they are off.
 //
-// Whoever reaches the server may read. The page and the status name runs, groups,
+// Whoever reaches the server may read. The page and the status name runs, workflows, jobs, groups,
 // this machine and the server's address; they have no secret in them, no data of
 // a run and no message of an error of a run, which may quote data. A browser may be
 // made to reach the server for a page of somebody else's: so they are shown only to

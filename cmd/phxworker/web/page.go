@@ -37,7 +37,9 @@ type page struct {
 type view struct {
 	Status
 
-	At time.Time
+	At         time.Time
+	Hour       hour
+	ServerPage string
 	// CSS and Script are this package's own files, as the policy has their sums.
 	CSS    template.CSS
 	Script template.JS
@@ -64,7 +66,7 @@ func sum(text string) string {
 
 func (s *Server) servePage(w http.ResponseWriter, _ *http.Request) {
 	var document bytes.Buffer
-	if err := s.page.write(&document, s.status(), time.Now()); err != nil {
+	if err := s.page.write(&document, view{Status: s.status(), Hour: s.history.hour(), ServerPage: s.cfg.ServerPage, At: time.Now().UTC()}); err != nil {
 		s.log.Error("the status page cannot be made", "error", err)
 		http.Error(w, "the page cannot be made; see the log, and /status", http.StatusInternalServerError)
 		return
@@ -74,9 +76,9 @@ func (s *Server) servePage(w http.ResponseWriter, _ *http.Request) {
 	_, _ = document.WriteTo(w) // else the client has gone
 }
 
-func (p *page) write(document *bytes.Buffer, status Status, now time.Time) error {
-	//nolint:gosec // both are files of this package
-	return p.template.Execute(document, view{Status: status, At: now.UTC(), CSS: template.CSS(pageCSS), Script: template.JS(pageJS)})
+func (p *page) write(document *bytes.Buffer, v view) error {
+	v.CSS, v.Script = template.CSS(pageCSS), template.JS(pageJS) //nolint:gosec // both are files of this package
+	return p.template.Execute(document, v)
 }
 
 // bar is a group's slots as a picture, in units of a slot. Width is that of the

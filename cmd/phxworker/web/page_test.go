@@ -2,6 +2,8 @@ package web
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/slots"
 )
@@ -70,7 +73,7 @@ func TestFailedDialsAreNotConnectionsLost(t *testing.T) {
 
 func TestThePageSaysWhereRunsEnded(t *testing.T) {
 	var document bytes.Buffer
-	require.NoError(t, newPage().write(&document, Status{Stats: phxworker.Stats{
+	require.NoError(t, newPage().write(&document, view{Status: Status{Stats: phxworker.Stats{
 		Groups: []phxworker.GroupStats{
 			{Name: "a", Counts: slots.Counts{Size: 1, Open: 1}},
 			{Name: "b"},
@@ -82,7 +85,7 @@ func TestThePageSaysWhereRunsEnded(t *testing.T) {
 			{Outcome: runner.Outcome{RunID: "three", Reason: runner.Success, Settled: runner.Undelivered, Err: errUnanswered}},
 		},
 		Returned: 1,
-	}}, time.Now()))
+	}}}))
 	page := document.String()
 	for _, want := range []string{
 		`>one</th><td><span class="reason">returned to the queue</span></td>`, `>two</th><td><span class="reason">another worker&#39;s</span></td>`,
@@ -92,6 +95,47 @@ func TestThePageSaysWhereRunsEnded(t *testing.T) {
 		require.Contains(t, page, want)
 	}
 	require.NotContains(t, page, "exception")
+}
+
+// The last hour is remembered, with what failed in it long after other runs have pushed it from the last results; names stand
+// beside ids.
+func TestThePageRemembersAnHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := phxworker.Func(func(ctx context.Context, run *phxworker.Run) (any, error) {
+			step := run.StartStep(run.Plan.Jobs[0].ID, nil)
+			if run.ID == "held" {
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			}
+			step.Complete(runner.StepResult{Reason: runner.Success, State: []byte(`{}`), Leaf: true})
+			if run.ID == "bad" {
+				return nil, &phxworker.Failure{Reason: runner.Fail, Type: "JobError", Message: "patient 4711"}
+			}
+			return map[string]any{}, nil
+		})
+		h := start(t, phxworker.Config{Engine: engine, Groups: slots.MustParse("manual>*:3")}, Config{ServerPage: "http://localhost:8888/"})
+		queue := func(id string) {
+			_, err := h.upstream.Enqueue(mockserver.Run{Plan: []byte(`{"id":"` + id + `","name":"Flow of ` + id + `","jobs":[{"id":"j","name":"Load patients","body":"x"}]}`)})
+			require.NoError(t, err)
+			settle(time.Second)
+		}
+		queue("bad")
+		for i := range 25 {
+			queue(fmt.Sprint("good-", i))
+		}
+		settle(2 * time.Hour)
+		queue("held")
+		settle(time.Minute)
+		body := h.ask("GET", "/", "").body
+		for _, want := range []string{
+			"In the last 59 min 45 s 0 runs ended; 1 at a time at most, of 3 slots.", `<polyline class="running" points="`,
+			"Failed last", `bad <span class="named">Flow of bad</span>`, "</span> JobError", "Flow of held", "job Load patients (j)",
+			`<a href="http://localhost:8888/" rel="noreferrer">its page</a>`,
+		} {
+			require.Contains(t, body, want)
+		}
+		require.NotContains(t, body, "4711", "an error may quote the data of a run")
+	})
 }
 
 func TestASlotIsACellUnlessThereAreMany(t *testing.T) {

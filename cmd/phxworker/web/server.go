@@ -27,6 +27,9 @@ type Config struct {
 	// Host is what the worker was told to listen at, by which requests may name it.
 	// Defaults to none.
 	Host string
+	// ServerPage is the address of a page of the server that the worker works for, such as that of the mock server; the status
+	// page links to it. Defaults to none.
+	ServerPage string
 	// Version and Commit are the program's. They default to the version of this module, and
 	// none.
 	Version, Commit string
@@ -47,6 +50,7 @@ type Server struct {
 	started  time.Time
 	hostname string
 	page     *page
+	history  history
 	origins  *http.CrossOriginProtection
 	handler  http.Handler
 }
@@ -134,6 +138,16 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
+	watching, unwatch := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		s.Watch(watching)
+	}()
+	defer func() {
+		unwatch()
+		<-watched
+	}()
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	select {

@@ -107,7 +107,10 @@ func Doing(run phxworker.RunStats) string {
 	case runner.Preparing:
 		doing += ", getting the adaptors ready"
 	}
-	if run.Job != "" {
+	switch {
+	case run.JobName != "" && run.JobName != run.Job:
+		doing += fmt.Sprintf(", job %s (%s)", run.JobName, run.Job)
+	case run.Job != "":
 		doing += ", job " + run.Job
 	}
 	if run.Unacknowledged > 0 {

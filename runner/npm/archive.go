@@ -18,8 +18,7 @@ import (
 
 const (
 	mostFiles    = 100_000 // of one package
-	mostUnpacked = 1 << 30 // bytes of one package, and
-	mostOfAll    = 1 << 29 // of all that is in memory of a tree
+	mostUnpacked = 1 << 29 // bytes of one package, and of all that is in memory of a tree
 	maxPath      = 1024
 	maxPart      = 255 // bytes of a name in a folder
 )
@@ -118,8 +117,8 @@ func unpack(raw []byte, most int64, file func(name string, size int64, content i
 		if err != nil {
 			return err
 		}
-		if err := file(name, header.Size, &entryReader{all}); err != nil {
-			return err
+		if err := file(name, header.Size, all); err != nil {
+			return badArchive(err)
 		}
 	}
 }
@@ -129,17 +128,6 @@ func badArchive(err error) error {
 		return own
 	}
 	return &Error{Kind: Untrusted, Reason: "its archive cannot be unpacked: " + oneLine(err), Err: err}
-}
-
-// entryReader tells faults of an archive from those of what is written.
-type entryReader struct{ r io.Reader }
-
-func (e *entryReader) Read(p []byte) (int, error) {
-	n, err := e.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = badArchive(err)
-	}
-	return n, err
 }
 
 // bounded ends with an error where there is more.

@@ -29,11 +29,11 @@ type Files struct {
 	Tree *Tree
 
 	client   *Client
-	unpacked atomic.Int64 // in bytes
-	ctx     context.Context //nolint:containedctx // [fs.FS] has none
-	budget  *budget
-	content map[string]func() (*content, error) // by the path of a package
-	folders map[string][]string                 // packages and folders above them: what is in them of these
+	unpacked atomic.Int64    // in bytes
+	ctx      context.Context //nolint:containedctx // [fs.FS] has none
+	budget   *budget
+	content  map[string]func() (*content, error) // by the path of a package
+	folders  map[string][]string                 // packages and folders above them: what is in them of these
 }
 
 // content is what is in a package.
@@ -110,8 +110,8 @@ func (f *Files) unpack(p Package) (*content, error) {
 		if unread.MatchString(name) {
 			return nil
 		}
-		if f.unpacked.Add(size) > mostOfAll {
-			return &Error{Kind: Untrusted, Reason: fmt.Sprintf("all packages are over %d MB", mostOfAll>>20)}
+		if f.unpacked.Add(size) > mostUnpacked {
+			return &Error{Kind: Untrusted, Reason: fmt.Sprintf("all packages are over %d MB", mostUnpacked>>20)}
 		}
 		data, err := io.ReadAll(from)
 		if _, twice := c.files[name]; !twice {

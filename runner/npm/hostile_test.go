@@ -215,7 +215,7 @@ func TestABombInMemory(t *testing.T) {
 	r := npmtest.Serve(t)
 	var out bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed)
-	_, err := z.Write(headerOf(t, mostOfAll+1))
+	_, err := z.Write(headerOf(t, mostUnpacked+1))
 	require.NoError(t, err)
 	require.NoError(t, z.Close())
 	r.PublishArchive(t, "bad", "1.0.0", "", out.Bytes())

@@ -16,12 +16,12 @@ import (
 func TestAStateThatIsLargerThanAMessageIsWithheld(t *testing.T) {
 	long(t)
 	b := newBench(t, Config{})
-	const large = "fn(() => ({ data: 'x'.repeat(70e6), small: 1, webhookResponse: { status: 201 } }))"
+	const large = "fn(() => ({ data: 'x'.repeat(24e6), small: 1, webhookResponse: { status: 201 } }))"
 	plan := `{"id":"` + runtest.NewID() + `","jobs":[{"id":"a","adaptor":"@openfn/language-common@3.3.4","body":"` + large + `"},
 		{"id":"b","adaptor":"@openfn/language-common@3.3.4","body":"fn(s => ({ length: s.data.length }))"}],"edges":[{"source_job_id":"a","target_job_id":"b"}]}`
 	record := b.Run(t.Context(), runner.Limits{}, mockserver.Run{Plan: json.RawMessage(plan)})
 	require.Equal(t, "success", record.Reason, record.ErrorMessage)
-	require.JSONEq(t, `{"length":70000000}`, string(record.FinalState))
+	require.JSONEq(t, `{"length":24000000}`, string(record.FinalState))
 	var completes []map[string]any
 	for _, e := range record.Events {
 		if e.Event == "step:complete" {
@@ -39,11 +39,11 @@ func TestAStateThatIsLargerThanAMessageIsWithheld(t *testing.T) {
 	require.Equal(t, "success", record.Reason, record.ErrorMessage)
 	require.JSONEq(t, `{"data":"[REDACTED]","small":1,"webhookResponse":{"status":201}}`, string(record.FinalState))
 
-	record = b.Job("fn(() => ({ data: 1, beside: 'x'.repeat(70e6) }))")
+	record = b.Job("fn(() => ({ data: 1, beside: 'x'.repeat(24e6) }))")
 	require.Equal(t, "success", record.Reason, record.ErrorMessage)
 	require.Empty(t, record.FinalState)
 
-	record = b.Job("fn(() => { throw new Error('x'.repeat(70e6)); })")
+	record = b.Job("fn(() => { throw new Error('x'.repeat(24e6)); })")
 	require.Equal(t, "JobError", record.ErrorType)
 }
 

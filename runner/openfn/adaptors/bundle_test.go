@@ -100,7 +100,7 @@ const (
 // A bundle is no different from what was installed: each package is imported both
 // ways and tells what it finds.
 func TestABundleDoesWhatThePackageDoes(t *testing.T) {
-	shared(t) // for Node
+	needNode(t)
 	w := npmtest.Serve(t)
 	w.Use(t)
 	r := open(t, Config{})
@@ -229,7 +229,7 @@ func TestABundleDoesWhatThePackageDoes(t *testing.T) {
 
 // undici is loaded when something of it is first read, once, and at once where somebody could hold what stands in for it.
 func TestUndiciIsLoadedLate(t *testing.T) {
-	shared(t) // for Node
+	needNode(t)
 	w := npmtest.Serve(t)
 	w.Use(t)
 	r := open(t, Config{})

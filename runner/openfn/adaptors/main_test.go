@@ -5,7 +5,6 @@ import (
 	"fmt"
 	web "net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -15,11 +14,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/phxworker/phxworker/internal/npmtest"
+	"github.com/phxworker/phxworker/internal/runtest"
 )
 
 // sharedDir is the repo of the tests that need the network, so that each package
-// is installed once.
-var sharedDir string
+// is installed once. CI has one for all packages: who changes something makes a copy.
+var sharedDir = os.Getenv(runtest.AdaptorsVariable)
 
 // The test binary is another worker when this variable has a folder: it installs a
 // package there, and says what it is told.
@@ -45,13 +45,14 @@ func beAnotherWorker(dir string) int {
 }
 
 func runTests(m *testing.M) int {
-	var err error
-	sharedDir, err = os.MkdirTemp("", "adaptors-test-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	if sharedDir == "" {
+		var err error
+		if sharedDir, err = os.MkdirTemp("", "adaptors-test-"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(sharedDir)
 	}
-	defer os.RemoveAll(sharedDir)
 	code := m.Run()
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
@@ -66,25 +67,36 @@ func runTests(m *testing.M) int {
 // network skips the test; CI has both.
 func shared(t testing.TB) *Repo {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("nearly all of its time goes into the network and Node; the same code meets pretended ones in other tests")
-	}
-	lacking := func(why string) {
-		t.Helper()
-		if os.Getenv("CI") != "" {
-			t.Fatal(why)
-		}
-		t.Skip(why)
-	}
-	if _, err := exec.LookPath("node"); err != nil {
-		lacking("this test needs node in PATH")
-	}
+	needNode(t)
 	r, err := Open(Config{Dir: sharedDir})
 	require.NoError(t, err)
 	if _, err := r.Resolve(t.Context(), common, nil); err != nil {
-		lacking("this test needs npm's registry: " + err.Error())
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip("this test needs npm's registry: ", err)
 	}
 	return r
+}
+
+// copied returns a repo of its own with a package of the shared one.
+func copied(t *testing.T, specifier string) *Repo {
+	t.Helper()
+	r := shared(t)
+	_, err := r.Resolve(t.Context(), specifier, nil)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(filepath.Join(dir, specifier), os.DirFS(filepath.Join(r.Dir(), specifier))))
+	return open(t, Config{Dir: dir})
+}
+
+// needNode skips a test that would have nothing but Node's time to show where tests are short, or no Node.
+func needNode(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("nearly all of its time goes into Node; the same code meets a pretended one in other tests")
+	}
+	runtest.Need(t, "node")
 }
 
 // world is what a repo without the network sees: a registry, and a node in PATH that pretends.

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/internal/npmtest"
-	"github.com/phxworker/phxworker/runner/npm"
 )
 
 const (
@@ -99,9 +98,7 @@ func TestExportsAreThoseOfThePackage(t *testing.T) {
 // asPublished returns a package in a folder with all files of it and of what it needs.
 func asPublished(t testing.TB, p Package) Package {
 	t.Helper()
-	settings, err := npm.Load(".", os.Environ(), nil)
-	require.NoError(t, err)
-	c, err := npm.New(npm.Config{Settings: settings, Cache: t.TempDir()})
+	c, err := open(t, Config{}).client(t.Context(), specifier{p.Name, p.Version})
 	require.NoError(t, err)
 	defer c.Close()
 	files, err := c.Files(t.Context(), p.Name, p.Version)
@@ -122,7 +119,7 @@ func TestTheRegistrySaysWhatItLacks(t *testing.T) {
 }
 
 func TestCodeCaches(t *testing.T) {
-	r := shared(t)
+	r := copied(t, common)
 	p, err := r.Resolve(t.Context(), common, nil)
 	require.NoError(t, err)
 	caches := func() []string {
@@ -135,7 +132,6 @@ func TestCodeCaches(t *testing.T) {
 			require.NoError(t, os.Remove(path))
 		}
 	}
-	t.Cleanup(clean)
 	clean()
 	// accepted reports whether a process with the flags loads with a cache.
 	accepted := func(flags ...string) bool {
@@ -189,7 +185,7 @@ func TestCachesThatAreNotBelieved(t *testing.T) {
 // Guards against a package that puts code into the cache of another one, which every run
 // would execute with its credentials: it is loaded where that is made, and can answer.
 func TestAPackageHasNoSayInTheCacheOfAnother(t *testing.T) {
-	shared(t) // for Node
+	needNode(t)
 	w := npmtest.Serve(t)
 	w.Use(t)
 	r := open(t, Config{})

@@ -17,7 +17,7 @@ import (
 // What a registry, or whoever publishes a package, can have the installer do: no more than to put
 // files into the package's folder.
 func TestATamperedRegistryReachesNothingOutsideOfThePackage(t *testing.T) {
-	shared(t) // for Node
+	needNode(t)
 	outside := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(outside, "package.json"), []byte(`{"name":"needed","version":"1.0.0"}`), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(outside, "index.js"), []byte(`exports.a = "hush"`), 0o600))

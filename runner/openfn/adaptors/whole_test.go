@@ -5,10 +5,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/internal/npmtest"
 )
 
 // installedFolder is where the package is.
@@ -18,17 +21,20 @@ func installedFolder(r *Repo) string {
 
 // Guards against packages with empty files that count as installed for ever.
 func TestASmallDisk(t *testing.T) {
-	shared(t)
+	needNode(t)
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
 		t.Skip("no file system may be mounted here, and this test needs a small one: ", err)
 	}
 	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, 0)) })
+	w := npmtest.Serve(t)
+	w.Use(t)
+	w.Publish(t, "@openfn/language-one", "1.0.0", `{"main":"lib/index.js","type":"module"}`, "package/lib/index.js", `export const fn = "`+strings.Repeat("a", 2<<20)+`"`)
 	r := open(t, Config{Dir: dir})
-	_, err := r.Resolve(t.Context(), common, nil)
-	require.Equal(t, &InstallError{Specifier: common, Reason: "no space left in " + r.Dir(), Unable: true}, err)
-	require.NoError(t, syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=200m"))
-	p, err := r.Resolve(t.Context(), common, nil)
+	_, err := r.Resolve(t.Context(), one, nil)
+	require.Equal(t, &InstallError{Specifier: one, Reason: "no space left in " + r.Dir(), Unable: true}, err)
+	require.NoError(t, syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=20m"))
+	p, err := r.Resolve(t.Context(), one, nil)
 	require.NoError(t, err)
 	require.True(t, p.Bundled)
 	require.Empty(t, p.Problem)
@@ -85,19 +91,18 @@ func TestWhatIsDamagedIsInstalledAgain(t *testing.T) {
 
 // What is known of a package that was bundled is all that is looked at for a run.
 func TestABundleThatIsDamagedIsMadeAgain(t *testing.T) {
-	r := shared(t)
-	_, err := r.Resolve(t.Context(), common, nil)
-	require.NoError(t, err)
-	dir := t.TempDir()
-	require.NoError(t, os.CopyFS(filepath.Join(dir, common), os.DirFS(filepath.Join(r.Dir(), common))))
-	r = open(t, Config{Dir: dir})
-	p, err := r.Resolve(t.Context(), common, nil)
+	needNode(t)
+	w := npmtest.Serve(t)
+	w.Use(t)
+	w.Publish(t, "@openfn/language-one", "1.0.0", `{"main":"lib/index.js","type":"module"}`, "package/lib/index.js", "export const fn = 1\n")
+	r := open(t, Config{})
+	p, err := r.Resolve(t.Context(), one, nil)
 	require.NoError(t, err)
 	require.True(t, p.Bundled)
 	for _, file := range []string{bundleFile, "index.js"} {
 		path := filepath.Join(p.Dir, file)
 		require.NoError(t, os.Truncate(path, 10))
-		again, err := r.Resolve(t.Context(), common, nil)
+		again, err := r.Resolve(t.Context(), one, nil)
 		require.NoError(t, err)
 		require.Equal(t, p, again)
 		info, err := os.Stat(path)

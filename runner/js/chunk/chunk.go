@@ -25,6 +25,7 @@ var builtins = map[string]string{
 	"undici": "", "_web": "", "_wire": "", "_http": "", "_http_names": "", "_fetch": "", "_mock": "", "_missing": "",
 	"crypto": "", "os": "", "process": "", "timers": "", "perf_hooks": "", "fs": "", "http": "", "https": "", "net": "", "tls": "", "zlib": "", "child_process": "",
 	"dns": "", "worker_threads": "", "vm": "", "v8": "", "tty": "", "http2": "", "async_hooks": "", "diagnostics_channel": "", "console": "", "module": "", "constants": "",
+	"dgram": "", "cluster": "", "readline": "", "inspector": "", "domain": "", "repl": "", "wasi": "", "trace_events": "",
 }
 
 // The kinds of ids that are no path in the tree.
@@ -96,7 +97,7 @@ func (m *Maker) Chunk(id string) (Chunk, error) {
 		LogLevel: api.LogLevelSilent, LegalComments: api.LegalCommentsNone, Charset: api.CharsetUTF8,
 		Supported: map[string]bool{"dynamic-import": false, "import-meta": false},
 		Define:    defines(), KeepNames: strings.HasPrefix(entry, ourPrefix),
-		Plugins:   []api.Plugin{{Name: "chunk", Setup: func(build api.PluginBuild) { m.plug(build, id, entry, &required) }}},
+		Plugins: []api.Plugin{{Name: "chunk", Setup: func(build api.PluginBuild) { m.plug(build, id, entry, &required) }}},
 	})
 	if len(result.Errors) > 0 {
 		return Chunk{}, fmt.Errorf("%s: %s", id, result.Errors[0].Text)

@@ -77,6 +77,9 @@ type Client struct {
 	streams    map[int]*stream            // by the numbers that the package gave them
 }
 
+// mostHeaders bounds the headers of a response, in bytes, as Node does.
+const mostHeaders = 16 << 10
+
 var (
 	errHeadersTimeout = errors.New("no headers in time")
 	errBodyTimeout    = errors.New("no body in time")
@@ -253,7 +256,7 @@ func (c *Client) transport(options TLS) (*http.Transport, error) {
 			}
 			return &counted{Conn: conn}, nil
 		},
-		TLSClientConfig: config, DisableCompression: true,
+		TLSClientConfig: config, DisableCompression: true, MaxResponseHeaderBytes: mostHeaders,
 		MaxIdleConnsPerHost: 4, IdleConnTimeout: 4 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
 	}
 	if c.transports == nil {
@@ -361,6 +364,8 @@ func inNodesWords(err error) map[string]any {
 			members["address"], members["port"] = address.IP.String(), address.Port
 		}
 		return members
+	case strings.Contains(err.Error(), "server response headers exceeded"): // there is no type for it
+		return map[string]any{"name": "HeadersOverflowError", "code": "UND_ERR_HEADERS_OVERFLOW", "message": "Headers Overflow Error"}
 	case ofTLS != nil:
 		return ofTLS
 	case errors.As(err, &packed):

@@ -2,6 +2,13 @@
 // asks Go, and exchange for a promise of an answer from the network; Native is the constructor of functions, which jobs do not have.
 (load, call, exchange, Native, console) => {
   'use strict';
+  // A job may have changed what is global by the time that a package is loaded: what is needed here is taken now, and
+  // neither host nor a function of Go's is handed to anything that a job can change.
+  const { apply, defineProperty, getOwnPropertyDescriptor, ownKeys } = Reflect;
+  const { create, assign, hasOwn, getOwnPropertyNames, getPrototypeOf: prototypeOf } = Object;
+  const [NativeError, NativeProxy] = [Error, Proxy];
+  const startsWith = String.prototype.startsWith, slice = String.prototype.slice;
+  const define = (object, name, property) => { defineProperty(object, name, { __proto__: null, configurable: true, enumerable: true, ...property }); };
   const modules = { __proto__: null };
 
   function require(id) {
@@ -9,12 +16,13 @@
     if (known) return known.exports;
     const make = load(id);
     if (typeof make !== 'function') {
-      throw Object.assign(new Error(`Cannot find module '${id.replace(/^missing:/, '')}'`), { code: 'MODULE_NOT_FOUND', why: make });
+      const name = apply(startsWith, id, ['missing:']) ? apply(slice, id, [8]) : id;
+      throw assign(new NativeError(`Cannot find module '${name}'`), { code: 'MODULE_NOT_FOUND', why: make });
     }
     const module = { exports: {}, id, loaded: false };
     modules[id] = module;
     try {
-      make.call(module.exports, require, module, module.exports, host);
+      apply(make, module.exports, [require, module, module.exports, host]);
     } catch (error) {
       delete modules[id];
       throw error;
@@ -28,47 +36,44 @@
   require.later = (id, mode) => {
     let made;
     const load = () => (made ??= mode === 0 ? require(id) : namespaceOf(require(id), mode === 11));
-    return new Proxy({}, {
+    return new NativeProxy({}, {
+      __proto__: null,
       get: (_, key) => load()[key],
       has: (_, key) => key in load(),
-      ownKeys: () => Reflect.ownKeys(load()),
+      ownKeys: () => ownKeys(load()),
       getOwnPropertyDescriptor(_, key) {
-        const property = Reflect.getOwnPropertyDescriptor(load(), key);
+        const property = getOwnPropertyDescriptor(load(), key);
         return property && { ...property, configurable: true };
       },
     });
   };
 
   function namespaceOf(module, asNode) {
-    const made = module === null || module === undefined ? {} : Object.create(Object.getPrototypeOf(module));
-    if (asNode || !module || !module.__esModule) Object.defineProperty(made, 'default', { value: module, enumerable: true });
+    const made = module === null || module === undefined ? {} : create(prototypeOf(module));
+    if (asNode || !module || !module.__esModule) define(made, 'default', { value: module, configurable: false });
     if (module && (typeof module === 'object' || typeof module === 'function')) {
-      for (const key of Object.getOwnPropertyNames(module)) {
-        if (!Object.hasOwn(made, key)) Object.defineProperty(made, key, { get: () => module[key], enumerable: true });
+      const names = getOwnPropertyNames(module);
+      for (let i = 0; i < names.length; i++) {
+        const key = names[i];
+        if (!hasOwn(made, key)) define(made, key, { get: () => module[key], configurable: false });
       }
     }
     return made;
   }
 
   const host = { call, exchange, console, Function: Native, global: undefined };
-  host.global = Object.create(globalThis);
+  host.global = create(globalThis);
   const lazily = (names, find) => {
     for (const name of names) {
-      const property = {
-        configurable: true, enumerable: true,
-        get() { const value = find(name); this.set(name, value); return value; },
-        set(value) { host[name] = value; },
-      };
-      Object.defineProperty(host, name, {
-        configurable: true, enumerable: true,
+      define(host, name, {
         get() {
           const value = find(name);
-          Object.defineProperty(host, name, { value, writable: true, configurable: true, enumerable: true });
+          define(host, name, { value, writable: true });
           return value;
         },
-        set(value) { Object.defineProperty(host, name, { value, writable: true, configurable: true, enumerable: true }); },
+        set(value) { define(host, name, { value, writable: true }); },
       });
-      Object.defineProperty(host.global, name, { configurable: true, enumerable: true, get: () => host[name], set(value) { property.set(value); } });
+      define(host.global, name, { get: () => host[name], set(value) { host[name] = value; } });
     }
   };
   lazily(['process'], () => require('node:process'));

@@ -86,6 +86,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "/hang-up":
 		conn, _, _ := w.(http.Hijacker).Hijack()
 		_ = conn.Close()
+	case strings.HasPrefix(path, "/collections/"):
+		answerCollection(w, r)
+	case strings.HasPrefix(path, "/ws/"):
+		answerRecords(w, r)
 	case path == "/streamed":
 		for i := range 3 {
 			_, _ = fmt.Fprintf(w, "part %d\n", i)
@@ -124,5 +128,53 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		text, _ := json.Marshal(map[string]any{"method": r.Method, "url": r.URL.String(), "body": boundaries.ReplaceAllString(string(body), "boundary")})
 		_, _ = w.Write(text)
+	}
+}
+
+// answerCollection answers as the server of OpenFn's collections does: two pages of a list, or one value.
+func answerCollection(w http.ResponseWriter, r *http.Request) {
+	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/collections/"), "/")
+	switch {
+	case parts[0] == "none":
+		w.WriteHeader(http.StatusNotFound)
+	case parts[0] == "broken":
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = io.WriteString(w, "the server is ill")
+	case r.Method == http.MethodPost:
+		_, _ = io.WriteString(w, `{"upserted":2,"errors":[]}`)
+	case r.Method == http.MethodDelete:
+		_, _ = io.WriteString(w, `{"deleted":1,"keys":["a"]}`)
+	case len(parts) > 1 && parts[1] == "missing":
+		w.WriteHeader(http.StatusNoContent)
+	case len(parts) > 1:
+		_, _ = io.WriteString(w, `{"key":"a","value":"{\"x\":1}"}`)
+	case r.URL.Query().Get("cursor") == "":
+		_, _ = io.WriteString(w, `{"cursor":"next","items":[{"key":"a","value":"{\"x\":1}"},{"key":"b","value":"[\"ä\"]"}]}`)
+	default:
+		_, _ = io.WriteString(w, `{"items":[{"key":"c","value":"3"}],"cursor":null}`)
+	}
+}
+
+// answerRecords answers as OpenMRS does: two pages of a list, one record, or what is not there.
+func answerRecords(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/missing"):
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"error":{"message":"not there","detail":"a long trace"}}`)
+	case strings.HasSuffix(r.URL.Path, "/refused"):
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"error":{"message":"no"}}`)
+	case r.Method != http.MethodGet:
+		_, _ = io.WriteString(w, `{"uuid":"made"}`)
+	case strings.Contains(r.URL.Path, "/fhir2/"):
+		_, _ = fmt.Fprintf(w, `{"resourceType":"Bundle","entry":[{"resource":{"id":"%s"}}],"link":[]}`, r.URL.Query().Get("name"))
+	case strings.Count(r.URL.Path, "/") > 4:
+		_, _ = io.WriteString(w, `{"uuid":"one","name":"ä"}`)
+	case r.URL.Query().Get("q") == "one":
+		_, _ = io.WriteString(w, `{"results":[{"uuid":"only"}]}`)
+	case r.URL.Query().Get("startIndex") == "":
+		_, _ = io.WriteString(w, `{"results":[{"uuid":"1"},{"uuid":"2"}],"links":[{"rel":"next","uri":"x"}]}`)
+	default:
+		_, _ = io.WriteString(w, `{"results":[{"uuid":"3"}]}`)
 	}
 }

@@ -246,8 +246,9 @@ const harness = `(() => {
 	globalThis.__answered = (id, text) => { const done = waiting.get(id); waiting.delete(id); done(text); };
 	Error.captureStackTrace ??= () => {};
 	const exchange = text => new Promise(done => { waiting.set(++last, done); __exchange(last, text); });
-	const require = (%s)(__load, __call, exchange, Function, quiet);
-	require(%q)(require(%q), { require, Buffer: require('node:buffer').Buffer, argument: %q }).then(
+	const Native = Function;
+	const require = (%s)(__load, __call, exchange, Native, quiet);
+	require(%q)(require(%q), { require, Buffer: require('node:buffer').Buffer, argument: %q, Native, ofGo: [__load, __call, __exchange, exchange] }).then(
 		lines => __answer(JSON.stringify(lines)),
 		error => __answer(JSON.stringify(['failed: ' + error + error.stack + (error.why ?? '')])));
 })()`

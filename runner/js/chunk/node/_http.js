@@ -11,6 +11,7 @@ const notHere = require('node:_missing');
 // ofHTTP words an error as http does, where undici has other words.
 function ofHTTP(error, words) {
   if (error?.code === 'UND_ERR_SOCKET') return coded(words, 'ECONNRESET');
+  if (error?.code === 'UND_ERR_HEADERS_OVERFLOW') return coded('Parse Error: Header overflow', 'HPE_HEADER_OVERFLOW');
   if (error?.code === 'ERR_SSL_WRONG_VERSION_NUMBER') return Object.assign(coded('write EPROTO ' + error.message, 'EPROTO'), { errno: -71, syscall: 'write' });
   return error;
 }
@@ -240,7 +241,11 @@ class ClientRequest extends Writable {
     } catch (error) {
       asked = Promise.reject(error);
     }
-    asked.then(answer => this.#respond(answer), error => this.destroy(ofHTTP(error, 'socket hang up')));
+    asked.then(answer => {
+      // A server may answer before all is sent; what was sent before is finished before.
+      if (this.writableEnded && !this.writableFinished) this.once('finish', () => this.#respond(answer));
+      else this.#respond(answer);
+    }, error => this.destroy(ofHTTP(error, 'socket hang up')));
   }
   #respond(answer) {
     if (this.destroyed) return;

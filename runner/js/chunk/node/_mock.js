@@ -88,6 +88,7 @@ module.exports = ({ Dispatcher, UndiciError, invalid, withQuery, payloadOf, read
       this.origin = origin;
     }
     get rules() { return this.#rules; }
+    get lenient() { return true; }
     intercept(options) { return new MockInterceptor(options, this.#rules); }
     exchange(url, options, more) { return this.#agent.exchange(url, options, more); }
   }
@@ -117,6 +118,7 @@ module.exports = ({ Dispatcher, UndiciError, invalid, withQuery, payloadOf, read
         return this.#own.exchange(url, options, more);
       }
     }
+    get lenient() { return true; }
     activate() { this.#active = true; }
     deactivate() { this.#active = false; }
     enableNetConnect(matcher) {

@@ -71,7 +71,11 @@ const later = (make, done) => {
   const made = make();
   process.nextTick(() => done(null, made));
 };
-const random = size => bytesOf(host.call('random', size));
+const random = size => {
+  // Go makes so many at once.
+  if (!(size >= 0 && size <= 2 ** 20)) throw coded(new RangeError(`The value of "size" is out of range. It must be >= 0 && <= ${2 ** 20}. Received ${size}`), 'ERR_OUT_OF_RANGE');
+  return bytesOf(host.call('random', size));
+};
 const randomBytes = (size, done) => later(() => random(size), done);
 const randomFillSync = (array, offset = 0, size = array.length - offset) => {
   const unit = array.BYTES_PER_ELEMENT ?? 1;

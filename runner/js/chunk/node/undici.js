@@ -122,6 +122,10 @@ class Dispatcher {
     }, body, signal);
   }
   async request({ origin, path = '/', query, method = 'GET', headers, body, headersTimeout, bodyTimeout, maxRedirections, signal }) {
+    if (!path.startsWith('/')) {
+      if (!this.lenient) throw invalid('path must be an absolute URL or start with a slash');
+      path = '/' + path;
+    }
     let url = new web.URL(String(origin ?? this.#base).replace(/\/$/, '') + withQuery(path, query));
     let sent = headersOf(headers);
     let [payload, type] = await payloadOf(body);

@@ -28,7 +28,7 @@ describe('state', () => {
   it('cursor', async () => {
     expect((await apply(common.cursor(5, { key: 'page' }))).page).to.equal(5);
     expect((await apply(common.cursor(s => s.nothing, { defaultValue: 'd', key: 'other' }))).other).to.equal('d');
-    expect((await apply(common.cursor('now', { format: d => typeof d.getTime() }))).cursor).to.equal('number');
+    expect((await apply(common.cursor('now', { key: 'cursor', format: d => typeof d.getTime() }))).cursor).to.equal('number');
   });
   it('group', async () => { expect((await apply(common.group(s => s.data.list, 't'))).data).to.eql({ a: [{ n: 1, t: 'a' }], b: [{ n: 2, t: 'b' }] }); });
   it('map', async () => { expect((await apply(common.map('$.data.list[*]', (one, i) => one.n + i))).data).to.eql([1, 3]); });

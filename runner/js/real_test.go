@@ -14,6 +14,7 @@ import (
 	"github.com/phxworker/phxworker/internal/runtest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/egress"
 	"github.com/phxworker/phxworker/runner/js/chunk"
 )
 
@@ -75,7 +76,7 @@ func TestRealAdaptors(t *testing.T) {
 		{name: "no functions from text", adaptor: http, body: `fn(() => new Function('return 1')())`, reason: "kill", kind: "SecurityError"},
 		{name: "no fetch for jobs", adaptor: http, body: `fn(() => ({ t: [typeof fetch, typeof Buffer, typeof require, typeof process] }))`, reason: "success", want: `{"t":["undefined","undefined","undefined","undefined"]}`},
 	}
-	w := runtest.New(t, New(Config{Packages: newFolder(t), Egress: chunk.Egress{Any: true}}))
+	w := runtest.New(t, New(Config{Packages: newFolder(t), Egress: egress.New(egress.Config{Policy: egress.MustParse("any")})}))
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			body, _ := json.Marshal(tt.body)
@@ -103,7 +104,7 @@ func BenchmarkRealAdaptors(b *testing.B) {
 	store, err := chunk.NewStore(filepath.Join(home, "chunks"), chunk.New(os.DirFS(home)), "bench", 64<<20)
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, store.Close()) })
-	engine := New(Config{Packages: &folder{home, store}, Egress: chunk.Egress{Any: true}})
+	engine := New(Config{Packages: &folder{home, store}, Egress: egress.New(egress.Config{Policy: egress.MustParse("any")})})
 	for _, tt := range []struct{ name, adaptor, body string }{
 		{"built in", "common@3.3.4", "fn(s => s)"}, {"merge", "common@3.3.4", "fn(s => ({ data: merge('$.data', {})(s) }))"},
 		{"lodash", "common@3.3.4", "fn(s => ({ data: _.uniq([1]) }))"},

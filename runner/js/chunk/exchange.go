@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/andybalholm/brotli"
+
+	"github.com/phxworker/phxworker/runner/egress"
 )
 
 // Exchange is one request of a package and what it wants of the connection.
@@ -36,6 +38,8 @@ type Exchange struct {
 	HeadersTimeout, BodyTimeout int
 	// Decompress undoes the content encoding.
 	Decompress bool
+	// Turn is that of the exchange among those of its run. Required.
+	Turn *egress.Turn `json:"-"`
 }
 
 // TLS is what a package says of the connection, in Node's words; certificates and keys are PEM.
@@ -56,13 +60,10 @@ type Answer struct {
 	Body string `json:"body"`
 }
 
-// Client makes the exchanges of one run. It may be used concurrently; Close ends its connections.
+// Client makes exchanges of one run. It may be used concurrently; Close ends its connections.
 type Client struct {
-	// MostBytes bounds the body of one response. Required.
-	MostBytes int64
-	// Control is called before each connection with the address after name resolution, as that of a [net.Dialer];
-	// an error refuses the connection. Nil lets all through.
-	Control func(network, address string, c syscall.RawConn) error
+	// Traffic makes the connections. Required.
+	Traffic *egress.Traffic
 
 	mu         sync.Mutex
 	transports map[string]*http.Transport // by what a package says of TLS
@@ -71,25 +72,36 @@ type Client struct {
 var (
 	errHeadersTimeout = errors.New("no headers in time")
 	errBodyTimeout    = errors.New("no body in time")
-	errTooLarge       = errors.New("the body of the response is larger than a run may read")
 )
 
-// Do makes an exchange. It never follows a redirect.
+// mostTransports bounds the connections that are kept apart because a package says other things of TLS.
+const mostTransports = 8
+
+// Do makes an exchange, when it is its turn, which the caller frees once the answer is handed over. It never follows a redirect.
 func (c *Client) Do(ctx context.Context, x Exchange) Answer {
 	answer, err := c.do(ctx, x)
+	x.Turn.End(err)
 	if err != nil {
-		return Answer{Error: inNodesWords(err)}
+		return Failed(err)
 	}
 	return answer
 }
 
+// Failed returns the answer of an exchange that came to an error.
+func Failed(err error) Answer { return Answer{Error: inNodesWords(err)} }
+
 func (c *Client) do(parent context.Context, x Exchange) (Answer, error) {
-	ctx, cancel := context.WithCancelCause(parent)
-	defer cancel(nil)
 	body, err := base64.StdEncoding.DecodeString(x.Body)
 	if err != nil {
 		return Answer{}, err
 	}
+	bounded, end, err := x.Turn.Await(parent, len(body))
+	if err != nil {
+		return Answer{}, err
+	}
+	defer end()
+	ctx, cancel := context.WithCancelCause(bounded)
+	defer cancel(nil)
 	var reader io.Reader
 	if x.HasBody {
 		reader = bytes.NewReader(body)
@@ -135,12 +147,9 @@ func (c *Client) do(parent context.Context, x Exchange) (Answer, error) {
 	if err != nil {
 		return Answer{}, because(ctx, err)
 	}
-	data, err := io.ReadAll(io.LimitReader(source, c.MostBytes+1))
-	switch {
-	case err != nil:
+	data, err := x.Turn.ReadAll(ctx, source)
+	if err != nil {
 		return Answer{}, because(ctx, err)
-	case int64(len(data)) > c.MostBytes:
-		return Answer{}, errTooLarge
 	}
 	_, text, _ := strings.Cut(response.Status, " ")
 	answer := Answer{StatusCode: response.StatusCode, StatusText: text, Body: base64.StdEncoding.EncodeToString(data)}
@@ -205,6 +214,9 @@ func (c *Client) transport(options TLS) (*http.Transport, error) {
 	if known := c.transports[key]; known != nil {
 		return known, nil
 	}
+	if len(c.transports) >= mostTransports {
+		c.closeLocked()
+	}
 	config := &tls.Config{ServerName: options.Servername, InsecureSkipVerify: !reject} //nolint:gosec // what the package asks for
 	if len(options.CA) > 0 {
 		config.RootCAs = x509.NewCertPool()
@@ -219,17 +231,16 @@ func (c *Client) transport(options TLS) (*http.Transport, error) {
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
-	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: c.Control}
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := dialer.DialContext(ctx, network, address)
+			conn, err := c.Traffic.Dial(ctx, network, address)
 			if err != nil {
 				return nil, err
 			}
 			return &counted{Conn: conn}, nil
 		},
 		TLSClientConfig: config, DisableCompression: true,
-		MaxIdleConnsPerHost: 4, IdleConnTimeout: 4 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
+		MaxIdleConns: 8, MaxIdleConnsPerHost: 4, IdleConnTimeout: 4 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
 	}
 	if c.transports == nil {
 		c.transports = make(map[string]*http.Transport)
@@ -293,14 +304,19 @@ func (l *lost) Unwrap() error { return l.error }
 func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.closeLocked()
+}
+
+func (c *Client) closeLocked() {
 	for _, transport := range c.transports {
 		transport.CloseIdleConnections()
 	}
+	clear(c.transports)
 }
 
 // inNodesWords returns the members of the error that a package would get in Node.
 func inNodesWords(err error) map[string]any {
-	var refused *RefusedError
+	var refused *egress.Error
 	var resolve *net.DNSError
 	var dial *net.OpError
 	var unknown x509.UnknownAuthorityError
@@ -312,7 +328,7 @@ func inNodesWords(err error) map[string]any {
 	case errors.Is(err, errBodyTimeout):
 		return map[string]any{"name": "BodyTimeoutError", "code": "UND_ERR_BODY_TIMEOUT", "message": "Body Timeout Error"}
 	case errors.As(err, &refused):
-		return map[string]any{"message": refused.Error(), "errno": -13, "code": "EACCES", "syscall": "connect", "address": refused.Address}
+		return refused.Members()
 	case errors.As(err, &resolve):
 		return map[string]any{"message": "getaddrinfo ENOTFOUND " + resolve.Name, "errno": -3008, "code": "ENOTFOUND", "syscall": "getaddrinfo", "hostname": resolve.Name}
 	case errors.As(err, &dial) && dial.Op == "dial" && errors.Is(err, syscall.ECONNREFUSED):

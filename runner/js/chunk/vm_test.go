@@ -14,6 +14,7 @@ import (
 	"modernc.org/quickjs"
 
 	"github.com/phxworker/phxworker/internal/runtest"
+	"github.com/phxworker/phxworker/runner/egress"
 )
 
 // homeVariable names a folder with node_modules that has language-common and the packages that stand in for Node's builtins.
@@ -104,7 +105,9 @@ func inQuickJS(t *testing.T, home, file, name, argument string) []string {
 		operation, _ := args[0].(string)
 		return Call(operation, args[1:])
 	}))
-	client := &Client{MostBytes: 1 << 20}
+	traffic := egress.New(egress.Config{Policy: egress.MustParse("any")}).Open(nil)
+	defer traffic.Close()
+	client := &Client{Traffic: traffic}
 	defer client.Close()
 	var exchanges []Exchange
 	require.NoError(t, vm.RegisterHostFunc("__exchange", func(args []any) (any, error) {
@@ -139,7 +142,10 @@ func inQuickJS(t *testing.T, home, file, name, argument string) []string {
 		n, err := vm.ExecutePendingJobs()
 		require.NoError(t, err)
 		if n == 0 && len(exchanges) > 0 {
+			exchanges[0].Turn, err = traffic.Admit(0)
+			require.NoError(t, err)
 			answer, _ := json.Marshal(client.Do(t.Context(), exchanges[0]))
+			exchanges[0].Turn.Free()
 			exchanges = exchanges[1:]
 			_, err = vm.Call("__answered", string(answer))
 			require.NoError(t, err)

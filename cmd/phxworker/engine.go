@@ -24,6 +24,7 @@ import (
 	"github.com/phxworker/phxworker/runner/command"
 	"github.com/phxworker/phxworker/runner/command/cgroup"
 	"github.com/phxworker/phxworker/runner/compile"
+	"github.com/phxworker/phxworker/runner/egress"
 	"github.com/phxworker/phxworker/runner/js"
 	"github.com/phxworker/phxworker/runner/openfn"
 )
@@ -40,18 +41,22 @@ type engine struct {
 	fences, knownFences func() []fence.State
 	// port is where the worker listens, 0 for nowhere yet; nil if the engine has no use for it.
 	port *atomic.Int64
-	end  func() error
+	// egress is what jobs of the embedded engine have exchanged; nil if there is none.
+	egress func() egress.Stats
+	end    func() error
 }
 
 // newEngine makes the engine that the options ask for.
 func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log *slog.Logger) (engine, error) {
 	compiler := compile.NewCompiler(o.CompileMemory)
-	embedded := js.New(js.Config{StatePropsToRemove: o.StateProps, Compiler: compiler})
+	port := new(atomic.Int64)
+	guard := egress.New(egress.Config{Policy: o.Egress, Limits: egress.Limits{RunBytes: o.EgressBytes}, OwnPort: func() int { return int(port.Load()) }})
+	embedded := js.New(js.Config{StatePropsToRemove: o.StateProps, Compiler: compiler, Egress: guard})
 	spares := min(runtime.NumCPU(), maxSpares)
 	groups := openGroups(o, cgroup.Open, log)
 	switch o.Name {
 	case "js":
-		return engine{runs: embedded, end: func() error { return nil }}, nil
+		return engine{runs: embedded, port: port, egress: guard.Stats, end: func() error { return nil }}, nil
 	case "command":
 		return newCommand(ctx, o, command.Config{Args: o.Command, Cgroups: groups, Spares: spares, Runs: o.Reuse, Logger: log})
 	}
@@ -60,7 +65,6 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 		return engine{}, err
 	}
 	fences, knownFences := once(func() []fence.State { return fence.Probe(ctx) })
-	port := new(atomic.Int64)
 	if o.RequireFences {
 		if err := fence.Require(fences()); err != nil && ctx.Err() == nil {
 			return engine{}, &usageError{"--require-fences: " + err.Error()}
@@ -97,7 +101,7 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 		checking.Wait()
 		return node.Close()
 	}
-	return engine{runs: runner.Either(embedded, node), processes: node.Processes, fences: fences, knownFences: knownFences, port: port, end: end}, nil
+	return engine{runs: runner.Either(embedded, node), processes: node.Processes, fences: fences, knownFences: knownFences, port: port, egress: guard.Stats, end: end}, nil
 }
 
 // once returns a function that finds something out once, and one that returns what it found, nil

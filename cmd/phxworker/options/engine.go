@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/mattn/go-shellwords"
+
+	"github.com/phxworker/phxworker/runner/egress"
 )
 
 // Engine is what the options say of the engine.
@@ -24,6 +26,10 @@ type Engine struct {
 	StateProps                         []string
 	CompileMemory                      int64 // bytes
 	CollectionsURL, CollectionsVersion string
+	// Egress is where jobs of the embedded engine may connect to, and EgressBytes what a run of it may exchange,
+	// negative for no limit.
+	Egress      egress.Policy
+	EgressBytes int64
 	// CheckTimeout is how long a command may take to answer when the worker
 	// starts, and CheckRetries how often to ask again.
 	CheckTimeout time.Duration
@@ -88,6 +94,7 @@ func (r *reader) engine() Engine {
 		StateProps:     r.list("state-props-to-remove"),
 		CompileMemory:  int64(r.megabytes("compile-memory") * (1 << 20)),
 		CollectionsURL: r.webURL("collections-url"), CollectionsVersion: r.text("collections-version"),
+		Egress: r.egress("egress"), EgressBytes: int64(r.limit("egress-limit") * (1 << 20)),
 		CheckTimeout: r.milliseconds("engine-validation-timeout-ms"), CheckRetries: r.whole("engine-validation-retries", 0),
 	}
 	mock := r.toggle("mock")
@@ -109,6 +116,15 @@ func (r *reader) engine() Engine {
 		r.failf("%s and %s %q exclude each other: there are no fences around a command", r.byKey["require-fences"].from, chosen.from, chosen.text)
 	}
 	return e
+}
+
+// egress returns where jobs may connect to.
+func (r *reader) egress(key string) egress.Policy {
+	policy, err := egress.Parse(r.list(key))
+	if err != nil {
+		r.failf("%s: %v", r.byKey[key].from, err)
+	}
+	return policy
 }
 
 // chosenEngine returns the engine's option, or what takes its place.

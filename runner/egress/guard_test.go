@@ -74,7 +74,7 @@ func (n *nameServer) answer(conn net.Conn) {
 	if m.Unpack(question) != nil {
 		return
 	}
-	m.Header.Response = true
+	m.Response = true
 	m.Additionals = nil
 	if q := m.Questions[0]; q.Type == dnsmessage.TypeA {
 		n.mu.Lock()

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -96,11 +97,11 @@ func (r *rules) add(item string) error {
 	case networkErr == nil:
 		r.networks = append(r.networks, plainNetwork(network))
 	case strings.Contains(item, "://"):
-		return fmt.Errorf("is a URL: write its host alone")
+		return errors.New("is a URL: write its host alone")
 	case strings.Contains(item, "/"):
-		return fmt.Errorf("is no network: write one such as 10.1.0.0/16")
+		return errors.New("is no network: write one such as 10.1.0.0/16")
 	case strings.Contains(item, ":"):
-		return fmt.Errorf("has a port, or is no address: write the host alone")
+		return errors.New("has a port, or is no address: write the host alone")
 	default:
 		host, err := hostPattern(item)
 		if err != nil {
@@ -128,9 +129,9 @@ func hostPattern(item string) (string, error) {
 	last := host[strings.LastIndex(host, ".")+1:]
 	switch {
 	case err != nil || host == "" || strings.Contains(host, "..") || strings.ContainsAny(host, "*!@?# \t\\"):
-		return "", fmt.Errorf("is no host, network or word: write public, private, loopback, link-local, metadata, any, an address, a network such as 10.1.0.0/16, a name, or *.example.org")
+		return "", errors.New("is no host, network or word: write public, private, loopback, link-local, metadata, any, an address, a network such as 10.1.0.0/16, a name, or *.example.org")
 	case strings.Trim(last, "0123456789") == "": // as browsers decide it
-		return "", fmt.Errorf("is no address: write all four numbers, or a network such as 10.1.0.0/16")
+		return "", errors.New("is no address: write all four numbers, or a network such as 10.1.0.0/16")
 	case star:
 		return "*." + strings.ToLower(host), nil
 	}

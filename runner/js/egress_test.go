@@ -74,7 +74,7 @@ func TestAJobThatMayNotConnect(t *testing.T) {
 			w.Header().Set("Location", "http://"+r.Host+"/again")
 		}
 		if r.URL.Path != "/" {
-			w.WriteHeader(302)
+			w.WriteHeader(http.StatusFound)
 		}
 	}))
 	t.Cleanup(server.Close)

@@ -27,13 +27,13 @@ type Limits struct {
 	RunBytes int64
 	// ResponseBytes are those of the body of one response, after decompression. Defaults to 64 MiB.
 	ResponseBytes int64
-	// WaitingBytes are those of the requests that wait or are under way, each counting 4 KiB beside its body. Defaults to 64 MiB.
+	// WaitingBytes are those of the calls that wait or are under way, each counting 4 KiB beside its body. Defaults to 64 MiB.
 	WaitingBytes int64
 	// Requests are those of a run, redirects among them. Defaults to 100,000.
 	Requests int
 	// Connections are those that a run opens. Defaults to 10,000.
 	Connections int
-	// AtOnce are the exchanges under way; others wait. Defaults to 16.
+	// AtOnce are the requests under way, until all of the response was read; others wait. Defaults to 16.
 	AtOnce int
 	// Open are the connections that are open at once, idle ones among them. Defaults to 128.
 	Open int

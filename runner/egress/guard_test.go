@@ -227,45 +227,43 @@ func TestConnectionsOfARunAreBounded(t *testing.T) {
 	require.Equal(t, []string{"The job has come to a limit of this worker: a run may have 2 connections open at once", "The job has come to a limit of this worker: a run may open 4 connections"}, told.take())
 }
 
-// Exchanges begin in turn, so many at once; what waits is bounded by bytes.
-func TestExchangesWaitForTheirTurn(t *testing.T) {
+// Requests begin in turn, so many at once; what waits is bounded by bytes.
+func TestRequestsWaitForTheirTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		guard := New(Config{Limits: Limits{AtOnce: 2, WaitingBytes: 4 * requestBytes, Requests: 6}})
+		guard := New(Config{Limits: Limits{AtOnce: 2, WaitingBytes: 4 * callBytes, Requests: 4}})
 		traffic := guard.Open(nil)
 		defer traffic.Close()
-		var began atomic.Int64
-		var turns []*Turn
+		turns := make(chan *Turn, 3)
 		for range 3 {
-			turn, err := traffic.Admit(100)
+			call, err := traffic.Admit(100)
 			require.NoError(t, err)
-			turns = append(turns, turn)
+			defer call.Free()
 			go func() {
-				_, end, err := turn.Await(t.Context(), 0)
+				turn, err := traffic.Await(t.Context(), func(error) {})
 				if err == nil {
-					began.Add(1)
-					end()
+					turns <- turn
 				}
 			}()
-			synctest.Wait()
 		}
-		require.EqualValues(t, 2, began.Load())
-		_, err := traffic.Admit(requestBytes)
-		require.ErrorContains(t, err, "EDQUOT: the requests that a run has under way may have 16384 bytes together")
-		turns[0].End(nil)
-		turns[0].Free()
-		turns[0].Free()
 		synctest.Wait()
-		require.EqualValues(t, 3, began.Load())
-		for range 3 {
-			turn, err := traffic.Admit(0)
-			require.NoError(t, err)
-			turn.Free()
-		}
-		_, err = traffic.Admit(0)
-		require.EqualError(t, err, "EDQUOT: a run may make 6 requests")
-		turns[1].Free()
-		turns[2].Free()
-		require.Equal(t, map[Ending]uint64{Answered: 1, Limited: 2, Unanswered: 5}, guard.Stats().Requests)
+		require.Len(t, turns, 2)
+		_, err := traffic.Admit(callBytes)
+		require.ErrorContains(t, err, "EDQUOT: the requests that a run has under way may have 16384 bytes together")
+		first := <-turns
+		first.Free(nil)
+		first.Free(io.EOF)
+		synctest.Wait()
+		require.Len(t, turns, 2)
+		(<-turns).Free(io.EOF)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(io.ErrClosedPipe)
+		(<-turns).Free(&Error{Code: "EACCES"})
+		turn, err := traffic.Await(t.Context(), func(error) {})
+		require.NoError(t, err)
+		turn.Free(nil)
+		_, err = traffic.Await(ctx, cancel)
+		require.EqualError(t, err, "EDQUOT: a run may make 4 requests")
+		require.Equal(t, map[Ending]uint64{Answered: 2, Limited: 1, Unanswered: 1, Kept: 1}, guard.Stats().Requests)
 	})
 }
 
@@ -276,13 +274,11 @@ func TestAnExchangeThatNeverEndsIsEnded(t *testing.T) {
 		var told lines
 		traffic := guard.Open(told.add)
 		defer traffic.Close()
-		turn, err := traffic.Admit(0)
-		require.NoError(t, err)
-		defer turn.Free()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
 		begin := time.Now()
-		ctx, end, err := turn.Await(t.Context(), 0)
+		turn, err := traffic.Await(ctx, cancel)
 		require.NoError(t, err)
-		defer end()
 		reader, writer := io.Pipe()
 		go func() {
 			for ctx.Err() == nil {
@@ -291,8 +287,8 @@ func TestAnExchangeThatNeverEndsIsEnded(t *testing.T) {
 			}
 			writer.CloseWithError(context.Cause(ctx))
 		}()
-		_, err = turn.ReadAll(ctx, reader)
-		turn.End(err)
+		_, err = io.ReadAll(turn.Body(reader))
+		turn.Free(err)
 		require.EqualError(t, err, "ETIMEDOUT: an exchange may take 10m0s")
 		require.Equal(t, 10*time.Minute, time.Since(begin).Truncate(2*time.Second))
 		require.Len(t, told.take(), 1)
@@ -304,49 +300,41 @@ func TestBytesOfARunAreBounded(t *testing.T) {
 	guard := New(Config{Limits: Limits{RunBytes: 100, ResponseBytes: 60}})
 	traffic := guard.Open(nil)
 	defer traffic.Close()
-	receive := func(sent, size int) error {
-		turn, err := traffic.Admit(0)
+	exchange := func(sent, size int) error {
+		turn, err := traffic.Await(t.Context(), func(error) {})
 		require.NoError(t, err)
-		defer turn.Free()
-		ctx, end, err := turn.Await(t.Context(), sent)
-		if err != nil {
-			return err
+		defer turn.Free(nil)
+		if _, err = io.ReadAll(turn.Sent(bytes.NewReader(make([]byte, sent)))); err == nil {
+			_, err = io.ReadAll(turn.Body(bytes.NewReader(make([]byte, size))))
 		}
-		defer end()
-		_, err = turn.ReadAll(ctx, bytes.NewReader(make([]byte, size)))
 		return err
 	}
-	require.NoError(t, receive(10, 60))
-	require.EqualError(t, receive(0, 61), "a response may have 60 bytes")
-	require.EqualError(t, receive(0, 1), "EDQUOT: a run may send and receive 100 bytes in all, by its --egress-limit")
+	require.NoError(t, exchange(10, 20))
+	require.EqualError(t, exchange(0, 61), "a response may have 60 bytes")
+	const over = "EDQUOT: a run may send and receive 100 bytes in all, by its --egress-limit"
+	require.EqualError(t, exchange(0, 10), over)
+	require.EqualError(t, exchange(1, 0), over)
 	stats := guard.Stats()
-	require.EqualValues(t, 10, stats.Sent)
-	require.EqualValues(t, 121, stats.Received)
+	require.EqualValues(t, 11, stats.Sent)
+	require.EqualValues(t, 91, stats.Received)
 }
 
 // Large responses are in memory one after the other, so that many at once take no more than one.
 func TestLargeResponsesAreReadInTurn(t *testing.T) {
-	guard := New(Config{})
-	traffic := guard.Open(nil)
+	traffic := New(Config{}).Open(nil)
 	defer traffic.Close()
 	var most, now atomic.Int64
 	var under sync.WaitGroup
 	for range 8 {
-		turn, err := traffic.Admit(0)
+		call, err := traffic.Admit(0)
 		require.NoError(t, err)
 		under.Go(func() {
-			defer turn.Free()
-			ctx, end, err := turn.Await(context.Background(), 0)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer end()
+			defer call.Free()
 			first := io.MultiReader(strings.NewReader(strings.Repeat("x", mostTogether)), readerFunc(func([]byte) (int, error) {
 				most.Store(max(most.Load(), now.Add(1)))
 				return 0, io.EOF
 			}))
-			if data, err := turn.ReadAll(ctx, first); err != nil || len(data) != mostTogether {
+			if data, err := call.ReadAll(t.Context(), first); err != nil || len(data) != mostTogether {
 				t.Error(err)
 			}
 			time.Sleep(time.Millisecond)
@@ -356,10 +344,6 @@ func TestLargeResponsesAreReadInTurn(t *testing.T) {
 	under.Wait()
 	require.EqualValues(t, 1, most.Load())
 }
-
-type readerFunc func([]byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // A flood of refusals is no flood in the log of the run.
 func TestWhatIsToldIsBounded(t *testing.T) {

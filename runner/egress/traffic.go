@@ -28,8 +28,8 @@ type Traffic struct {
 	tell   func(string)
 	ctx    context.Context // ends with the traffic
 	cancel context.CancelFunc
-	turns  chan struct{} // of exchanges under way
-	large  chan struct{} // of the one whose response is in memory beyond mostTogether
+	turns  chan struct{} // of requests under way
+	large  chan struct{} // of the call whose answer is in memory beyond mostTogether
 
 	bytes atomic.Int64 // of bodies, both ways
 
@@ -37,7 +37,7 @@ type Traffic struct {
 
 	mu          sync.Mutex
 	closed      bool
-	waiting     int64 // bytes of requests that wait or are under way
+	waiting     int64 // bytes of calls that wait or are under way
 	requests    int
 	connections int // that were ever begun
 	used        int // connections that are open, or about to be

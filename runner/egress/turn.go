@@ -7,92 +7,144 @@ import (
 	"io"
 	"sync"
 	"syscall"
+	"time"
 )
 
 const (
-	// requestBytes stand for what a request takes beside its body.
-	requestBytes = 4 << 10
+	// callBytes stand for what a call takes beside what it says.
+	callBytes = 4 << 10
 	// mostTogether is how much of each response is read while others are.
 	mostTogether = 1 << 20
 )
 
-// Turn is that of one exchange of a run. One goroutine may use it at a time.
-type Turn struct {
+// Call is what a job asks of the worker's network at once, and what the worker holds of it until the job has the answer.
+type Call struct {
 	traffic *Traffic
 	size    int64
-	began   bool
-	large   bool
-	ended   bool
+	large   bool // guarded by the one goroutine that answers the call
 	free    sync.Once
 }
 
-// Admit returns the turn of a request of so many bytes, which has not come yet. It does not wait; the error is an
-// [*Error]. Free the turn.
-func (t *Traffic) Admit(size int64) (*Turn, error) {
-	size += requestBytes
-	if err := t.admit(size); err != nil {
-		t.guard.count(func(s *Stats) { s.Requests[Limited]++ })
-		return nil, t.limited(err)
+// Admit returns a call that says so many bytes. It does not wait; the error is an [*Error]. Free the call.
+func (t *Traffic) Admit(size int64) (*Call, error) {
+	size += callBytes
+	if !t.hold(size) {
+		return nil, t.limited(limit("EDQUOT", syscall.EDQUOT, fmt.Sprintf("the requests that a run has under way may have %s together", megabytes(t.limits.WaitingBytes))))
 	}
-	return &Turn{traffic: t, size: size}, nil
+	return &Call{traffic: t, size: size}, nil
 }
 
-func (t *Traffic) admit(size int64) error {
+func (t *Traffic) hold(size int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case t.requests >= t.limits.Requests:
-		return limit("EDQUOT", syscall.EDQUOT, fmt.Sprintf("a run may make %d requests", t.limits.Requests))
-	case t.waiting+size > t.limits.WaitingBytes:
-		return limit("EDQUOT", syscall.EDQUOT, fmt.Sprintf("the requests that a run has under way may have %s together", megabytes(t.limits.WaitingBytes)))
+	if t.waiting+size > t.limits.WaitingBytes {
+		return false
 	}
-	t.requests++
 	t.waiting += size
-	return nil
+	return true
 }
 
-// Await waits until the exchange may begin, and returns the context that it lives under. sent is the size of what it
-// sends. The error is an [*Error], or the cause of ctx.
-func (u *Turn) Await(ctx context.Context, sent int) (context.Context, context.CancelFunc, error) {
-	t := u.traffic
-	select {
-	case t.turns <- struct{}{}:
-		u.began = true
-	case <-ctx.Done():
-		return nil, nil, context.Cause(ctx)
-	}
-	t.guard.count(func(s *Stats) { s.Sent += uint64(sent) }) //nolint:gosec // not negative
-	if err := t.spend(sent); err != nil {
-		return nil, nil, err
-	}
-	late := limit("ETIMEDOUT", syscall.ETIMEDOUT, fmt.Sprintf("an exchange may take %v", t.limits.Exchange))
-	ctx, cancel := context.WithTimeoutCause(ctx, t.limits.Exchange, late)
-	return ctx, cancel, nil
-}
-
-// ReadAll reads the body of a response, which is in memory until the turn is freed. The error is an [*Error] for what is too much.
-func (u *Turn) ReadAll(ctx context.Context, source io.Reader) ([]byte, error) {
-	bounded := &body{turn: u, source: source}
-	data, err := io.ReadAll(io.LimitReader(bounded, mostTogether))
+// ReadAll reads all of a body that [Turn.Body] or [Traffic.Bound] has bounded. What is beyond 1 MB is read when no other
+// call of the run holds as much.
+func (c *Call) ReadAll(ctx context.Context, body io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(body, mostTogether))
 	if err != nil || len(data) < mostTogether {
 		return data, err
 	}
 	select {
-	case u.traffic.large <- struct{}{}:
-		u.large = true
+	case c.traffic.large <- struct{}{}:
+		c.large = true
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	rest, err := io.ReadAll(bounded)
+	rest, err := io.ReadAll(body)
 	return append(data, rest...), err
 }
 
-// End counts how the exchange ended: with an error, or nil for an answer. Only the first call counts.
-func (u *Turn) End(err error) {
-	if u.ended {
-		return
+// Free ends the call, once its answer is no longer in the worker's memory.
+func (c *Call) Free() {
+	c.free.Do(func() {
+		if c.large {
+			<-c.traffic.large
+		}
+		c.traffic.mu.Lock()
+		defer c.traffic.mu.Unlock()
+		c.traffic.waiting -= c.size
+	})
+}
+
+// Turn is that of a request: it is one of those under way.
+type Turn struct {
+	traffic *Traffic
+	late    *time.Timer
+	free    sync.Once
+}
+
+// Await waits until a request may begin, and returns its turn. When that has taken as long as one may, cancel is called. The
+// error is an [*Error], or the cause of ctx. Free the turn.
+func (t *Traffic) Await(ctx context.Context, cancel context.CancelCauseFunc) (*Turn, error) {
+	if err := t.countRequest(); err != nil {
+		t.ended(err)
+		return nil, t.limited(err)
 	}
-	u.ended = true
+	select {
+	case t.turns <- struct{}{}:
+	case <-ctx.Done():
+		t.ended(context.Cause(ctx))
+		return nil, context.Cause(ctx)
+	}
+	late := limit("ETIMEDOUT", syscall.ETIMEDOUT, fmt.Sprintf("an exchange may take %v", t.limits.Exchange))
+	return &Turn{traffic: t, late: time.AfterFunc(t.limits.Exchange, func() {
+		_ = t.limited(late)
+		cancel(late)
+	})}, nil
+}
+
+func (t *Traffic) countRequest() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.requests >= t.limits.Requests {
+		return limit("EDQUOT", syscall.EDQUOT, fmt.Sprintf("a run may make %d requests", t.limits.Requests))
+	}
+	t.requests++
+	return nil
+}
+
+// Sent returns the body of a request, which counts what is read of it. Its error is an [*Error] for what is too much.
+func (u *Turn) Sent(body io.Reader) io.Reader {
+	return readerFunc(func(p []byte) (int, error) {
+		n, err := body.Read(p)
+		u.traffic.guard.count(func(s *Stats) { s.Sent += uint64(n) }) //nolint:gosec // not negative
+		if over := u.traffic.spend(n); over != nil {
+			return 0, over
+		}
+		return n, err
+	})
+}
+
+// Body returns the body of a response, after decompression, bounded. Its error is an [*Error] for what is too much.
+func (u *Turn) Body(body io.Reader) io.Reader {
+	return u.traffic.Bound(readerFunc(func(p []byte) (int, error) {
+		n, err := body.Read(p)
+		u.traffic.guard.count(func(s *Stats) { s.Received += uint64(n) }) //nolint:gosec // not negative
+		if over := u.traffic.spend(n); over != nil {
+			return n, over
+		}
+		return n, err
+	}))
+}
+
+// Free ends the turn, and counts how its request ended: with an error, or nil for an answer. Only the first call counts.
+func (u *Turn) Free(err error) {
+	u.free.Do(func() {
+		u.late.Stop()
+		<-u.traffic.turns
+		u.traffic.ended(err)
+	})
+}
+
+// ended counts a request.
+func (t *Traffic) ended(err error) {
 	ending := Answered
 	own, isOwn := errors.AsType[*Error](err)
 	switch {
@@ -100,30 +152,10 @@ func (u *Turn) End(err error) {
 		ending = Kept
 	case isOwn:
 		ending = Limited
-		if own.Code == "ETIMEDOUT" {
-			_ = u.traffic.limited(own)
-		}
 	case err != nil:
 		ending = Unanswered
 	}
-	u.traffic.guard.count(func(s *Stats) { s.Requests[ending]++ })
-}
-
-// Free ends the turn, once what it held is no longer in the worker's memory.
-func (u *Turn) Free() {
-	u.free.Do(func() {
-		u.End(context.Canceled)
-		t := u.traffic
-		if u.large {
-			<-t.large
-		}
-		if u.began {
-			<-t.turns
-		}
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.waiting -= u.size
-	})
+	t.guard.count(func(s *Stats) { s.Requests[ending]++ })
 }
 
 // spend takes bytes of what the run may exchange.
@@ -134,28 +166,22 @@ func (t *Traffic) spend(n int) error {
 	return nil
 }
 
-// body is that of a response, and bounded.
-type body struct {
-	turn   *Turn
-	source io.Reader
-	read   int64
+// Bound returns a reader of as much as one response may have. Its error is an [*Error] for what is too much.
+func (t *Traffic) Bound(body io.Reader) io.Reader {
+	left := t.limits.ResponseBytes
+	return readerFunc(func(p []byte) (int, error) {
+		n, err := body.Read(p)
+		if left -= int64(n); left < 0 {
+			what := "a response may have " + megabytes(t.limits.ResponseBytes)
+			return 0, t.limited(&Error{Name: "ResponseExceededMaxSizeError", Code: "UND_ERR_RES_EXCEEDED_MAX_SIZE", message: what, limit: what})
+		}
+		return n, err
+	})
 }
 
-func (b *body) Read(p []byte) (int, error) {
-	t := b.turn.traffic
-	n, err := b.source.Read(p)
-	b.read += int64(n)
-	t.guard.count(func(s *Stats) { s.Received += uint64(n) }) //nolint:gosec // not negative
-	over := t.spend(n)
-	if b.read > t.limits.ResponseBytes {
-		what := "a response may have " + megabytes(t.limits.ResponseBytes)
-		return 0, t.limited(&Error{Name: "ResponseExceededMaxSizeError", Code: "UND_ERR_RES_EXCEEDED_MAX_SIZE", message: what, limit: what})
-	}
-	if over != nil {
-		return 0, over
-	}
-	return n, err
-}
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func megabytes(n int64) string {
 	if n >= 1<<20 {

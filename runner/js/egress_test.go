@@ -107,11 +107,23 @@ func TestAJobThatFloodsTheNetwork(t *testing.T) {
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	t.Cleanup(server.Close)
-	guard := egress.New(egress.Config{Policy: egress.MustParse("any"), Limits: egress.Limits{Requests: 100}})
-	record := executeWired(t, guard, `flood('`+server.URL+`', 5000)`)
-	require.Equal(t, "success", record.Reason, record.ErrorMessage)
-	var state struct{ Data []string }
-	require.NoError(t, json.Unmarshal(record.FinalState, &state))
-	require.Len(t, state.Data, 5000)
-	require.EqualValues(t, 100, asked.Load())
+	for _, limits := range []egress.Limits{{Requests: 100}, {WaitingBytes: 1 << 20}} {
+		asked.Store(0)
+		record := executeWired(t, egress.New(egress.Config{Policy: egress.MustParse("any"), Limits: limits}), `flood('`+server.URL+`', 3000)`)
+		require.Equal(t, "success", record.Reason, record.ErrorMessage)
+		var state struct{ Data []string }
+		require.NoError(t, json.Unmarshal(record.FinalState, &state))
+		var came, refused int64
+		for _, one := range state.Data {
+			switch one {
+			case "ok":
+				came++
+			case "EDQUOT":
+				refused++
+			}
+		}
+		require.EqualValues(t, 3000, came+refused, "each was answered")
+		require.Positive(t, refused)
+		require.Equal(t, asked.Load(), came)
+	}
 }

@@ -134,15 +134,15 @@ func (s *step) exchange(id int, text string) error {
 		s.client = &chunk.Client{Traffic: s.openTraffic()}
 		s.network, s.endNetwork = context.WithCancel(context.Background())
 	}
-	turn, err := s.traffic.Admit(int64(len(text)))
+	call, err := s.traffic.Admit(int64(len(text)))
 	if err != nil { // without a goroutine, for a flood has many of these
 		came, _ := json.Marshal(chunk.Failed(err)) // cannot fail
 		s.refused = append(s.refused, answer{id, string(came)})
 		return nil
 	}
-	x.Turn = turn
+	x.Call = call
 	s.under.Go(func() {
-		defer turn.Free()
+		defer call.Free()                                  // when the job has the answer
 		came, _ := json.Marshal(s.client.Do(s.network, x)) // cannot fail
 		select {
 		case s.answers <- answer{id, string(came)}:

@@ -41,12 +41,12 @@ func newExchanger(t *testing.T, list string, limits egress.Limits) *exchanger {
 }
 
 func (e *exchanger) do(x Exchange) Answer {
-	turn, err := e.traffic.Admit(0)
+	call, err := e.traffic.Admit(0)
 	if err != nil {
 		return Failed(err)
 	}
-	defer turn.Free()
-	x.Method, x.Turn = "GET", turn
+	defer call.Free()
+	x.Method, x.Call = "GET", call
 	return e.client.Do(e.t.Context(), x)
 }
 

@@ -38,8 +38,8 @@ type Exchange struct {
 	HeadersTimeout, BodyTimeout int
 	// Decompress undoes the content encoding.
 	Decompress bool
-	// Turn is that of the exchange among those of its run. Required.
-	Turn *egress.Turn `json:"-"`
+	// Call is what the worker holds of the exchange. Required; who called frees it.
+	Call *egress.Call `json:"-"`
 }
 
 // TLS is what a package says of the connection, in Node's words; certificates and keys are PEM.
@@ -77,10 +77,9 @@ var (
 // mostTransports bounds the connections that are kept apart because a package says other things of TLS.
 const mostTransports = 8
 
-// Do makes an exchange, when it is its turn, which the caller frees once the answer is handed over. It never follows a redirect.
+// Do makes an exchange, when it is its turn. It never follows a redirect.
 func (c *Client) Do(ctx context.Context, x Exchange) Answer {
 	answer, err := c.do(ctx, x)
-	x.Turn.End(err)
 	if err != nil {
 		return Failed(err)
 	}
@@ -90,18 +89,18 @@ func (c *Client) Do(ctx context.Context, x Exchange) Answer {
 // Failed returns the answer of an exchange that came to an error.
 func Failed(err error) Answer { return Answer{Error: inNodesWords(err)} }
 
-func (c *Client) do(parent context.Context, x Exchange) (Answer, error) {
+func (c *Client) do(parent context.Context, x Exchange) (_ Answer, err error) {
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
 	body, err := base64.StdEncoding.DecodeString(x.Body)
 	if err != nil {
 		return Answer{}, err
 	}
-	bounded, end, err := x.Turn.Await(parent, len(body))
+	turn, err := c.Traffic.Await(ctx, cancel)
 	if err != nil {
 		return Answer{}, err
 	}
-	defer end()
-	ctx, cancel := context.WithCancelCause(bounded)
-	defer cancel(nil)
+	defer func() { turn.Free(err) }()
 	var reader io.Reader
 	if x.HasBody {
 		reader = bytes.NewReader(body)
@@ -109,6 +108,9 @@ func (c *Client) do(parent context.Context, x Exchange) (Answer, error) {
 	request, err := http.NewRequestWithContext(ctx, x.Method, x.URL, reader)
 	if err != nil {
 		return Answer{}, err
+	}
+	if x.HasBody { // after its length was taken
+		request.Body, request.GetBody = io.NopCloser(turn.Sent(reader)), nil
 	}
 	request.Header["User-Agent"] = nil                                                                                 // undici sends none
 	request.Header.Set("Connection", map[bool]string{true: "close", false: "keep-alive"}[x.Method == http.MethodHead]) // as undici says
@@ -147,7 +149,7 @@ func (c *Client) do(parent context.Context, x Exchange) (Answer, error) {
 	if err != nil {
 		return Answer{}, because(ctx, err)
 	}
-	data, err := x.Turn.ReadAll(ctx, source)
+	data, err := x.Call.ReadAll(ctx, turn.Body(source))
 	if err != nil {
 		return Answer{}, because(ctx, err)
 	}

@@ -142,10 +142,10 @@ func inQuickJS(t *testing.T, home, file, name, argument string) []string {
 		n, err := vm.ExecutePendingJobs()
 		require.NoError(t, err)
 		if n == 0 && len(exchanges) > 0 {
-			exchanges[0].Turn, err = traffic.Admit(0)
+			exchanges[0].Call, err = traffic.Admit(0)
 			require.NoError(t, err)
 			answer, _ := json.Marshal(client.Do(t.Context(), exchanges[0]))
-			exchanges[0].Turn.Free()
+			exchanges[0].Call.Free()
 			exchanges = exchanges[1:]
 			_, err = vm.Call("__answered", string(answer))
 			require.NoError(t, err)

@@ -98,7 +98,7 @@ const (
 	Answered   Ending = "answered"
 	Kept       Ending = "refused" // may not go there
 	Limited    Ending = "limited" // a limit struck
-	Unanswered Ending = "failed"  // anything else: the network's, the server's, or the end of the run
+	Unanswered Ending = "failed"  // anything else: the network's, the server's, the job's, or the end of the run
 )
 
 // Endings returns all endings.
@@ -131,6 +131,7 @@ func (g *Guard) Open(tell func(string)) *Traffic {
 	t := &Traffic{guard: g, limits: g.cfg.Limits, tell: tell, told: make(map[string]bool), open: make(map[*conn]bool)}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.turns = make(chan struct{}, t.limits.AtOnce)
+	t.full = make(chan struct{}, t.limits.AtOnce)
 	t.large = make(chan struct{}, 1)
 	return t
 }

@@ -345,6 +345,33 @@ func TestLargeResponsesAreReadInTurn(t *testing.T) {
 	require.EqualValues(t, 1, most.Load())
 }
 
+// Guards against answers that pile up while the job computes: what it has not taken keeps others from being read.
+func TestAnswersWaitForTheJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		traffic := New(Config{Limits: Limits{AtOnce: 2}}).Open(nil)
+		defer traffic.Close()
+		var calls []*Call
+		var came atomic.Int64
+		for range 5 {
+			call, err := traffic.Admit(0)
+			require.NoError(t, err)
+			calls = append(calls, call)
+			go func() {
+				if _, err := call.ReadAll(t.Context(), strings.NewReader("answer")); err == nil {
+					came.Add(1)
+				}
+			}()
+			synctest.Wait()
+		}
+		require.EqualValues(t, 2, came.Load())
+		for _, call := range calls {
+			call.Free()
+			synctest.Wait()
+		}
+		require.EqualValues(t, 5, came.Load())
+	})
+}
+
 // A flood of refusals is no flood in the log of the run.
 func TestWhatIsToldIsBounded(t *testing.T) {
 	var told lines

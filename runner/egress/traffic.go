@@ -29,6 +29,7 @@ type Traffic struct {
 	ctx    context.Context // ends with the traffic
 	cancel context.CancelFunc
 	turns  chan struct{} // of requests under way
+	full   chan struct{} // of calls whose answers are in memory
 	large  chan struct{} // of the call whose answer is in memory beyond mostTogether
 
 	bytes atomic.Int64 // of bodies, both ways

@@ -21,7 +21,8 @@ const (
 type Call struct {
 	traffic *Traffic
 	size    int64
-	large   bool // guarded by the one goroutine that answers the call
+	full    bool // holds an answer; used by the one goroutine that answers the call
+	large   bool // one beyond mostTogether; the same
 	free    sync.Once
 }
 
@@ -44,9 +45,15 @@ func (t *Traffic) hold(size int64) bool {
 	return true
 }
 
-// ReadAll reads all of a body that [Turn.Body] or [Traffic.Bound] has bounded. What is beyond 1 MB is read when no other
-// call of the run holds as much.
+// ReadAll reads all of a body that [Turn.Body] or [Traffic.Bound] has bounded. As many calls may hold one as requests are
+// under way, and beyond 1 MB a single one: what servers send is in memory until the job takes it.
 func (c *Call) ReadAll(ctx context.Context, body io.Reader) ([]byte, error) {
+	select {
+	case c.traffic.full <- struct{}{}:
+		c.full = true
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	data, err := io.ReadAll(io.LimitReader(body, mostTogether))
 	if err != nil || len(data) < mostTogether {
 		return data, err
@@ -66,6 +73,9 @@ func (c *Call) Free() {
 	c.free.Do(func() {
 		if c.large {
 			<-c.traffic.large
+		}
+		if c.full {
+			<-c.traffic.full
 		}
 		c.traffic.mu.Lock()
 		defer c.traffic.mu.Unlock()

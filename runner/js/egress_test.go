@@ -107,9 +107,9 @@ func TestAJobThatFloodsTheNetwork(t *testing.T) {
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	t.Cleanup(server.Close)
-	for _, limits := range []egress.Limits{{Requests: 100}, {WaitingBytes: 1 << 20}} {
+	for _, limits := range []egress.Limits{{Requests: 100}, {WaitingBytes: 1 << 19}} {
 		asked.Store(0)
-		record := executeWired(t, egress.New(egress.Config{Policy: egress.MustParse("any"), Limits: limits}), `flood('`+server.URL+`', 3000)`)
+		record := executeWired(t, egress.New(egress.Config{Policy: egress.MustParse("any"), Limits: limits}), `flood('`+server.URL+`', 800)`)
 		require.Equal(t, "success", record.Reason, record.ErrorMessage)
 		var state struct{ Data []string }
 		require.NoError(t, json.Unmarshal(record.FinalState, &state))
@@ -122,7 +122,7 @@ func TestAJobThatFloodsTheNetwork(t *testing.T) {
 				refused++
 			}
 		}
-		require.EqualValues(t, 3000, came+refused, "each was answered")
+		require.EqualValues(t, 800, came+refused, "each was answered")
 		require.Positive(t, refused)
 		require.Equal(t, asked.Load(), came)
 	}

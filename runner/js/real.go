@@ -134,7 +134,7 @@ func (s *step) exchange(id int, text string) error {
 		s.client = &chunk.Client{Traffic: s.openTraffic()}
 		s.network, s.endNetwork = context.WithCancel(context.Background())
 	}
-	call, err := s.traffic.Admit(int64(len(text)))
+	call, err := s.traffic.Admit(int64(len(text)) + x.Holds())
 	if err != nil { // without a goroutine, for a flood has many of these
 		came, _ := json.Marshal(chunk.Failed(err)) // cannot fail
 		s.refused = append(s.refused, answer{id, string(came)})

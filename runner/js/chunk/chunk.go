@@ -15,11 +15,13 @@ import (
 //go:embed node/*.js
 var ours embed.FS
 
-// builtins are Node's. Those with a package are that, of the tree.
+// builtins are Node's, and those of ours on which others are built, which begin with _. Those with a package are that; what
+// is there beside node/*.js.
 var builtins = map[string]string{
-	"assert": "assert/", "buffer": "buffer/", "events": "events/", "path": "path-browserify", "punycode": "punycode/", "querystring": "querystring-es3",
-	"stream": "readable-stream/lib/ours/browser.js", "string_decoder": "string_decoder/", "url": "url/", "util": "util/",
-	"undici": "", "web": "", "crypto": "", "os": "", "process": "", "timers": "", "perf_hooks": "", "fs": "", "http": "", "https": "", "net": "", "tls": "", "zlib": "", "child_process": "",
+	"assert": "assert/", "buffer": "", "events": "", "path": "path-browserify", "punycode": "punycode/", "querystring": "querystring-es3",
+	"stream": "", "string_decoder": "string_decoder/", "url": "", "util": "",
+	"undici": "", "_web": "", "_wire": "", "_http": "", "_http_names": "", "_fetch": "", "_mock": "", "_missing": "",
+	"crypto": "", "os": "", "process": "", "timers": "", "perf_hooks": "", "fs": "", "http": "", "https": "", "net": "", "tls": "", "zlib": "", "child_process": "",
 	"dns": "", "worker_threads": "", "vm": "", "v8": "", "tty": "", "http2": "", "async_hooks": "", "diagnostics_channel": "", "console": "", "module": "", "constants": "",
 }
 
@@ -35,8 +37,11 @@ const FirstLine = 1 << 16
 // Maker makes chunks of the packages of a tree. It may be used concurrently.
 type Maker struct{ resolver }
 
-// New returns a Maker for a tree with a folder node_modules, in npm's layout.
-func New(tree fs.FS) *Maker { return &Maker{resolver{tree}} }
+// New returns a Maker for a tree with a folder node_modules, in npm's layout. standIns are the trees of [StandIns], which
+// may be in the tree as well: what an adaptor brings of the same name, in a version of its own, would stand in their place there.
+func New(tree fs.FS, standIns ...fs.FS) *Maker {
+	return &Maker{resolver{mounted{tree, Overlay(standIns...)}}}
+}
 
 var conditions = []string{"node", "require"}
 
@@ -54,7 +59,7 @@ func (m *Maker) Code(id string) (string, error) {
 		Format: api.FormatCommonJS, Platform: api.PlatformNeutral, Target: api.ES2022,
 		LogLevel: api.LogLevelSilent, LegalComments: api.LegalCommentsNone, Charset: api.CharsetUTF8,
 		Supported: map[string]bool{"dynamic-import": false, "import-meta": false},
-		Define:    defines(),
+		Define:    defines(), KeepNames: strings.HasPrefix(entry, ourPrefix),
 		Plugins:   []api.Plugin{{Name: "chunk", Setup: func(build api.PluginBuild) { m.plug(build, id, entry) }}},
 	})
 	if len(result.Errors) > 0 {
@@ -88,14 +93,14 @@ func (m *Maker) entryOf(id string) (string, error) {
 		return ourPrefix + strings.ReplaceAll(name, "/", "_"), nil
 	}
 	if polyfill := builtins[name]; polyfill != "" {
-		return m.find(polyfill, ".", []string{"require"})
+		return m.find(polyfill, standInsFolder, []string{"require"})
 	}
 	return ourPrefix + "missing", nil
 }
 
 // hostGlobals are what the code of packages finds as globals, beyond those that jobs have.
 var hostGlobals = strings.Fields(`process Buffer console Function URL URLSearchParams TextEncoder TextDecoder Blob File FormData Headers Request Response fetch
-	ReadableStream AbortController AbortSignal Event EventTarget DOMException performance queueMicrotask setImmediate clearImmediate structuredClone
+	ReadableStream WritableStream TransformStream AbortController AbortSignal Event EventTarget DOMException performance queueMicrotask setImmediate clearImmediate structuredClone
 	atob btoa crypto`)
 
 func defines() map[string]string {
@@ -122,7 +127,11 @@ func (m *Maker) plug(build api.PluginBuild, id, entry string) {
 		if _, known := builtins[base]; known && !strings.HasSuffix(name, "/") && nodePrefix+name != id {
 			return api.OnResolveResult{Path: nodePrefix + name, External: true}, nil
 		}
-		found, err := m.find(a.Path, path.Dir(strings.TrimPrefix(a.Importer, ourPrefix)), conditions)
+		from := path.Dir(a.Importer)
+		if strings.HasPrefix(a.Importer, ourPrefix) {
+			from = standInsFolder
+		}
+		found, err := m.find(a.Path, from, conditions)
 		switch {
 		case err != nil: // found missing when it is required, as in Node
 			return api.OnResolveResult{Path: "missing:" + a.Path, External: true}, nil

@@ -30,6 +30,12 @@ type exchanger struct {
 	told    chan string
 }
 
+// newClient returns a client that connects as a list says.
+func newClient(t *testing.T, list string) *Client {
+	t.Helper()
+	return newExchanger(t, list, egress.Limits{}).client
+}
+
 func newExchanger(t *testing.T, list string, limits egress.Limits) *exchanger {
 	t.Helper()
 	e := &exchanger{t: t, told: make(chan string, 100)}
@@ -267,4 +273,21 @@ func inUse() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapInuse
+}
+
+// A response that a job leaves unread keeps its turn until the time of an exchange is over, and then others go on.
+func TestResponsesThatAreNotReadAreEnded(t *testing.T) {
+	part := make([]byte, 4<<20)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(part) }))
+	t.Cleanup(server.Close)
+	e := newExchanger(t, "loopback", egress.Limits{AtOnce: 2, Exchange: 200 * time.Millisecond})
+	for id := range 3 {
+		require.Nil(t, e.do(Exchange{URL: server.URL, Stream: id + 1}).Error, id)
+	}
+	require.Equal(t, "ETIMEDOUT", e.do(Exchange{URL: server.URL, Op: opRest, Stream: 1}).Error["code"])
+	e.client.Close()
+	require.Eventually(t, func() bool {
+		requests := e.guard.Stats().Requests
+		return requests[egress.Limited] >= 1 && requests[egress.Limited]+requests[egress.Unanswered] == 3
+	}, time.Minute, time.Millisecond)
 }

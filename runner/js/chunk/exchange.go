@@ -3,41 +3,46 @@ package chunk
 import (
 	"bytes"
 	"cmp"
-	"compress/flate"
-	"compress/gzip"
-	"compress/zlib"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/andybalholm/brotli"
-
 	"github.com/phxworker/phxworker/runner/egress"
 )
 
 // Exchange is one request of a package and what it wants of the connection.
 type Exchange struct {
+	// Op is empty for a request, or one of the operations on the stream that a request has opened; see stream.go.
+	Op string
+	// Stream is a number by which the package knows the bodies; 0 for a request whose answer has the whole body.
+	Stream      int
 	Method, URL string
 	Headers     [][2]string
-	// Body is in base64; HasBody tells an empty one from none.
-	Body    string
-	HasBody bool
-	TLS     TLS
+	// Body is in base64, or is a Text; HasBody tells an empty one from none. Follows tells that there is more of it
+	// to come by the stream, Length of how many bytes: -1 where that is not known.
+	Body, Text       string
+	HasBody, Follows bool
+	Length           int64
+	// Close has the connection closed after the answer, and says so to the server.
+	Close bool
+	TLS   TLS
 	// HeadersTimeout and BodyTimeout are in milliseconds, 0 for none.
 	HeadersTimeout, BodyTimeout int
-	// Decompress undoes the content encoding.
-	Decompress bool
+	// Decompress undoes the content encoding, of errors only with DecompressErrors.
+	Decompress, DecompressErrors bool
 	// Call is what the worker holds of the exchange. Required; who called frees it.
 	Call *egress.Call `json:"-"`
 }
@@ -56,17 +61,21 @@ type Answer struct {
 	StatusText string         `json:"statusText"`
 	// Headers are the raw ones: name and value in turn, names in lower case.
 	Headers []string `json:"headers"`
-	// Body is in base64.
-	Body string `json:"body"`
+	// Body is in base64, unless there is a Text.
+	Body string  `json:"body"`
+	Text *string `json:"text,omitempty"`
+	// Done tells that no more comes by the stream.
+	Done bool `json:"done"`
 }
 
-// Client makes exchanges of one run. It may be used concurrently; Close ends its connections.
+// Client makes the exchanges of one run. It may be used concurrently; Close ends its connections.
 type Client struct {
 	// Traffic makes the connections. Required.
 	Traffic *egress.Traffic
 
 	mu         sync.Mutex
 	transports map[string]*http.Transport // by what a package says of TLS
+	streams    map[int]*stream            // by the numbers that the package gave them
 }
 
 var (
@@ -77,9 +86,13 @@ var (
 // mostTransports bounds the connections that are kept apart because a package says other things of TLS.
 const mostTransports = 8
 
-// Do makes an exchange, when it is its turn. It never follows a redirect.
+// Do makes an exchange, when it is its turn, or goes on with one. It never follows a redirect. A context has to be the same for all of a stream.
 func (c *Client) Do(ctx context.Context, x Exchange) Answer {
-	answer, err := c.do(ctx, x)
+	do := c.do
+	if x.Op != "" {
+		do = c.onStream
+	}
+	answer, err := do(ctx, x)
 	if err != nil {
 		return Failed(err)
 	}
@@ -89,34 +102,74 @@ func (c *Client) Do(ctx context.Context, x Exchange) Answer {
 // Failed returns the answer of an exchange that came to an error.
 func Failed(err error) Answer { return Answer{Error: inNodesWords(err)} }
 
-func (c *Client) do(parent context.Context, x Exchange) (_ Answer, err error) {
-	ctx, cancel := context.WithCancelCause(parent)
-	defer cancel(nil)
-	body, err := base64.StdEncoding.DecodeString(x.Body)
+func (c *Client) do(parent context.Context, x Exchange) (Answer, error) {
+	s, err := c.stream(parent, x.Stream)
 	if err != nil {
 		return Answer{}, err
 	}
-	turn, err := c.Traffic.Await(ctx, cancel)
+	var answer Answer
+	turn, err := c.Traffic.Await(s.ctx, s.cancel)
+	if err == nil {
+		s.keep(turn)
+		answer, err = c.request(s, turn, x)
+	}
+	if err != nil || answer.Done {
+		c.forget(x.Stream, s, err)
+	}
+	return answer, err
+}
+
+func (c *Client) request(s *stream, turn *egress.Turn, x Exchange) (Answer, error) {
+	request, err := newRequest(s, turn, x)
 	if err != nil {
 		return Answer{}, err
 	}
-	defer func() { turn.Free(err) }()
+	transport, err := c.transport(x.TLS)
+	if err != nil {
+		return Answer{}, err
+	}
+	waiting := alarm(s.cancel, x.HeadersTimeout, errHeadersTimeout)
+	var used *counted
+	traced := httptrace.WithClientTrace(s.ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { used = countedOf(info.Conn) }})
+	response, err := transport.RoundTrip(request.WithContext(traced))
+	waiting.Stop()
+	if err != nil {
+		return Answer{}, because(s.ctx, &lost{err, used})
+	}
+	return s.respond(response, turn, used, x)
+}
+
+// newRequest returns what goes over the wire.
+func newRequest(s *stream, turn *egress.Turn, x Exchange) (*http.Request, error) {
+	body, err := x.bytes()
+	if err != nil {
+		return nil, err
+	}
 	var reader io.Reader
-	if x.HasBody {
+	switch {
+	case x.Follows:
+		reader = s.in
+	case x.HasBody:
 		reader = bytes.NewReader(body)
 	}
-	request, err := http.NewRequestWithContext(ctx, x.Method, x.URL, reader)
+	request, err := http.NewRequestWithContext(s.ctx, x.Method, x.URL, reader)
 	if err != nil {
-		return Answer{}, err
+		return nil, err
 	}
-	if x.HasBody { // after its length was taken
-		request.Body, request.GetBody = io.NopCloser(turn.Sent(reader)), nil
+	if reader != nil { // after its length was taken
+		request.Body, request.GetBody = sent{turn.Sent(reader), request.Body}, nil
 	}
-	request.Header["User-Agent"] = nil                                                                                 // undici sends none
-	request.Header.Set("Connection", map[bool]string{true: "close", false: "keep-alive"}[x.Method == http.MethodHead]) // as undici says
+	if x.Follows {
+		request.ContentLength = x.Length
+	}
+	request.Close = x.Close
+	request.Header["User-Agent"] = nil // undici sends none
+	if !x.Close {
+		request.Header.Set("Connection", "keep-alive")
+	}
 	switch x.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
-		if !x.HasBody {
+		if reader == nil {
 			request.Body = io.NopCloser(strings.NewReader("")) // without any, the transport tries a second time by itself
 		}
 	}
@@ -131,36 +184,54 @@ func (c *Client) do(parent context.Context, x Exchange) (_ Answer, err error) {
 			request.Header.Add(header[0], header[1])
 		}
 	}
-	transport, err := c.transport(x.TLS)
-	if err != nil {
-		return Answer{}, err
+	return request, nil
+}
+
+// sent is the body of a request, counted.
+type sent struct {
+	io.Reader
+	io.Closer
+}
+
+// bytes are those of the body.
+func (x *Exchange) bytes() ([]byte, error) {
+	if x.Text != "" {
+		return []byte(x.Text), nil
 	}
-	waiting := alarm(cancel, x.HeadersTimeout, errHeadersTimeout)
-	var used *counted
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { used = countedOf(info.Conn) }})
-	response, err := transport.RoundTrip(request.WithContext(traced))
-	waiting.Stop()
-	if err != nil {
-		return Answer{}, because(ctx, &lost{err, used})
+	return base64.StdEncoding.DecodeString(x.Body)
+}
+
+// respond answers with the head of a response, and leaves its body to the stream if there is one.
+func (s *stream) respond(response *http.Response, turn *egress.Turn, used *counted, x Exchange) (Answer, error) {
+	var body io.Reader = &wire{response.Body, used}
+	encoding := response.Header.Get("Content-Encoding")
+	if x.Decompress && unpacks(encoding) && (x.DecompressErrors || response.StatusCode < http.StatusBadRequest) {
+		packed := body
+		response.Header.Del("Content-Encoding")
+		response.Header.Del("Content-Length")
+		body = &lazy{open: func() (io.Reader, error) { return unpacker(encoding, packed) }}
 	}
-	defer func() { _ = response.Body.Close() }()
-	defer alarm(cancel, x.BodyTimeout, errBodyTimeout).Stop()
-	source, err := decompressed(response, x.Decompress)
-	if err != nil {
-		return Answer{}, because(ctx, err)
-	}
-	data, err := x.Call.ReadAll(ctx, turn.Body(source))
-	if err != nil {
-		return Answer{}, because(ctx, err)
-	}
+	s.idle = x.BodyTimeout
+	s.begin(turn.Body(body), response.Body)
 	_, text, _ := strings.Cut(response.Status, " ")
-	answer := Answer{StatusCode: response.StatusCode, StatusText: text, Body: base64.StdEncoding.EncodeToString(data)}
-	for name, values := range response.Header {
-		for _, value := range values {
+	answer := Answer{StatusCode: response.StatusCode, StatusText: text, Done: response.ContentLength == 0 || response.Body == http.NoBody}
+	for _, name := range slices.Sorted(maps.Keys(response.Header)) {
+		for _, value := range response.Header[name] {
 			answer.Headers = append(answer.Headers, strings.ToLower(name), value)
 		}
 	}
-	return answer, nil
+	if response.Close && response.Header.Get("Connection") == "" {
+		answer.Headers = append(answer.Headers, "connection", "close")
+	}
+	for _, encoding := range response.TransferEncoding {
+		answer.Headers = append(answer.Headers, "transfer-encoding", encoding)
+	}
+	if x.Stream != 0 {
+		return answer, nil
+	}
+	all, err := s.readAll(x.Call)
+	answer.Body, answer.Done = base64.StdEncoding.EncodeToString(all), true
+	return answer, err
 }
 
 func alarm(cancel context.CancelCauseFunc, milliseconds int, cause error) *time.Timer {
@@ -172,40 +243,6 @@ func alarm(cancel context.CancelCauseFunc, milliseconds int, cause error) *time.
 
 // because returns why a request was ended, if it was, and else the error.
 func because(ctx context.Context, err error) error { return cmp.Or(context.Cause(ctx), err) }
-
-func decompressed(response *http.Response, wanted bool) (io.Reader, error) {
-	if !wanted {
-		return response.Body, nil
-	}
-	var source io.Reader
-	var err error
-	switch strings.ToLower(response.Header.Get("Content-Encoding")) {
-	case "gzip", "x-gzip":
-		source, err = gzip.NewReader(response.Body)
-	case "deflate":
-		source, err = inflate(response.Body)
-	case "br":
-		source = brotli.NewReader(response.Body)
-	default:
-		return response.Body, nil
-	}
-	response.Header.Del("Content-Encoding")
-	response.Header.Del("Content-Length")
-	return source, err
-}
-
-// inflate reads deflate with and without the header of zlib, since servers send both.
-func inflate(source io.Reader) (io.Reader, error) {
-	start := make([]byte, 1)
-	if _, err := io.ReadFull(source, start); err != nil {
-		return nil, err
-	}
-	whole := io.MultiReader(bytes.NewReader(start), source)
-	if start[0]&0x0f == 8 {
-		return zlib.NewReader(whole)
-	}
-	return flate.NewReader(whole), nil
-}
 
 func (c *Client) transport(options TLS) (*http.Transport, error) {
 	reject := options.RejectUnauthorized == nil || *options.RejectUnauthorized
@@ -302,8 +339,24 @@ type lost struct {
 
 func (l *lost) Unwrap() error { return l.error }
 
-// Close ends the connections that are idle. No exchange may be under way.
+// wire is the body of a response as it came, whose errors are the connection's.
+type wire struct {
+	io.Reader
+
+	conn *counted
+}
+
+func (w *wire) Read(p []byte) (int, error) {
+	n, err := w.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = &lost{err, w.conn}
+	}
+	return n, err
+}
+
+// Close ends the streams that are open and the connections. No exchange may be under way.
 func (c *Client) Close() {
+	c.endStreams()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closeLocked()
@@ -321,9 +374,8 @@ func inNodesWords(err error) map[string]any {
 	var refused *egress.Error
 	var resolve *net.DNSError
 	var dial *net.OpError
-	var unknown x509.UnknownAuthorityError
-	var hostname x509.HostnameError
-	var invalid x509.CertificateInvalidError
+	var packed *packError
+	ofTLS := tlsInNodesWords(err)
 	switch {
 	case errors.Is(err, errHeadersTimeout):
 		return map[string]any{"name": "HeadersTimeoutError", "code": "UND_ERR_HEADERS_TIMEOUT", "message": "Headers Timeout Error"}
@@ -339,12 +391,10 @@ func inNodesWords(err error) map[string]any {
 			members["address"], members["port"] = address.IP.String(), address.Port
 		}
 		return members
-	case errors.As(err, &unknown):
-		return map[string]any{"message": "unable to verify the first certificate", "code": "UNABLE_TO_VERIFY_LEAF_SIGNATURE"}
-	case errors.As(err, &hostname):
-		return map[string]any{"message": "Hostname/IP does not match certificate's altnames: " + hostname.Error(), "code": "ERR_TLS_CERT_ALTNAME_INVALID"}
-	case errors.As(err, &invalid):
-		return map[string]any{"message": "certificate has expired", "code": "CERT_HAS_EXPIRED"}
+	case ofTLS != nil:
+		return ofTLS
+	case errors.As(err, &packed):
+		return packed.inNodesWords()
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		members := map[string]any{"name": "SocketError", "message": "other side closed", "code": "UND_ERR_SOCKET"}
 		if lost, ok := errors.AsType[*lost](err); ok && lost.conn != nil {

@@ -73,7 +73,8 @@
   };
   lazily(['process'], () => require('node:process'));
   lazily(['Buffer'], () => require('node:buffer').Buffer);
-  lazily(['URL', 'URLSearchParams', 'Blob', 'File', 'FormData', 'EventTarget', 'Event', 'DOMException', 'AbortSignal', 'AbortController', 'ReadableStream'], name => require('node:web')[name]);
+  lazily(['URL', 'URLSearchParams', 'TextEncoder', 'TextDecoder', 'structuredClone', 'Blob', 'File', 'FormData', 'EventTarget', 'Event', 'DOMException', 'AbortSignal', 'AbortController'], name => require('node:_web')[name]);
+  lazily(['ReadableStream', 'WritableStream', 'TransformStream'], name => require('node:stream/web')[name]);
   lazily(['crypto'], () => require('node:crypto'));
   lazily(['performance'], () => ({ now: () => Date.now(), timeOrigin: 0, mark() {}, measure() {} }));
   lazily(['queueMicrotask'], () => callback => { Promise.resolve().then(callback); });
@@ -81,12 +82,7 @@
   lazily(['clearImmediate'], () => id => clearTimeout(id));
   lazily(['atob'], () => text => host.Buffer.from(text, 'base64').toString('latin1'));
   lazily(['btoa'], () => text => host.Buffer.from(text, 'latin1').toString('base64'));
-  lazily(['TextEncoder'], () => class { get encoding() { return 'utf-8'; } encode(text = '') { return new Uint8Array(host.Buffer.from(String(text))); } });
-  lazily(['TextDecoder'], () => class {
-    constructor(encoding = 'utf-8') { this.encoding = encoding; }
-    decode(bytes = []) { return host.Buffer.from(bytes.buffer ?? bytes, bytes.byteOffset, bytes.byteLength).toString(this.encoding === 'utf-8' ? 'utf8' : this.encoding); }
-  });
-  lazily(['Headers', 'Request', 'Response', 'fetch'], () => undefined);
-  lazily(['structuredClone'], () => value => value);
+  lazily(['Headers', 'Request', 'Response'], name => require('node:_fetch')[name]);
+  lazily(['fetch'], () => require('node:_fetch').fetchAs('node'));
   return require;
 }

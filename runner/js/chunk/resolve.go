@@ -11,9 +11,20 @@ import (
 
 // manifest is what Node reads of a package.json to find a module.
 type manifest struct {
-	Main    string
+	Main    mainModule
 	Exports json.RawMessage
-	Version string
+}
+
+// mainModule is a path, "" for what is none: packages without a main module say so in several ways.
+type mainModule string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (m *mainModule) UnmarshalJSON(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		*m = mainModule(text)
+	}
+	return nil
 }
 
 // resolver finds the files of modules as Node's require does.
@@ -74,7 +85,7 @@ func (r resolver) inPackage(dir, below string, conditions []string) (string, boo
 		return r.file(path.Join(dir, below))
 	}
 	if m.Main != "" {
-		if found, ok := r.file(path.Join(dir, m.Main)); ok {
+		if found, ok := r.file(path.Join(dir, string(m.Main))); ok {
 			return found, true
 		}
 	}
@@ -159,8 +170,8 @@ func (r resolver) file(name string) (string, bool) {
 	if info, err := fs.Stat(r.tree, name); err != nil || !info.IsDir() {
 		return "", false
 	}
-	if m, ok := r.manifest(name); ok && m.Main != "" && m.Main != "." && path.Join(name, m.Main) != name {
-		if found, ok := r.file(path.Join(name, m.Main)); ok {
+	if m, ok := r.manifest(name); ok && m.Main != "" && m.Main != "." && path.Join(name, string(m.Main)) != name {
+		if found, ok := r.file(path.Join(name, string(m.Main))); ok {
 			return found, true
 		}
 	}

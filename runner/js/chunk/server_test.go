@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ func (s *server) take() []string {
 	return asked
 }
 
-var boundaries = regexp.MustCompile(`formdata-undici-\d+`)
+var boundaries = regexp.MustCompile(`formdata-undici-\d+|-{26}[\da-f]{24}|axios-\d+\.\d+\.\d+-boundary-[\w-]+`)
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
@@ -85,6 +86,26 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "/hang-up":
 		conn, _, _ := w.(http.Hijacker).Hijack()
 		_ = conn.Close()
+	case path == "/streamed":
+		for i := range 3 {
+			_, _ = fmt.Fprintf(w, "part %d\n", i)
+			_ = http.NewResponseController(w).Flush()
+		}
+	case path == "/long":
+		_, _ = io.WriteString(w, strings.Repeat("0123456789", 50_000))
+	case path == "/cut":
+		w.Header().Set("Content-Length", "100")
+		_, _ = io.WriteString(w, "too short")
+		_ = http.NewResponseController(w).Flush()
+		conn, _, _ := w.(http.Hijacker).Hijack()
+		_ = conn.Close()
+	case path == "/stalled":
+		_, _ = io.WriteString(w, "begun")
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-r.Context().Done():
+		case <-time.After(5 * time.Second):
+		}
 	case path == "/slow":
 		select {
 		case <-r.Context().Done():

@@ -3,6 +3,7 @@ package chunk
 import (
 	"errors"
 	"io/fs"
+	"strings"
 )
 
 // StandIn is a package from npm that stands in for one of Node's builtins. It is installed with the adaptors, with all
@@ -21,6 +22,7 @@ var StandIns = []StandIn{
 	{"string_decoder", "1.3.0", "sha512-hkRX8U1WjJFd8LsDJ2yQ/wWWxaopEsABU1XfkM8A+j0+85JAGppt16cr1Whg6KIbb4okU6Mql6BOj+uup/wKeA=="},
 	{"url", "0.11.4", "sha512-oCwdVC7mTuWiPyjLUz/COz5TLk6wgp0RCsN+wHZ2Ekneac9w8uuV0njcbbie2ME+Vs+d6duwmYuR3HgQXs1fOg=="},
 	{"util", "0.12.5", "sha512-kZf/K6hEIrWHI6XqOFUiiMa+79wE/D8Q+NCNAWclkyg3b4d2k7s0QGepNjiABc+aR3N1PAyHL7p6UcLY6LmrnA=="},
+	{"web-streams-polyfill", "4.3.0", "sha512-/Gnggvj9oSrEvJbDyyPtAnxBt5fGQM2iWOKQNu7ie1OxDgK40iZpyV3TKaRiEzVj1oA1UxKnEy9XPXh6PW3eVw=="},
 }
 
 // Overlay is a tree of several: of those that have a file, the first.
@@ -29,15 +31,28 @@ func Overlay(trees ...fs.FS) fs.FS { return overlay(trees) }
 type overlay []fs.FS
 
 func (o overlay) Open(name string) (fs.File, error) {
-	var first error
+	var first error = &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	for _, tree := range o {
 		file, err := tree.Open(name)
 		if err == nil {
 			return file, nil
 		}
-		if first == nil || errors.Is(first, fs.ErrNotExist) {
+		if errors.Is(first, fs.ErrNotExist) {
 			first = err
 		}
 	}
 	return nil, first
+}
+
+// standInsFolder is where the packages that stand in are, apart from those of the adaptors.
+const standInsFolder = "standins"
+
+// mounted is a tree with another in a folder.
+type mounted struct{ tree, standIns fs.FS }
+
+func (m mounted) Open(name string) (fs.File, error) {
+	if rest, in := strings.CutPrefix(name, standInsFolder+"/"); in {
+		return m.standIns.Open(rest)
+	}
+	return m.tree.Open(name)
 }

@@ -3,6 +3,7 @@ package chunk
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -36,6 +37,25 @@ func TestAPackageIsAChunk(t *testing.T) {
 	require.NotContains(t, code, "one = 1")
 	_, err = maker.Entry("nowhere")
 	require.EqualError(t, err, `cannot find module "nowhere" from .`)
+}
+
+// Guards against packages that say that they have no main module, and against an adaptor's own version of what stands in.
+func TestPackagesAreFound(t *testing.T) {
+	maker := New(fstest.MapFS{
+		"node_modules/none/package.json":   {Data: []byte(`{"main":false,"exports":{"./one":"./one.js"}}`)},
+		"node_modules/none/one.js":         {},
+		"node_modules/events/package.json": {Data: []byte(`{}`)},
+		"node_modules/events/index.js":     {Data: []byte(`exports.of = 'the adaptor';`)},
+	}, fstest.MapFS{
+		"node_modules/events/package.json": {Data: []byte(`{"main":"events.js"}`)},
+		"node_modules/events/events.js":    {Data: []byte(`exports.of = 'Node';`)},
+	})
+	found, err := maker.Entry("none/one")
+	require.NoError(t, err)
+	require.Equal(t, "node_modules/none/one.js", found)
+	code, err := maker.Code("node:events")
+	require.NoError(t, err)
+	require.Contains(t, strings.TrimSpace(code), `require("standins/node_modules/events/events.js")`)
 }
 
 // Guards against bytecode of others: a file that was changed, or put in the place of another, is made anew.

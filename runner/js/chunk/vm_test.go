@@ -2,51 +2,101 @@ package chunk
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/fstest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"modernc.org/quickjs"
 
 	"github.com/phxworker/phxworker/internal/runtest"
-	"github.com/phxworker/phxworker/runner/egress"
 )
 
-// homeVariable names a folder with node_modules that has language-common and the packages that stand in for Node's builtins.
-const homeVariable = "PHXWORKER_TEST_CHUNKS"
+const (
+	commonPackage = "@openfn/language-common@3.3.4"
+	httpPackage   = "@openfn/language-http@7.2.10"
+)
 
-// Every exported name of language-common, its util and what it brings, in Node and in QuickJS.
-func TestCommonIsTheSame(t *testing.T) {
-	home := os.Getenv(homeVariable)
-	if home == "" {
-		t.Skip("set " + homeVariable + " to a folder with the packages")
-	}
-	runtest.Need(t, "node")
-	compare(t, inNode(t, home, "common.js", "@openfn/language-common", ""), inQuickJS(t, home, "common.js", "@openfn/language-common", ""))
-}
+// What language-common exports, in Node and in QuickJS.
+func TestCommonIsTheSame(t *testing.T) { compare(t, both(t, "common.js", commonPackage, "")) }
 
 // The exchanges of language-http with a server, in Node and in QuickJS: what they come to, and what the server was asked.
 func TestHTTPIsTheSame(t *testing.T) {
-	home := os.Getenv(homeVariable)
-	if home == "" {
-		t.Skip("set " + homeVariable + " to a folder with the packages")
-	}
-	runtest.Need(t, "node")
 	server := newServer(t)
-	want := inNode(t, home, "http.js", "@openfn/language-http", server.URL)
-	asked := server.take()
-	got := inQuickJS(t, home, "http.js", "@openfn/language-http", server.URL)
-	compare(t, want, got)
-	compare(t, asked, server.take())
+	var asked [2][]string
+	got := eachOf(t, "http.js", httpPackage, server.URL, func(i int) { asked[i] = server.take() })
+	compare(t, got)
+	compare(t, asked)
 }
 
-func compare(t *testing.T, want, got []string) {
+// Node's builtins, as far as packages use them, in Node and on Go's.
+func TestBuiltinsAreTheSame(t *testing.T) {
+	server := newServer(t)
+	var asked [2][]string
+	got := eachWith(t, testFile(t, "builtins.js"), home(t, httpPackage), "undici", server.URL, func(i int) {
+		// What is given up early may not have been asked.
+		asked[i] = slices.DeleteFunc(server.take(), func(told string) bool { return strings.Contains(told, `"/slow"`) })
+	})
+	compare(t, got)
+	compare(t, asked)
+}
+
+// Clients that adaptors of OpenFn bring, which are on http and https, in Node and in QuickJS.
+func TestClientsAreTheSame(t *testing.T) {
+	for _, specifier := range []string{"axios@1.7.9", "node-fetch@2.7.0", "superagent@8.1.2", "follow-redirects@1.15.9"} {
+		t.Run(specifier, func(t *testing.T) {
+			server := newServer(t)
+			var asked [2][]string
+			compare(t, eachOf(t, "clients.js", specifier, specifier+" "+server.URL, func(i int) {
+				asked[i] = slices.DeleteFunc(server.take(), func(told string) bool { return strings.Contains(told, `"/slow"`) })
+			}))
+			compare(t, asked)
+		})
+	}
+}
+
+// both executes a file of testdata with a package, in Node and in QuickJS.
+func both(t *testing.T, file, specifier, argument string) [2][]string {
 	t.Helper()
+	return eachOf(t, file, specifier, argument, func(int) {})
+}
+
+// eachOf calls then after each of the two.
+func eachOf(t *testing.T, file, specifier, argument string, then func(i int)) [2][]string {
+	t.Helper()
+	return eachWith(t, testFile(t, file), home(t, specifier), specifier[:strings.LastIndex(specifier, "@")], argument, then)
+}
+
+func testFile(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + file)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// eachWith takes the code of a function and a module of a folder.
+func eachWith(t *testing.T, code, dir, name, argument string, then func(i int)) (lines [2][]string) {
+	t.Helper()
+	runtest.Need(t, "node")
+	lines[0] = inNode(t, dir, code, name, argument)
+	then(0)
+	lines[1] = inQuickJS(t, storeOf(t, dir), code, name, argument)
+	then(1)
+	return lines
+}
+
+func compare(t *testing.T, lines [2][]string) {
+	t.Helper()
+	want, got := lines[0], lines[1]
 	same := 0
 	for i := range max(len(want), len(got)) {
 		var w, g string
@@ -65,9 +115,10 @@ func compare(t *testing.T, want, got []string) {
 	t.Logf("%d of %d are the same", same, len(want))
 }
 
-func inNode(t *testing.T, home, file, name, argument string) []string {
+func inNode(t *testing.T, home, code, name, argument string) []string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "node", "testdata/node.mjs", "testdata/"+file, home, name, argument)
+	cmd := exec.CommandContext(t.Context(), "node", "testdata/node.mjs", home, name, argument)
+	cmd.Stdin = strings.NewReader(code)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -77,88 +128,145 @@ func inNode(t *testing.T, home, file, name, argument string) []string {
 	return lines
 }
 
-// inQuickJS executes a file of testdata with a package and one more argument, a text.
-func inQuickJS(t *testing.T, home, file, name, argument string) []string {
+// answered is what came of an exchange.
+type answered struct {
+	id   int
+	text string
+}
+
+// inQuickJS executes code with a package and one more argument, a text.
+func inQuickJS(t *testing.T, store *Store, code, name, argument string) []string {
 	t.Helper()
-	maker := New(os.DirFS(home))
-	entry, err := maker.Entry(name)
+	client := newClient(t, "any")
+	defer client.Close()
+	return execute(t, store, client, code, name, argument)
+}
+
+// execute calls a function with a package and what a test needs, and returns the lines that come of it.
+func execute(t *testing.T, store *Store, client *Client, code, name, argument string) []string {
+	t.Helper()
+	entry, err := store.maker.Entry(name)
 	require.NoError(t, err)
+	if _, standsIn := builtins[name]; standsIn {
+		entry = nodePrefix + name
+	}
 	vm, err := quickjs.NewVM()
 	require.NoError(t, err)
 	defer func() { require.NoError(t, vm.Close()) }()
 	vm.SetMaxStackSize(4 << 20)
-	chunks := 0
+	// A package's code, so that it has the globals of packages.
+	test := New(Overlay(fstest.MapFS{testModule: {Data: []byte("module.exports =\n" + code)}}, store.maker.tree))
 	require.NoError(t, vm.RegisterFunc("__load", func(id string) quickjs.Value {
-		code, err := maker.Code(id)
-		if err != nil {
-			value, _ := vm.NewString(err.Error())
-			return value
+		if id == testModule {
+			text, err := test.Code(id)
+			return function(vm, id, err, func() (quickjs.Value, error) { return vm.EvalValue(text, quickjs.EvalGlobal) })
 		}
-		chunks++
-		value, err := vm.EvalValue(code, quickjs.EvalGlobal)
-		if err != nil {
-			value, _ = vm.NewString(fmt.Sprint(id, ": ", err))
-		}
-		return value
+		code, err := store.Bytecode(id)
+		return function(vm, id, err, func() (quickjs.Value, error) { return vm.EvalBytecodeValue(code) })
 	}, false))
 	require.NoError(t, vm.RegisterHostFunc("__call", func(args []any) (any, error) {
 		operation, _ := args[0].(string)
 		return Call(operation, args[1:])
 	}))
-	traffic := egress.New(egress.Config{Policy: egress.MustParse("any")}).Open(nil)
-	defer traffic.Close()
-	client := &Client{Traffic: traffic}
-	defer client.Close()
-	var exchanges []Exchange
+	ctx, cancel := context.WithCancel(t.Context())
+	came, fired := make(chan answered), make(chan int)
+	var under sync.WaitGroup
+	defer under.Wait()
+	defer cancel()
 	require.NoError(t, vm.RegisterHostFunc("__exchange", func(args []any) (any, error) {
 		var x Exchange
-		text, _ := args[0].(string)
+		text, _ := args[1].(string)
+		id := number(args)
 		err := json.Unmarshal([]byte(text), &x)
-		exchanges = append(exchanges, x)
+		under.Go(func() {
+			call, err := client.Traffic.Admit(int64(len(text)) + x.Holds())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer call.Free()
+			x.Call = call
+			told, _ := json.Marshal(client.Do(ctx, x))
+			select {
+			case came <- answered{id, string(told)}:
+			case <-ctx.Done():
+			}
+		})
 		return nil, err
+	}))
+	require.NoError(t, vm.RegisterHostFunc("__timer", func(args []any) (any, error) {
+		id, delay := number(args), number(args[1:])
+		under.Go(func() {
+			select {
+			case <-time.After(time.Duration(delay) * time.Millisecond):
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case fired <- id:
+			case <-ctx.Done():
+			}
+		})
+		return nil, nil
 	}))
 	var answer string
 	require.NoError(t, vm.RegisterHostFunc("__answer", func(args []any) (any, error) {
 		answer, _ = args[0].(string)
 		return nil, nil
 	}))
-	text, err := os.ReadFile("testdata/" + file)
-	require.NoError(t, err)
-	_, err = vm.Eval(fmt.Sprintf(`(() => {
-		const quiet = {}; for (const level of ['log', 'debug', 'warn', 'error', 'info']) quiet[level] = () => {};
-		const timers = [];
-		globalThis.setTimeout = (f, _, ...args) => timers.push(() => f(...args));
-		globalThis.clearTimeout = id => { timers[id - 1] = undefined; };
-		globalThis.__fire = () => { for (let i = 0; i < timers.length; i++) if (timers[i]) { const f = timers[i]; timers[i] = undefined; f(); return true; } return false; };
-		const require = (%s)(__load, __call, text => new Promise(done => { waiting.push(done); __exchange(text); }), Function, quiet);
-		const waiting = [];
-		globalThis.__answered = text => waiting.shift()(text);
-		(%s)(require(%q), { Buffer: require('node:buffer').Buffer, argument: %q }).then(
-			lines => __answer(JSON.stringify(lines)),
-			error => __answer(JSON.stringify(['failed: ' + error + error.stack + (error.why ?? '')])));
-	})()`, strings.TrimSpace(Loader), strings.TrimSpace(string(text)), entry, argument), quickjs.EvalGlobal)
+	_, err = vm.Eval(fmt.Sprintf(harness, strings.TrimSpace(Loader), testModule, entry, argument), quickjs.EvalGlobal)
 	require.NoError(t, err)
 	for answer == "" {
 		n, err := vm.ExecutePendingJobs()
 		require.NoError(t, err)
-		if n == 0 && len(exchanges) > 0 {
-			exchanges[0].Call, err = traffic.Admit(0)
-			require.NoError(t, err)
-			answer, _ := json.Marshal(client.Do(t.Context(), exchanges[0]))
-			exchanges[0].Call.Free()
-			exchanges = exchanges[1:]
-			_, err = vm.Call("__answered", string(answer))
-			require.NoError(t, err)
+		if n > 0 {
 			continue
 		}
-		if n == 0 {
-			fired, err := vm.Call("__fire")
-			require.NoError(t, err)
-			require.Equal(t, true, fired, "nothing goes on")
+		select {
+		case one := <-came:
+			_, err = vm.Call("__answered", one.id, one.text)
+		case id := <-fired:
+			_, err = vm.Call("__fire", id)
+		case <-time.After(time.Minute):
+			t.Fatal("nothing goes on")
 		}
+		require.NoError(t, err)
 	}
 	var lines []string
 	require.NoError(t, json.Unmarshal([]byte(answer), &lines))
-	t.Logf("%d chunks", chunks)
 	return lines
+}
+
+// harness is what the prelude gives to a loader, in little.
+const harness = `(() => {
+	const quiet = {}; for (const level of ['log', 'debug', 'warn', 'error', 'info']) quiet[level] = () => {};
+	const timers = new Map(), waiting = new Map();
+	let last = 0;
+	globalThis.setTimeout = (f, delay = 1, ...args) => { timers.set(++last, () => f(...args)); __timer(last, delay); return last; };
+	globalThis.clearTimeout = id => { timers.delete(id); };
+	globalThis.setInterval = (f, delay, ...args) => { const id = ++last; const again = () => { f(...args); if (timers.has(id)) __timer(id, delay); }; timers.set(id, again); __timer(id, delay); return id; };
+	globalThis.clearInterval = clearTimeout;
+	globalThis.__fire = id => { timers.get(id)?.(); };
+	globalThis.__answered = (id, text) => { const done = waiting.get(id); waiting.delete(id); done(text); };
+	Error.captureStackTrace ??= () => {};
+	const exchange = text => new Promise(done => { waiting.set(++last, done); __exchange(last, text); });
+	const require = (%s)(__load, __call, exchange, Function, quiet);
+	require(%q)(require(%q), { require, Buffer: require('node:buffer').Buffer, argument: %q }).then(
+		lines => __answer(JSON.stringify(lines)),
+		error => __answer(JSON.stringify(['failed: ' + error + error.stack + (error.why ?? '')])));
+})()`
+
+// testModule is the file of a test among the packages.
+const testModule = "node_modules/test/index.js"
+
+// function returns that of a chunk, or the words of why there is none.
+func function(vm *quickjs.VM, id string, err error, evaluate func() (quickjs.Value, error)) quickjs.Value {
+	if err == nil {
+		var value quickjs.Value
+		if value, err = evaluate(); err == nil {
+			return value
+		}
+	}
+	value, _ := vm.NewString(fmt.Sprint(id, ": ", err))
+	return value
 }

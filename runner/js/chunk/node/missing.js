@@ -1,8 +1,9 @@
 // missing stands in for a builtin that is not here. It can be loaded, since many packages load what they never use; what
 // is called of it says so.
 const name = module.id.replace('node:', '');
+const error = require('node:_missing');
 const missing = of => {
-  const fail = () => { throw Object.assign(new Error(`${name}.${of} of Node is not here`), { code: 'ERR_NOT_BUILT_IN' }); };
+  const fail = () => { throw error(`${name}.${of}`); };
   return new Proxy(function () {}, { apply: fail, construct: fail });
 };
 const made = {};

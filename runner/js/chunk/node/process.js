@@ -7,6 +7,6 @@ module.exports = {
   nextTick: later, cwd: () => '/', umask: () => 0, uptime: () => 1, emitWarning() {}, emit: () => false,
   on() { return this; }, once() { return this; }, off() { return this; }, removeListener() { return this; }, listeners: () => [],
   hrtime: Object.assign(() => [Math.floor(Date.now() / 1000), (Date.now() % 1000) * 1e6], { bigint: () => BigInt(Date.now()) * 1000000n }),
-  stdout: { isTTY: false, write: () => true }, stderr: { isTTY: false, write: () => true },
+  stdout: { isTTY: false, fd: 1, write: () => true }, stderr: { isTTY: false, fd: 2, write: () => true }, [Symbol.toStringTag]: 'process',
   binding() { throw new Error('process.binding is not here'); },
 };

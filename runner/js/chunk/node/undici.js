@@ -1,5 +1,6 @@
 // undici on Go's client: request, Agent with what common and http compose, FormData. What else it has fails when it is used.
-const web = require('node:web');
+const web = require('node:_web');
+const wire = require('node:_wire');
 const { Readable } = require('node:stream');
 const { stringify } = require('node:querystring');
 
@@ -10,34 +11,15 @@ const invalid = message => new UndiciError(message, 'InvalidArgumentError', 'UND
 
 // ---- What is sent
 
-const asBuffer = part => (typeof part === 'string' ? Buffer.from(part) : Buffer.isBuffer(part) ? part
-  : ArrayBuffer.isView(part) ? Buffer.from(part.buffer, part.byteOffset, part.byteLength) : Buffer.from(part));
-
-async function bytesOf(body) {
+// payloadOf returns what is sent of a body, and its type.
+async function payloadOf(body) {
   if (body === undefined || body === null) return [];
-  if (typeof body === 'string' || ArrayBuffer.isView(body) || body instanceof ArrayBuffer) return [asBuffer(body)];
-  if (body instanceof web.FormData) return multipart(body);
+  if (typeof body === 'string') return [body];
+  if (ArrayBuffer.isView(body) || body instanceof ArrayBuffer) return [wire.asBuffer(body)];
+  if (body instanceof web.FormData) return wire.multipart(body, web.Blob);
   if (body instanceof web.Blob) return [Buffer.from(await body.arrayBuffer()), body.type];
-  if (typeof body.pipe === 'function' || body[Symbol.asyncIterator] || body[Symbol.iterator]) {
-    const parts = [];
-    for await (const part of body) parts.push(asBuffer(part));
-    return [Buffer.concat(parts)];
-  }
+  if (body[Symbol.asyncIterator] || body[Symbol.iterator]) return [body];
   throw invalid('body must be a string, a Buffer, a Readable stream, an iterable, or an async iterable');
-}
-
-async function multipart(form) {
-  const boundary = '----formdata-undici-0' + String(Math.floor(Math.random() * 1e11)).padStart(11, '0');
-  const quoted = text => text.replace(/\r\n?|\n/g, '%0D%0A').replace(/"/g, '%22');
-  const parts = [];
-  for (const [name, value] of form) {
-    const file = value instanceof web.Blob;
-    parts.push(Buffer.from(`--${boundary}\r\nContent-Disposition: form-data; name="${quoted(name)}"` +
-      (file ? `; filename="${quoted(value.name)}"\r\nContent-Type: ${value.type || 'application/octet-stream'}` : '') + '\r\n\r\n'));
-    parts.push(file ? Buffer.from(await value.arrayBuffer()) : Buffer.from(value.replace(/\r?\n|\r/g, '\r\n')), Buffer.from('\r\n'));
-  }
-  parts.push(Buffer.from(`--${boundary}--\r\n`));
-  return [Buffer.concat(parts), 'multipart/form-data; boundary=' + boundary];
 }
 
 function headersOf(headers) {
@@ -64,48 +46,50 @@ function withQuery(path, query) {
 // ---- What comes back
 
 class Body extends Readable {
-  #bytes;
+  #source;
   #used = false;
-  constructor(bytes) {
-    super({ read() { this.push(bytes); this.push(null); } });
-    this.#bytes = bytes;
+  constructor(source) {
+    super({
+      read() { source.next().then(part => this.push(part), error => this.destroy(error)); },
+      destroy(error, done) { source.cancel(); done(error); },
+    });
+    this.#source = source;
   }
-  #take() {
-    if (this.#used) throw new TypeError('unusable');
+  #consume(read) {
+    if (this.#used) {
+      throw Object.assign(new Error('The expression evaluated to a falsy value:\n\n  assert(!stream[kConsume])\n'), { name: 'AssertionError', code: 'ERR_ASSERTION' });
+    }
+    return this.#take().then(read);
+  }
+  async #take() {
+    if (this.bodyUsed) throw new TypeError('unusable');
     this.#used = true;
-    return this.#bytes;
+    try {
+      return await this.#source.rest();
+    } catch (error) {
+      throw this.errored ?? error;
+    } finally {
+      this.resume();
+    }
   }
-  get bodyUsed() { return this.#used; }
-  async text() { return this.#take().toString('utf8').replace(/^\uFEFF/, ''); }
-  async json() { return JSON.parse(await this.text()); }
-  async bytes() { return new Uint8Array(this.#take()); }
-  async arrayBuffer() { return new Uint8Array(this.#take()).buffer; }
-  async blob() { return new web.Blob([this.#take()]); }
-  async dump() { this.#used = true; }
+  get bodyUsed() { return this.#used || this.readableDidRead; }
+  get body() { return web.ReadableStream.from(this); }
+  text() { return this.#consume(all => all.toString('utf8').replace(/^\uFEFF/, '')); }
+  json() { return this.text().then(text => JSON.parse(text)); }
+  bytes() { return this.#consume(all => new Uint8Array(Buffer.from(all))); }
+  arrayBuffer() { return this.bytes().then(bytes => bytes.buffer); }
+  blob() { return this.bytes().then(bytes => new web.Blob([bytes])); }
+  async dump() { this.#used = true; this.destroy(); }
 }
 
-function read(answer) {
+function read(answer, source) {
   const headers = {};
-  for (let i = 0; i < answer.headers.length; i += 2) {
+  for (let i = 0; i < (answer.headers?.length ?? 0); i += 2) {
     const [name, value] = [answer.headers[i], answer.headers[i + 1]];
     headers[name] = name in headers ? [].concat(headers[name], value) : value;
   }
-  return { statusCode: answer.statusCode, statusText: answer.statusText, headers, trailers: {}, opaque: null, context: {}, body: new Body(Buffer.from(answer.body, 'base64')) };
+  return { statusCode: answer.statusCode, statusText: answer.statusText, headers, trailers: {}, opaque: null, context: {}, body: new Body(source) };
 }
-
-// failed makes the error that a package would get.
-function failed({ name, message, ...members }) {
-  const error = Object.assign(new Error(message), members);
-  if (name) error.name = name;
-  if (!name) error.stack = `Error: ${message}`; // of Node's own, whose frames are nobody's
-  return error;
-}
-
-const texts = value => (value === undefined || value === null ? [] : [].concat(value).map(String));
-const tlsOf = (connect = {}) => ({
-  CA: texts(connect.ca), Cert: texts(connect.cert).join('\n'), Key: texts(connect.key).join('\n'), Servername: connect.servername ?? '',
-  RejectUnauthorized: connect.rejectUnauthorized,
-});
 
 const redirects = [300, 301, 302, 303, 307, 308];
 
@@ -126,33 +110,39 @@ class Dispatcher {
     for (const one of interceptors.flat()) {
       if (one?.redirects !== undefined) made.#most = one.redirects;
       else if (one?.decompresses) made.#decompress = true;
-      else throw new UndiciError('an interceptor of its own is not supported here');
+      else throw require('node:_missing')('an interceptor of undici');
     }
     return made;
+  }
+  // exchange makes one request of those that redirects lead to.
+  exchange(url, { method, headers, body, headersTimeout, bodyTimeout, signal }, decompress) {
+    return wire.send({
+      Method: method, URL: url.href, Headers: headers, Close: method === 'HEAD', TLS: wire.tlsOf(this.#options.connect),
+      HeadersTimeout: headersTimeout ?? this.#options.headersTimeout ?? 300e3, BodyTimeout: bodyTimeout ?? this.#options.bodyTimeout ?? 300e3, ...decompress,
+    }, body, signal);
   }
   async request({ origin, path = '/', query, method = 'GET', headers, body, headersTimeout, bodyTimeout, maxRedirections, signal }) {
     let url = new web.URL(String(origin ?? this.#base).replace(/\/$/, '') + withQuery(path, query));
     let sent = headersOf(headers);
-    let [bytes, type] = await bytesOf(body);
+    let [payload, type] = await payloadOf(body);
     if (type && !sent.some(([name]) => /^content-type$/i.test(name))) sent.push(['content-type', type]);
     const history = [];
     for (let left = maxRedirections ?? this.#most ?? 0; ; left--) {
-      signal?.throwIfAborted();
-      const answer = JSON.parse(await host.exchange(JSON.stringify({
-        Method: method, URL: url.href, Headers: sent, Body: bytes ? bytes.toString('base64') : '', HasBody: bytes !== undefined,
-        TLS: tlsOf(this.#options.connect), HeadersTimeout: headersTimeout ?? 300e3, BodyTimeout: bodyTimeout ?? 300e3, Decompress: this.#decompress,
-      })));
-      if (answer.error) throw failed(answer.error);
-      const response = read(answer);
+      const { answer, stream } = await this.exchange(url, { method, headers: sent, body: payload, headersTimeout, bodyTimeout, signal }, { Decompress: this.#decompress });
+      const response = read(answer, stream);
+      if (signal) follow(signal, response.body);
       const { location } = response.headers;
-      if (!location || left <= 0 || !redirects.includes(response.statusCode)) return response;
+      const drop = response.statusCode === 303;
+      const bodiless = (drop && method !== 'HEAD') || (method === 'POST' && [301, 302].includes(response.statusCode));
+      const spent = payload !== undefined && typeof payload !== 'string' && !Buffer.isBuffer(payload) && !bodiless;
+      if (!location || left <= 0 || spent || !redirects.includes(response.statusCode)) return response;
+      stream.cancel();
       const to = new web.URL(location, url);
       history.push(url.href);
       if (history.includes(to.href)) {
         throw invalid(`Redirect loop detected. Cannot redirect to ${to.origin}. This typically happens when using a Client or Pool with cross-origin redirects. Use an Agent for cross-origin redirects.`);
       }
-      const drop = response.statusCode === 303;
-      if ((drop && method !== 'HEAD') || (method === 'POST' && [301, 302].includes(response.statusCode))) [method, bytes] = ['GET', undefined];
+      if (bodiless) [method, payload] = ['GET', undefined];
       sent = sent.filter(([name]) => !/^host$/i.test(name) && !(drop && /^content-/i.test(name)) &&
         !(to.origin !== url.origin && /^(authorization|cookie|proxy-authorization)$/i.test(name)));
       url = to;
@@ -163,15 +153,28 @@ class Dispatcher {
 }
 class Agent extends Dispatcher {}
 
+// follow has a signal end a body.
+function follow(signal, body) {
+  const end = () => body.destroy(signal.reason);
+  signal.addEventListener('abort', end);
+  body.once('close', () => signal.removeEventListener('abort', end));
+}
+
 let common = new Agent();
 const request = (url, options = {}) => {
   const { origin, pathname, search } = new web.URL(url);
   return (options.dispatcher ?? common).request({ ...options, origin, path: pathname + search });
 };
 
-const missing = name => class { constructor() { throw new UndiciError(`${name} of undici is not here`, 'NotSupportedError', 'UND_ERR_NOT_SUPPORTED'); } };
+let mocks;
+const mock = () => (mocks ??= require('node:_mock')({ Dispatcher, UndiciError, invalid, withQuery, payloadOf, read }));
+let fetch;
+const missing = name => class { constructor() { throw require('node:_missing')('undici.' + name); } };
 module.exports = {
-  Agent, Dispatcher, Client: Agent, Pool: Agent, request, FormData: web.FormData, File: web.File, MockAgent: missing('MockAgent'), ProxyAgent: missing('ProxyAgent'),
+  Agent, Dispatcher, Client: Agent, Pool: Agent, request, FormData: web.FormData, File: web.File, ProxyAgent: missing('ProxyAgent'),
+  get MockAgent() { return mock().MockAgent; }, get MockPool() { return mock().MockPool; }, get MockClient() { return mock().MockClient; },
   interceptors: { redirect: options => ({ redirects: options?.maxRedirections ?? 0 }), decompress: () => ({ decompresses: true }) },
+  fetch: (...args) => (fetch ??= require('node:_fetch').fetchAs('undici'))(...args),
+  get Headers() { return require('node:_fetch').Headers; }, get Request() { return require('node:_fetch').Request; }, get Response() { return require('node:_fetch').Response; },
   setGlobalDispatcher(dispatcher) { common = dispatcher; }, getGlobalDispatcher: () => common, errors: { UndiciError },
 };

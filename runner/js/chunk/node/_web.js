@@ -99,6 +99,7 @@ class Blob {
   async arrayBuffer() { return new Uint8Array(this.#bytes).buffer; }
   async bytes() { return new Uint8Array(this.#bytes); }
   async text() { return this.#bytes.toString(); }
+  stream() { return module.exports.ReadableStream.from((async function* (bytes) { yield new Uint8Array(bytes); })(this.#bytes)); }
   slice(start, end, type = '') { return new Blob([this.#bytes.subarray(start, end)], { type }); }
   get [Symbol.toStringTag]() { return 'Blob'; }
 }
@@ -143,7 +144,6 @@ class EventTarget {
     this.#listeners.set(type, (this.#listeners.get(type) ?? []).filter(one => one.listener !== listener));
   }
   dispatchEvent(event) {
-    if (typeof this['on' + event.type] === 'function') this['on' + event.type](event);
     for (const { listener, once } of this.#listeners.get(event.type) ?? []) {
       if (once) this.removeEventListener(event.type, listener);
       if (typeof listener === 'function') listener.call(this, event);
@@ -160,10 +160,21 @@ class DOMException extends Error {
   #name;
   constructor(message = '', name = 'Error') { super(message); this.#name = name; }
   get name() { return this.#name; }
+  get code() { return codes[this.#name] ?? 0; }
 }
+const codes = {
+  InvalidCharacterError: 5, NotFoundError: 8, NotSupportedError: 9, InvalidStateError: 11, SyntaxError: 12, NetworkError: 19, AbortError: 20, QuotaExceededError: 22, TimeoutError: 23, DataCloneError: 25,
+};
 
 class AbortSignal extends EventTarget {
   #reason;
+  #onabort = null;
+  get onabort() { return this.#onabort; }
+  set onabort(listener) {
+    this.removeEventListener('abort', this.#onabort);
+    this.#onabort = listener;
+    this.addEventListener('abort', listener);
+  }
   get aborted() { return this.#reason !== undefined; }
   get reason() { return this.#reason; }
   throwIfAborted() { if (this.aborted) throw this.#reason; }
@@ -198,8 +209,77 @@ class AbortController {
   abort(reason = new DOMException('This operation was aborted', 'AbortError')) { end(this.signal, reason); }
 }
 
-class ReadableStream {
-  constructor() { throw new Error('ReadableStream is not here'); }
+class TextEncoder {
+  get encoding() { return 'utf-8'; }
+  encode(text = '') { return new Uint8Array(Buffer.from(String(text))); }
+  encodeInto(text, into) {
+    const bytes = Buffer.from(text).subarray(0, into.length);
+    into.set(bytes);
+    return { read: bytes.toString().length, written: bytes.length };
+  }
 }
 
-module.exports = { URL, URLSearchParams, Blob, File, FormData, EventTarget, Event, DOMException, AbortSignal, AbortController, ReadableStream };
+const encodings = { 'utf-8': 'utf8', utf8: 'utf8', 'unicode-1-1-utf-8': 'utf8', 'utf-16le': 'utf16le', 'utf-16': 'utf16le', latin1: 'latin1', 'iso-8859-1': 'latin1', ascii: 'latin1', 'us-ascii': 'latin1', 'windows-1252': 'latin1' };
+class TextDecoder {
+  #decoder;
+  #begun = false;
+  constructor(label = 'utf-8', { fatal = false, ignoreBOM = false } = {}) {
+    const name = String(label).trim().toLowerCase();
+    if (!Object.hasOwn(encodings, name)) throw Object.assign(new RangeError(`The "${label}" encoding is not supported`), { code: 'ERR_ENCODING_NOT_SUPPORTED' });
+    Object.assign(this, { encoding: encodings[name] === 'utf8' ? 'utf-8' : encodings[name] === 'utf16le' ? 'utf-16le' : 'windows-1252', fatal, ignoreBOM });
+  }
+  decode(part = new Uint8Array(), { stream = false } = {}) {
+    const bytes = ArrayBuffer.isView(part) ? Buffer.from(part.buffer, part.byteOffset, part.byteLength) : Buffer.from(part);
+    this.#decoder ??= new (require('node:string_decoder').StringDecoder)(encodings[this.encoding]);
+    let text = this.#decoder.write(bytes) + (stream ? '' : this.#decoder.end());
+    if (this.fatal && text.includes('\uFFFD') && !bytes.includes('\uFFFD')) {
+      throw Object.assign(new TypeError(`The encoded data was not valid for encoding ${this.encoding}`), { code: 'ERR_ENCODING_INVALID_ENCODED_DATA' });
+    }
+    if (!this.#begun && !this.ignoreBOM) text = text.replace(/^\uFEFF/, '');
+    this.#begun = stream && (this.#begun || text !== '');
+    if (!stream) this.#decoder = undefined;
+    return text;
+  }
+}
+
+function structuredClone(value, known = new Map()) {
+  if (typeof value === 'function' || typeof value === 'symbol') throw new DOMException(`${String(value)} could not be cloned.`, 'DataCloneError');
+  if (value === null || typeof value !== 'object') return value;
+  if (known.has(value)) return known.get(value);
+  const keep = made => { known.set(value, made); return made; };
+  const clone = one => structuredClone(one, known);
+  if (value instanceof Date) return keep(new Date(value.getTime()));
+  if (value instanceof RegExp) return keep(new RegExp(value.source, value.flags));
+  if (value instanceof ArrayBuffer) return keep(value.slice(0));
+  if (ArrayBuffer.isView(value)) {
+    const Made = Buffer.isBuffer(value) ? Uint8Array : value.constructor;
+    return keep(new Made(value.buffer.slice(value.byteOffset, value.byteOffset + value.byteLength)));
+  }
+  if (value instanceof Map) {
+    const made = keep(new Map());
+    for (const [key, one] of value) made.set(clone(key), clone(one));
+    return made;
+  }
+  if (value instanceof Set) {
+    const made = keep(new Set());
+    for (const one of value) made.add(clone(one));
+    return made;
+  }
+  if (value instanceof Error) {
+    const kinds = { EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError };
+    const made = keep(new (Object.hasOwn(kinds, value.name) ? kinds[value.name] : Error)(value.message));
+    Object.defineProperty(made, 'stack', { value: value.stack, writable: true, configurable: true });
+    if ('cause' in value) made.cause = clone(value.cause);
+    return made;
+  }
+  if (['Promise', 'WeakMap', 'WeakSet', 'WeakRef'].includes(Object.prototype.toString.call(value).slice(8, -1))) throw new DOMException(`${String(value)} could not be cloned.`, 'DataCloneError');
+  const made = keep(Array.isArray(value) ? new Array(value.length) : {});
+  for (const key of Object.keys(value)) made[key] = clone(value[key]);
+  return made;
+}
+
+module.exports = {
+  URL, URLSearchParams, TextEncoder, TextDecoder, structuredClone: value => structuredClone(value), Blob, File, FormData, EventTarget, Event, DOMException, AbortSignal, AbortController,
+  // The streams are a package's, which is large.
+  get ReadableStream() { return require('node:stream/web').ReadableStream; },
+};

@@ -1,0 +1,56 @@
+package chunk
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/phxworker/phxworker/internal/runtest"
+)
+
+// installed is where the tests install packages, once for all of them.
+var installed = os.Getenv(runtest.AdaptorsVariable)
+
+func TestMain(m *testing.M) {
+	remove := func() {}
+	if installed == "" {
+		var err error
+		if installed, err = os.MkdirTemp("", "phxworker-chunk-"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		remove = func() { _ = os.RemoveAll(installed) }
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		remove()
+		os.Exit(code)
+	}))
+}
+
+// home returns the folder of a package of npm's registry and what it needs, for Node.
+func home(t testing.TB, specifier string) string {
+	t.Helper()
+	return runtest.Packages(t, installed, specifier)[0]
+}
+
+// storeOf returns the chunks of the packages of a folder, which other tests may have made.
+func storeOf(t testing.TB, home string) *Store {
+	t.Helper()
+	var specifiers []string
+	for _, one := range StandIns {
+		specifiers = append(specifiers, one.Name+"@"+one.Version)
+	}
+	var trees []fs.FS
+	for _, dir := range runtest.Packages(t, installed, specifiers...) {
+		trees = append(trees, os.DirFS(dir))
+	}
+	store, err := NewStore(filepath.Join(installed, "chunks"), New(os.DirFS(home), trees...), home, 1<<30)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	return store
+}

@@ -21,3 +21,13 @@ func openGroups(o options.Engine, open func(overheadMB int) (*cgroup.Parent, err
 	log.Info("the kernel keeps the processes of the engine to the memory of their runs", "overhead_mb", o.CgroupOverheadMB)
 	return groups
 }
+
+// checkGroups warns of a machine that would not let a worker make control groups, without making any.
+func checkGroups(o options.Engine, check func() error, log *slog.Logger) {
+	if !o.Cgroups || o.Name == "js" {
+		return
+	}
+	if err := check(); err != nil {
+		log.Warn("a worker that is started from here has its runs watched, for the kernel would not keep them to their memory", "option", "--cgroups", "reason", err)
+	}
+}

@@ -31,6 +31,22 @@ func TestAMachineWithoutControlGroupsIsWarnedOfOnce(t *testing.T) {
 	require.Contains(t, out.String(), `option=--cgroups reason="they are not mounted here"`)
 }
 
+// phxworker config says what a start from the same place would come to.
+func TestConfigTellsOfControlGroupsThatAreNotThere(t *testing.T) {
+	var out strings.Builder
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	missing := func() error { return errors.New("they are not mounted here") }
+	checkGroups(options.Engine{Name: "auto"}, missing, log)
+	checkGroups(options.Engine{Name: "js", Cgroups: true}, missing, log)
+	checkGroups(options.Engine{Name: "auto", Cgroups: true}, func() error { return nil }, log)
+	require.Empty(t, out.String())
+	checkGroups(options.Engine{Name: "auto", Cgroups: true}, missing, log)
+	require.Contains(t, out.String(), `option=--cgroups reason="they are not mounted here"`)
+
+	_, _, stderr := execute(t.Context(), nil, "config", "-l", "mock", "--engine", "true", "--engine-validation-retries", "0", "--cgroups")
+	require.Equal(t, cgroup.Check() != nil, strings.Contains(stderr, "has its runs watched"), stderr)
+}
+
 // A deployment that sets all that ws-worker 1.29 has starts, and is told of what has no effect.
 func TestADeploymentOfWsWorkerStarts(t *testing.T) {
 	env := map[string]string{

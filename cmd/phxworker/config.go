@@ -11,6 +11,7 @@ import (
 	"github.com/phxworker/phxworker/cmd/phxworker/logs"
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
 	"github.com/phxworker/phxworker/internal/fence"
+	"github.com/phxworker/phxworker/runner/command/cgroup"
 )
 
 func (p *program) configCommand() *cli.Command {
@@ -45,8 +46,9 @@ func (p *program) config(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	settings.Notices = append(settings.Notices, options.UnknownVariables(p.environ)...)
-	settings.Engine.Cgroups = false // which would move processes, and are those of the place where it was started
 	log := slog.New(logs.Limit(options.Log{Level: slog.LevelWarn, Format: "text"}.Handler(p.stderr, false)))
+	checkGroups(settings.Engine, cgroup.Check, log)
+	settings.Engine.Cgroups = false // which would move processes
 	_, executor, err := prepare(ctx, settings, log)
 	if err != nil {
 		return err

@@ -24,6 +24,7 @@ import (
 	"github.com/phxworker/phxworker/runner/command"
 	"github.com/phxworker/phxworker/runner/command/cgroup"
 	"github.com/phxworker/phxworker/runner/compile"
+	"github.com/phxworker/phxworker/runner/egress"
 	"github.com/phxworker/phxworker/runner/js"
 	"github.com/phxworker/phxworker/runner/js/packages"
 	"github.com/phxworker/phxworker/runner/openfn"
@@ -42,12 +43,16 @@ type engine struct {
 	fences, knownFences func() []fence.State
 	// port is where the worker listens, 0 for nowhere yet; nil if the engine has no use for it.
 	port *atomic.Int64
-	end  func() error
+	// egress is what jobs of the embedded engine have exchanged; nil if there is none.
+	egress func() egress.Stats
+	end    func() error
 }
 
 // newEngine makes the engine that the options ask for.
 func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log *slog.Logger) (engine, error) {
 	compiler := compile.NewCompiler(o.CompileMemory)
+	port := new(atomic.Int64)
+	guard := egress.New(egress.Config{Policy: o.Egress, Limits: egress.Limits{RunBytes: o.EgressBytes}, OwnPort: func() int { return int(port.Load()) }})
 	spares := min(runtime.NumCPU(), maxSpares)
 	groups := openGroups(o, cgroup.Open, log)
 	if o.Name == "command" {
@@ -58,11 +63,10 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 		return engine{}, err
 	}
 	if o.Name == "js" {
-		embedded, end, err := newEmbedded(o, dir, compiler, log)
-		return engine{runs: embedded, end: end}, err
+		embedded, end, err := newEmbedded(o, dir, compiler, guard, log)
+		return engine{runs: embedded, port: port, egress: guard.Stats, end: end}, err
 	}
 	fences, knownFences := once(func() []fence.State { return fence.Probe(ctx) })
-	port := new(atomic.Int64)
 	if o.RequireFences {
 		if err := fence.Require(fences()); err != nil && ctx.Err() == nil {
 			return engine{}, &usageError{"--require-fences: " + err.Error()}
@@ -88,7 +92,7 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 		tellFences(ctx, fences(), log)
 		return engine{runs: node, processes: node.Processes, fences: fences, knownFences: knownFences, port: port, end: node.Close}, nil
 	}
-	embedded, endEmbedded, err := newEmbedded(o, dir, compiler, log)
+	embedded, endEmbedded, err := newEmbedded(o, dir, compiler, guard, log)
 	if err != nil {
 		return engine{}, errors.Join(err, node.Close())
 	}
@@ -103,15 +107,15 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 		checking.Wait()
 		return errors.Join(node.Close(), endEmbedded())
 	}
-	return engine{runs: runner.Either(embedded, node), processes: node.Processes, fences: fences, knownFences: knownFences, port: port, end: end}, nil
+	return engine{runs: runner.Either(embedded, node), processes: node.Processes, fences: fences, knownFences: knownFences, port: port, egress: guard.Stats, end: end}, nil
 }
 
 // newEmbedded makes the embedded engine, with the adaptors from npm that are for it, kept in a folder; without one, with what is
 // built in alone. What it has open, end closes.
-func newEmbedded(o options.Engine, dir string, compiler *compile.Compiler, log *slog.Logger) (e *js.Engine, end func() error, err error) {
+func newEmbedded(o options.Engine, dir string, compiler *compile.Compiler, guard *egress.Guard, log *slog.Logger) (e *js.Engine, end func() error, err error) {
 	if dir == "" {
 		log.Warn("runs have no adaptors but what is built in: the user has no cache folder; name a folder with --repo-dir", "engine", o.Name)
-		return js.New(js.Config{StatePropsToRemove: o.StateProps, Compiler: compiler}), func() error { return nil }, nil
+		return js.New(js.Config{StatePropsToRemove: o.StateProps, Compiler: compiler, Egress: guard}), func() error { return nil }, nil
 	}
 	repo, err := adaptors.Open(adaptors.Config{Dir: dir, Monorepo: o.MonorepoDir, Logger: log})
 	if err != nil {
@@ -122,7 +126,7 @@ func newEmbedded(o options.Engine, dir string, compiler *compile.Compiler, log *
 		repo.Close()
 		return nil, nil, err
 	}
-	e = js.New(js.Config{StatePropsToRemove: o.StateProps, Compiler: compiler, Packages: provider, MostInput: o.EmbeddedInput})
+	e = js.New(js.Config{StatePropsToRemove: o.StateProps, Compiler: compiler, Packages: provider, MostInput: o.EmbeddedInput, Egress: guard})
 	return e, func() error {
 		err := provider.Close()
 		repo.Close()

@@ -54,7 +54,7 @@ func serve(listener net.Listener, worker *phxworker.Worker, executor engine, set
 	}
 	info := build.Read()
 	server := web.New(worker, web.Config{
-		Metrics: metrics.Handler(worker, metrics.Config{Processes: executor.processes, Version: info.Version, Commit: info.Commit, Logger: log}),
+		Metrics: metrics.Handler(worker, metrics.Config{Processes: executor.processes, Egress: executor.egress, Version: info.Version, Commit: info.Commit, Logger: log}),
 		Token:   settings.HTTP.Token, ControlsOff: "set --http-token-file or WORKER_HTTP_TOKEN; its log says why it has made none", Host: settings.HTTP.Host, OpenClaim: settings.Worker.Claim.Manual, Fences: executor.shownFences,
 		ServerPage: settings.ServerPage(), Version: info.Version, Commit: info.Commit, Logger: log,
 	})

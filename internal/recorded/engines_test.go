@@ -9,8 +9,8 @@ import (
 
 	"github.com/phxworker/phxworker/internal/runtest"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/egress"
 	"github.com/phxworker/phxworker/runner/js"
-	"github.com/phxworker/phxworker/runner/js/chunk"
 	"github.com/phxworker/phxworker/runner/js/packages"
 	"github.com/phxworker/phxworker/runner/openfn"
 	"github.com/phxworker/phxworker/runner/openfn/adaptors"
@@ -67,7 +67,7 @@ func newEmbedded(t *testing.T) *js.Engine {
 	if testing.Short() {
 		return js.New(js.Config{})
 	}
-	return js.New(js.Config{Packages: published(t), Egress: chunk.Egress{Any: true}})
+	return js.New(js.Config{Packages: published(t), Egress: egress.New(egress.Config{Policy: egress.MustParse("any")})})
 }
 
 // published returns the adaptors of npm's registry, prepared for the embedded engine. The test is skipped without a registry.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/compile"
-	"github.com/phxworker/phxworker/runner/js/chunk"
+	"github.com/phxworker/phxworker/runner/egress"
 )
 
 // Config configures an [Engine]. The zero value is ready to use.
@@ -29,8 +29,9 @@ type Config struct {
 	// MostInput is the size of an input in bytes above which [Engine.CanRun] leaves a run to another engine: with much
 	// to compute, Node is the faster one. Zero for no bound.
 	MostInput int64
-	// Egress says where adaptors may connect to.
-	Egress chunk.Egress
+	// Egress keeps what adaptors exchange to a policy, and counts it. Defaults to one of its own, with the
+	// default policy: public and private addresses, not this machine.
+	Egress *egress.Guard
 }
 
 // Engine executes plans in QuickJS. It may be used concurrently.
@@ -57,6 +58,9 @@ func New(cfg Config) *Engine {
 	}
 	if cfg.Compiler == nil {
 		cfg.Compiler = compile.NewCompiler(0)
+	}
+	if cfg.Egress == nil {
+		cfg.Egress = egress.New(egress.Config{})
 	}
 	return &Engine{cfg: cfg, maxVisits: runner.MaxVisits, compile: compilePrelude}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/compile"
+	"github.com/phxworker/phxworker/runner/egress"
 )
 
 // execution is one run under way. One goroutine executes it.
@@ -17,7 +18,8 @@ type execution struct {
 	engine  *Engine
 	prelude *prelude
 	run     *runner.Run
-	reals   reals // nil where all that the plan needs is built in
+	reals   reals           // nil where all that the plan needs is built in
+	traffic *egress.Traffic // nil before the first exchange
 
 	meta       json.RawMessage // the global of all jobs
 	conditions *conditions     // nil until the first is met
@@ -49,6 +51,9 @@ func (x *execution) execute(ctx context.Context) (runner.Result, error) {
 	defer func() {
 		if x.conditions != nil {
 			x.conditions.close()
+		}
+		if x.traffic != nil {
+			x.traffic.Close()
 		}
 	}()
 	x.log("info", "Compiling all workflow steps...")

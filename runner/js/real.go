@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/egress"
 	"github.com/phxworker/phxworker/runner/js/chunk"
 )
 
@@ -32,9 +33,6 @@ type Package struct {
 
 // reals are the packages of a run by their specifiers.
 type reals map[string]*Package
-
-// mostOfResponse bounds the body of one response to an adaptor.
-const mostOfResponse = 64 << 20
 
 // findReals finds the adaptors of a plan that needs more than what is built in.
 func (e *Engine) findReals(ctx context.Context, plan *runner.Plan) (reals, error) {
@@ -127,10 +125,18 @@ func (s *step) exchange(id int, text string) error {
 	}
 	if s.answers == nil {
 		s.answers = make(chan answer)
-		s.client = &chunk.Client{MostBytes: mostOfResponse, Control: s.engine.cfg.Egress.Control}
+		s.client = &chunk.Client{Traffic: s.openTraffic()}
 		s.network, s.endNetwork = context.WithCancel(context.Background())
 	}
+	call, err := s.traffic.Admit(int64(len(text)) + x.Holds())
+	if err != nil { // without a goroutine, for a flood has many of these
+		came, _ := json.Marshal(chunk.Failed(err)) // cannot fail
+		s.refused = append(s.refused, answer{id, string(came)})
+		return nil
+	}
+	x.Call = call
 	s.under.Go(func() {
+		defer call.Free()                                  // when the job has the answer
 		came, _ := json.Marshal(s.client.Do(s.network, x)) // cannot fail
 		select {
 		case s.answers <- answer{id, string(came)}:
@@ -138,6 +144,24 @@ func (s *step) exchange(id int, text string) error {
 		}
 	})
 	return nil
+}
+
+// openTraffic opens that of the run, if no step before has.
+func (x *execution) openTraffic() *egress.Traffic {
+	if x.traffic == nil {
+		x.traffic = x.engine.cfg.Egress.Open(func(line string) { x.log("warn", line) })
+	}
+	return x.traffic
+}
+
+// takeRefused returns the answer to an exchange that was not begun, nil for none.
+func (s *step) takeRefused() *answer {
+	if len(s.refused) == 0 {
+		return nil
+	}
+	first := s.refused[0]
+	s.refused = s.refused[1:]
+	return &first
 }
 
 // endExchanges ends what is under way, and waits for it.

@@ -12,8 +12,8 @@ import (
 	"github.com/phxworker/phxworker/internal/runtest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/egress"
 	"github.com/phxworker/phxworker/runner/js"
-	"github.com/phxworker/phxworker/runner/js/chunk"
 	"github.com/phxworker/phxworker/runner/js/packages"
 	"github.com/phxworker/phxworker/runner/openfn/adaptors"
 )
@@ -63,7 +63,7 @@ func TestRealAdaptors(t *testing.T) {
 		{name: "no functions from text", adaptor: http, body: `fn(() => new Function('return 1')())`, reason: "kill", kind: "SecurityError"},
 		{name: "no fetch for jobs", adaptor: http, body: `fn(() => ({ t: [typeof fetch, typeof Headers, typeof require, typeof process] }))`, reason: "success", want: `{"t":["undefined","undefined","undefined","undefined"]}`},
 	}
-	w := runtest.New(t, js.New(js.Config{Packages: published(t), Egress: chunk.Egress{Any: true}}))
+	w := runtest.New(t, js.New(js.Config{Packages: published(t), Egress: egress.New(egress.Config{Policy: egress.MustParse("any")})}))
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			body, _ := json.Marshal(tt.body)
@@ -84,7 +84,7 @@ func BenchmarkRealAdaptors(b *testing.B) {
 		_, _ = w.Write([]byte(`{}`))
 	}))
 	b.Cleanup(server.Close)
-	engine := js.New(js.Config{Packages: published(b), Egress: chunk.Egress{Any: true}})
+	engine := js.New(js.Config{Packages: published(b), Egress: egress.New(egress.Config{Policy: egress.MustParse("any")})})
 	for _, tt := range []struct{ name, adaptor, body string }{
 		{"built in", "common@3.3.4", "fn(s => s)"}, {"merge", "common@3.3.4", "fn(s => ({ data: merge('$.data', {})(s) }))"},
 		{"lodash", "common@3.3.4", "fn(s => ({ data: _.uniq([1]) }))"},

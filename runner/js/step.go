@@ -20,6 +20,7 @@ type step struct {
 	timers timers
 
 	answers    chan answer // of exchanges; nil before the first, as the next ones
+	refused    []answer    // to exchanges that were not begun
 	client     *chunk.Client
 	network    context.Context // of exchanges, which outlive the calls that begin them
 	endNetwork context.CancelFunc
@@ -85,6 +86,10 @@ func (s *step) settle(ctx context.Context, err error) error {
 		}
 		if s.settled {
 			return nil
+		}
+		if came := s.takeRefused(); came != nil {
+			_, err = s.box.call("answered", came.id, came.text)
+			continue
 		}
 		id, came, waitErr := s.timers.wait(ctx, s.answers)
 		switch {

@@ -113,6 +113,7 @@ func TestARegistryThatLies(t *testing.T) {
 		{"an archive at a name of this machine", manifest(`{"dist":{"tarball":"http://localhost:1/a.tgz"}}`), Untrusted, "must be at a public address"},
 		{"an archive in a network of one's own", manifest(`{"dist":{"tarball":"http://10.0.0.1/a.tgz"}}`), Untrusted, "must be at a public address"},
 		{"the metadata of a cloud", manifest(`{"dist":{"tarball":"http://169.254.169.254/a.tgz"}}`), Untrusted, "must be at a public address"},
+		{"the metadata of a cloud at what looks public", manifest(`{"dist":{"tarball":"http://168.63.129.16/a.tgz"}}`), Untrusted, "must be at a public address"},
 		{"an address of the same in six", manifest(`{"dist":{"tarball":"http://[::ffff:7f00:1]:1/a.tgz"}}`), Untrusted, "must be at a public address"},
 		{"a file", manifest(`{"dist":{"tarball":"file:///etc/passwd"}}`), Untrusted, "names an address that is not of the web"},
 		{"a password in an address", manifest(`{"dist":{"tarball":"http://a:b@registry.example/a.tgz"}}`), Untrusted, "names an address with a password in it"},

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpproxy"
+
+	"github.com/phxworker/phxworker/runner/egress"
 )
 
 const dialTimeout = 10 * time.Second
@@ -133,22 +135,7 @@ func onlyPublic(_ context.Context, _, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// shared are addresses that are public by their form and not by their use: of carriers, of
-// tests, of translations of IPv4 ones.
-var shared = []netip.Prefix{
-	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"),
-	netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("2001::/32"),
-}
-
-func public(at netip.Addr) bool {
-	at = at.Unmap()
-	for _, p := range shared {
-		if p.Contains(at) {
-			return false
-		}
-	}
-	return at.IsGlobalUnicast() && !at.IsPrivate()
-}
+func public(at netip.Addr) bool { return egress.ClassOf(at) == egress.Public }
 
 // notPublicName reports whether a name is this machine's, or an address that is not public:
 // behind a proxy, names are all that can be looked at.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/claim"
+	"github.com/phxworker/phxworker/runner/egress"
 )
 
 // collector turns a snapshot of the worker's numbers into metrics, at each scrape.
@@ -27,6 +28,9 @@ var _ prometheus.Collector = (*collector)(nil)
 func NewCollector(worker Source, cfg Config) prometheus.Collector {
 	if cfg.Processes == nil {
 		cfg.Processes = func() int { return 0 }
+	}
+	if cfg.Egress == nil {
+		cfg.Egress = func() egress.Stats { return egress.Stats{} }
 	}
 	if cfg.Version == "" {
 		cfg.Version = phxworker.Version()
@@ -60,7 +64,7 @@ func (c *collector) Describe(descs chan<- *prometheus.Desc) {
 // Collect implements [prometheus.Collector].
 func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	stats := c.worker.Stats()
-	now := &snapshot{Stats: stats, at: time.Now(), groups: merge(stats.Groups), processes: c.cfg.Processes(), version: c.cfg.Version, commit: c.cfg.Commit}
+	now := &snapshot{Stats: stats, at: time.Now(), groups: merge(stats.Groups), processes: c.cfg.Processes(), egress: c.cfg.Egress(), version: c.cfg.Version, commit: c.cfg.Commit}
 	for i := range families {
 		f := &families[i]
 		f.read(now, &series{desc: c.descs[i], kind: f.kind, empty: c.empty, metrics: metrics})
@@ -74,6 +78,7 @@ type snapshot struct {
 	at              time.Time
 	groups          []phxworker.GroupStats // no two of the same name
 	processes       int
+	egress          egress.Stats
 	version, commit string
 }
 

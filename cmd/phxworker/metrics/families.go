@@ -10,10 +10,11 @@ import (
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/egress"
 )
 
 // families are all metrics of a worker. docs/metrics.md explains each.
-var families = slices.Concat(overall, connection, groups, runs, events, engines, extensions)
+var families = slices.Concat(overall, connection, groups, runs, events, engines, network, extensions)
 
 // overall is about the worker as such.
 var overall = []family{
@@ -162,6 +163,30 @@ var engines = []family{
 	counter("phxworker_engine_panics_total", "Panics of the engine, each of which ended its run.", func(now *snapshot) float64 {
 		return float64(now.Delivery.Panics)
 	}),
+}
+
+// network is about what jobs of the embedded engine exchange.
+var network = []family{
+	{
+		name: "phxworker_egress_connections_total", help: "Connections that jobs of the embedded engine asked for, by what kind of address they lead to and what became of them.",
+		kind: prometheus.CounterValue, labels: []string{"class", "outcome"},
+		read: func(now *snapshot, out *series) {
+			for _, class := range egress.Classes() {
+				for _, outcome := range egress.Outcomes() {
+					out.number(float64(now.egress.Connections[egress.Connection{Class: class, Outcome: outcome}]), string(class), string(outcome))
+				}
+			}
+		},
+	},
+	byKey("phxworker_egress_requests_total", "Requests of jobs of the embedded engine, by how they ended.", "outcome", egress.Endings(), func(now *snapshot) map[egress.Ending]uint64 { return now.egress.Requests }),
+	{
+		name: "phxworker_egress_bytes_total", help: "Bytes of the bodies that jobs of the embedded engine sent and received, before compression.",
+		kind: prometheus.CounterValue, labels: []string{"direction"},
+		read: func(now *snapshot, out *series) {
+			out.number(float64(now.egress.Sent), "sent")
+			out.number(float64(now.egress.Received), "received")
+		},
+	},
 }
 
 // extensions is about what goes beyond Lightning's protocol.

@@ -26,6 +26,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/runner/egress"
 )
 
 // Source has the numbers: a [*phxworker.Worker]. Stats is called once a scrape,
@@ -39,6 +40,9 @@ type Config struct {
 	// Processes returns how many processes the engine has; it must not wait.
 	// Defaults to none, as for an engine without processes.
 	Processes func() int
+	// Egress returns what jobs have exchanged, such as [egress.Guard.Stats]. Defaults to nothing, as for an
+	// engine whose jobs connect by themselves.
+	Egress func() egress.Stats
 	// Version and Commit are what the program was made from. They default to the version of
 	// this module, and none.
 	Version, Commit string

@@ -32,6 +32,9 @@ phxworker_connected gauge
 phxworker_connections_lost_total counter cause
 phxworker_connections_total counter
 phxworker_draining gauge
+phxworker_egress_bytes_total counter direction
+phxworker_egress_connections_total counter class outcome
+phxworker_egress_requests_total counter outcome
 phxworker_engine_panics_total counter
 phxworker_engine_processes gauge
 phxworker_engines_stuck gauge
@@ -89,6 +92,7 @@ func TestEveryMetricIsThereFromTheStart(t *testing.T) {
 			`phxworker_connections_lost_total{cause="network"}`, `phxworker_connections_lost_total{cause="protocol"}`, `phxworker_connections_lost_total{cause="dial"}`,
 			`phxworker_claims_total{group="fast_lane",outcome="run"}`, `phxworker_claims_total{group="fast_lane",outcome="empty"}`, `phxworker_claims_total{group="manual>*",outcome="error"}`,
 			`phxworker_slots_used{group="fast_lane",state="claimed"}`, `phxworker_slots_used{group="manual>*",state="running"}`,
+			`phxworker_egress_connections_total{class="loopback",outcome="refused"}`, `phxworker_egress_requests_total{outcome="limited"}`, `phxworker_egress_bytes_total{direction="sent"}`,
 			`phxworker_wakes_total{group="fast_lane"}`, `phxworker_runs_refused_total{group="manual>*"}`,
 			`phxworker_claim_seconds_bucket{group="fast_lane",le="0.0001"}`, `phxworker_run_seconds_bucket{le="3600"}`, `phxworker_wake_to_start_seconds_bucket{le="+Inf"}`,
 		} {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/mattn/go-shellwords"
+
+	"github.com/phxworker/phxworker/runner/egress"
 )
 
 // Engine is what the options say of the engine.
@@ -26,6 +28,10 @@ type Engine struct {
 	// EmbeddedInput is the largest input that auto leaves to the embedded engine, in bytes; 0 is no limit.
 	EmbeddedInput                      int64
 	CollectionsURL, CollectionsVersion string
+	// Egress is where jobs of the embedded engine may connect to, and EgressBytes what a run of it may exchange,
+	// negative for no limit.
+	Egress      egress.Policy
+	EgressBytes int64
 	// CheckTimeout is how long a command may take to answer when the worker
 	// starts, and CheckRetries how often to ask again.
 	CheckTimeout time.Duration
@@ -91,6 +97,7 @@ func (r *reader) engine() Engine {
 		CompileMemory:  int64(r.megabytes("compile-memory") * (1 << 20)),
 		EmbeddedInput:  int64(r.orIfZero("embedded-input", "MB", 0) * (1 << 20)),
 		CollectionsURL: r.webURL("collections-url"), CollectionsVersion: r.text("collections-version"),
+		Egress: r.egress("egress"), EgressBytes: int64(r.limit("egress-limit") * (1 << 20)),
 		CheckTimeout: r.milliseconds("engine-validation-timeout-ms"), CheckRetries: r.whole("engine-validation-retries", 0),
 	}
 	mock := r.toggle("mock")
@@ -112,6 +119,15 @@ func (r *reader) engine() Engine {
 		r.failf("%s and %s %q exclude each other: there are no fences around a command", r.byKey["require-fences"].from, chosen.from, chosen.text)
 	}
 	return e
+}
+
+// egress returns where jobs may connect to.
+func (r *reader) egress(key string) egress.Policy {
+	policy, err := egress.Parse(r.list(key))
+	if err != nil {
+		r.failf("%s: %v", r.byKey[key].from, err)
+	}
+	return policy
 }
 
 // chosenEngine returns the engine's option, or what takes its place.

@@ -26,6 +26,7 @@ const (
 	openFile   = "file with a secret can be read by everybody"
 	onShow     = "a secret is on the command line"
 	shared     = "folder can be written by others"
+	partly     = "option does not hold for all runs"
 )
 
 // Whose effect depends on other options: why they have none.
@@ -38,6 +39,13 @@ const (
 	notProcesses = "the engine js has no processes; its jobs are executed within the worker"
 	notChecked   = "only an engine that is a command is checked when the worker starts; others start with the first run, and a failure is that run's"
 )
+
+// Whose jobs connect by themselves, by the name of the engine.
+var connects = map[string]string{
+	"auto":   "runs that need the OpenFn engine are executed in Node, whose jobs connect",
+	"openfn": "jobs are executed in Node, and connect",
+	command:  "the engine is a command, which connects",
+}
 
 // notices tells of the options that were set to something other than what
 // happens here anyway, and of those that are doubtful.
@@ -94,6 +102,13 @@ func (r *reader) notices(s *Settings) []Notice {
 			Message: doubtful, Option: grace.from,
 			Reason: fmt.Sprintf("a run may take %v, and %v after a signal those under way are cancelled", s.Worker.Limits.RunTimeout, s.Worker.Grace),
 		})
+	}
+	if who := connects[s.Engine.Name]; who != "" {
+		for _, key := range []string{"egress", "egress-limit"} {
+			if v, ok := r.set(key); ok {
+				notices = append(notices, Notice{Message: partly, Option: v.from, Reason: who + " without the worker, to whatever the network lets them: take --engine js, or the network's own means (docs/security.md)"})
+			}
+		}
 	}
 	notices = append(notices, r.sharedFolders(s)...)
 	return append(notices, r.exposures()...)

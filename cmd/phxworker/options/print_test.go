@@ -99,6 +99,7 @@ func TestPrintIsAConfigFile(t *testing.T) {
 		{"words that YAML reads as something else", environment{"WORKER_NAME": "null", "WORKER_COLLECTIONS_VERSION": "1.10"}, []string{"--port", "off", "--sentry-env", "yes"}},
 		{"signs", environment{"WORKER_NAME": `a: "b" #c`, "WORKER_REPO_DIR": "*x, [y]\n&z"}, nil},
 		{"lists", nil, []string{"--state-props-to-remove", "a", "true", "3", strings.Repeat("long", 50)}},
+		{"what YAML has other uses for", nil, []string{"--egress", "!*.evil.example,*.clinic.example,10.1.0.0/16,fd00::/8,any"}},
 		{"long", environment{"WORKER_WORKLOOPS": strings.Repeat("manual>*:1 ", 50)}, nil},
 		{"command", nil, []string{"--engine", "go run 'my engine'", "--engine-validation-retries", "0", "--engine-validation-timeout-ms", "0.5"}},
 		{"toggles", nil, []string{"--no-loop", "--claim-all", "--batch-logs", "--batch-limit", "5", "--profile"}},

@@ -47,6 +47,7 @@ func TestReadRefuses(t *testing.T) {
 		{"capacity is too large", nil, []string{"--capacity", "99999999999999999999"}, `--capacity "99999999999999999999" is too large: write 1000000 at most`},
 		{"number is too large", nil, []string{"--max-runs", "99999999999999999999"}, `--max-runs "99999999999999999999" is too large: write 1000000000 at most`},
 		{"adaptors by other names", environment{"WORKER_ACCEPT_ADAPTORS": "@openfn/language-http,foo"}, nil, `WORKER_ACCEPT_ADAPTORS: "foo" is no adaptor: their names begin with @openfn/, as in @openfn/language-http`},
+		{"a host with a port", environment{"WORKER_EGRESS": "public,fhir.example:8080"}, nil, `WORKER_EGRESS: "fhir.example:8080" has a port, or is no address: write the host alone`},
 		{"limit that may be 0", nil, []string{"--state-memory=-1"}, `--state-memory "-1" is not a number of MB: write one from 0 up`},
 		{"memory is not a number", nil, []string{"--run-memory", "NaN"}, `--run-memory "NaN" is not a number of MB: write one greater than 0`},
 		{"read limit beyond any memory", nil, []string{"--read-limit", "99999999"}, `--read-limit "99999999" is more than the worker can hold: write 65536 MB at most`},

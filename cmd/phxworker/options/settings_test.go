@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/runner/egress"
 	"github.com/phxworker/phxworker/slots"
 )
 
@@ -57,6 +58,7 @@ func defaults() Settings {
 		},
 		Engine: Engine{
 			Name: "auto", Reuse: 1, StateProps: []string{"configuration", "response"}, CgroupOverheadMB: 128, CollectionsVersion: "latest", CompileMemory: 64 << 20,
+			Egress: egress.MustParse("public,private"), EgressBytes: 1 << 30,
 			CheckTimeout: 5 * time.Second, CheckRetries: 3,
 		},
 		HTTP:   HTTP{Port: "2222"},
@@ -94,7 +96,8 @@ func TestReadEveryOption(t *testing.T) {
 			Name: "command", Command: []string{"go", "run", "my engine"}, Reuse: 3, RepoDir: "adaptors", MonorepoDir: monorepo,
 			StateProps:    []string{"configuration", "token"},
 			CompileMemory: 3 << 19,
-			Cgroups:       true, CgroupOverheadMB: 256,
+			Egress:        egress.MustParse("public,private"), EgressBytes: 1 << 30,
+			Cgroups: true, CgroupOverheadMB: 256,
 			CollectionsURL: "https://lightning.example.org/collections", CollectionsVersion: "1.2",
 			CheckTimeout: 700 * time.Millisecond, CheckRetries: 0,
 		},
@@ -118,8 +121,8 @@ func TestReadEveryOption(t *testing.T) {
 		"WORKER_HTTP_TOKEN": "t", "WORKER_LOG_LEVEL": "debug", "WORKER_LOG_FORMAT": "json",
 		"WORKER_SENTRY_DSN": "https://key@sentry.example.org/1", "WORKER_SENTRY_ENV": "production", "WORKER_NAME": "pod-1",
 	}
-	// Not in words: these say the same as others, and are for tests of their own.
-	elsewhere := []string{"secret-file", "http-token-file", "ca-file", "capacity", "queues", "socket-timeout", "mock", "config", "require-fences"}
+	// Not in words: these say the same as others, or hold for another engine, and are for tests of their own.
+	elsewhere := []string{"secret-file", "http-token-file", "ca-file", "capacity", "queues", "socket-timeout", "mock", "config", "require-fences", "egress", "egress-limit"}
 	env, flags, onlyFlags, inFile := environment{}, []string{}, []string{}, ""
 	for _, o := range Table() {
 		if o.NoEffect != "" || slices.Contains(elsewhere, o.Key()) {
@@ -211,4 +214,20 @@ func TestLimitsOfNothing(t *testing.T) {
 	want := phxworker.Limits{RunTimeout: 10 * time.Minute, MemoryMB: 500, StateMB: -1, PayloadMB: -1, LogPayloadMB: -1}
 	flags := []string{"--payload-memory", "0", "--log-payload-memory=0.0", "--state-memory", "0", "--run-memory", "0", "-t", "0"}
 	require.Equal(t, want, read(t, environment{"WORKER_SECRET": "s"}, flags...).Worker.Limits)
+}
+
+func TestReadEgress(t *testing.T) {
+	read := func(args ...string) Settings { return read(t, environment{"WORKER_SECRET": "s"}, args...) }
+	s := read("--engine", "js", "--egress", "public,!*.evil.example,10.1.0.0/16", "--egress-limit", "0")
+	require.Equal(t, egress.MustParse("public,!*.evil.example,10.1.0.0/16"), s.Engine.Egress)
+	require.Negative(t, s.Engine.EgressBytes)
+	require.Empty(t, s.Notices)
+	require.Empty(t, read("--engine", "auto").Notices, "nobody was promised anything")
+	for _, engine := range []string{"auto", "openfn", "go run x"} {
+		s := read("--engine", engine, "--egress", "public,private")
+		require.Len(t, s.Notices, 1)
+		require.Equal(t, "option does not hold for all runs", s.Notices[0].Message)
+		require.Equal(t, "--egress", s.Notices[0].Option)
+		require.Contains(t, s.Notices[0].Reason, "connect")
+	}
 }

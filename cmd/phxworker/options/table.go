@@ -122,6 +122,14 @@ func Table() []Option {
 			Default: "off", Usage: "start nothing unless the kernel has every fence that keeps jobs in Node from other files and processes; see docs/security.md",
 		},
 		{
+			Flag: "egress", Env: []string{"WORKER_EGRESS"}, Ours: true, Kind: List, Group: Runs, Placeholder: "LIST",
+			Default: "public,private", Usage: `where jobs of the embedded engine may connect to, and nowhere else: public, private, loopback, link-local, metadata, any, none, networks (10.1.0.0/16), hosts (fhir.clinic.example, *.clinic.example); "!" refuses, as in "any,!metadata"; see docs/security.md`,
+		},
+		{
+			Flag: "egress-limit", Env: []string{"WORKER_EGRESS_LIMIT_MB"}, Ours: true, Group: Runs, Placeholder: "MB",
+			Default: "1024", Usage: "how much a run in the embedded engine may send and receive in all; 0 is no limit",
+		},
+		{
 			Flag: "repo-dir", Aliases: []string{"d"}, Env: []string{"WORKER_REPO_DIR"}, Group: Runs, Placeholder: "DIR",
 			Usage: "where adaptors are installed; by default a folder in the user's cache",
 		},

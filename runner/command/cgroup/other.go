@@ -10,6 +10,9 @@ type Parent struct{}
 // Open returns [ErrUnsupported].
 func Open(int) (*Parent, error) { return nil, ErrUnsupported }
 
+// Check returns [ErrUnsupported].
+func Check() error { return ErrUnsupported }
+
 // New returns nil.
 func (*Parent) New() (*Group, error) { return nil, nil }
 

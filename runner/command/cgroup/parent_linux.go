@@ -24,6 +24,39 @@ type Parent struct {
 // Open makes the group of this process one that others can be made in; see the package comment. Each of
 // them may have so many MB of 2^20 bytes besides its limit. The error is one line that says what is missing.
 func Open(overheadMB int) (*Parent, error) {
+	p, err := find()
+	if err != nil {
+		return nil, err
+	}
+	p.overhead = int64(overheadMB) * mb
+	if err := p.delegate(); err != nil {
+		return nil, err
+	}
+	return p, p.try()
+}
+
+// Check returns why [Open] would fail here, as far as that can be known without changing anything: a process
+// that is started elsewhere has another group.
+func Check() error {
+	p, err := find()
+	if err != nil {
+		return err
+	}
+	if !p.lists("cgroup.controllers") {
+		return p.lacksMemory()
+	}
+	const writable = 2
+	for _, name := range []string{"", "cgroup.procs", "cgroup.subtree_control"} {
+		path := filepath.Join(p.dir, name)
+		if err := syscall.Access(path, writable); err != nil {
+			return &os.PathError{Op: "write", Path: path, Err: err}
+		}
+	}
+	return nil
+}
+
+// find finds the group of this process.
+func find() (*Parent, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
@@ -36,11 +69,7 @@ func Open(overheadMB int) (*Parent, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Parent{dir: outOfLeaf(dir), overhead: int64(overheadMB) * mb}
-	if err := p.delegate(); err != nil {
-		return nil, err
-	}
-	return p, p.try()
+	return &Parent{dir: outOfLeaf(dir)}, nil
 }
 
 // outOfLeaf returns the group in which a leaf was made: this process was moved before, by a worker that it
@@ -87,7 +116,7 @@ func (p *Parent) delegate() error {
 		return nil
 	}
 	if !p.lists("cgroup.controllers") {
-		return fmt.Errorf("%s has no controller of memory: it has to be delegated to the worker", p.dir)
+		return p.lacksMemory()
 	}
 	err := p.enable()
 	if errors.Is(err, syscall.EBUSY) { // there are processes in it
@@ -96,6 +125,10 @@ func (p *Parent) delegate() error {
 		}
 	}
 	return err
+}
+
+func (p *Parent) lacksMemory() error {
+	return fmt.Errorf("%s has no controller of memory: it has to be delegated to the worker", p.dir)
 }
 
 func (p *Parent) enable() error {

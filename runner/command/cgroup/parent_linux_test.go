@@ -56,3 +56,12 @@ func TestNoGroups(t *testing.T) {
 	require.False(t, group.Exceeded())
 	require.NoError(t, group.Remove())
 }
+
+// Guards against a check that promises more than a start can keep.
+func TestWhatIsCheckedHolds(t *testing.T) {
+	if err := Check(); err != nil {
+		parent, openErr := Open(0)
+		require.Error(t, openErr, "the check says %v", err)
+		require.Nil(t, parent)
+	}
+}

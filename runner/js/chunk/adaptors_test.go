@@ -59,7 +59,7 @@ func TestAdaptorsAreTheSame(t *testing.T) {
 func TestAdaptorsOfDatabasesAreForNode(t *testing.T) {
 	useRegistry(t)
 	store := storeOf(t, home(t, "@openfn/language-mssql@7.1.3"))
-	client := &Client{MostBytes: 1 << 20}
+	client := newClient(t, "any")
 	defer client.Close()
 	lines := execute(t, store, client, `async (mssql, lib) => {
 		try {

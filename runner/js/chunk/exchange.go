@@ -19,6 +19,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/phxworker/phxworker/runner/egress"
 )
 
 // Exchange is one request of a package and what it wants of the connection.
@@ -41,6 +43,8 @@ type Exchange struct {
 	HeadersTimeout, BodyTimeout int
 	// Decompress undoes the content encoding, of errors only with DecompressErrors.
 	Decompress, DecompressErrors bool
+	// Call is what the worker holds of the exchange. Required; who called frees it.
+	Call *egress.Call `json:"-"`
 }
 
 // TLS is what a package says of the connection, in Node's words; certificates and keys are PEM.
@@ -66,11 +70,8 @@ type Answer struct {
 
 // Client makes the exchanges of one run. It may be used concurrently; Close ends its connections.
 type Client struct {
-	// MostBytes bounds the body of one response. Required.
-	MostBytes int64
-	// Control is called before each connection with the address after name resolution, as that of a [net.Dialer];
-	// an error refuses the connection. Nil lets all through.
-	Control func(network, address string, c syscall.RawConn) error
+	// Traffic makes the connections. Required.
+	Traffic *egress.Traffic
 
 	mu         sync.Mutex
 	transports map[string]*http.Transport // by what a package says of TLS
@@ -83,10 +84,12 @@ const mostHeaders = 16 << 10
 var (
 	errHeadersTimeout = errors.New("no headers in time")
 	errBodyTimeout    = errors.New("no body in time")
-	errTooLarge       = errors.New("the body of the response is larger than a run may read")
 )
 
-// Do makes an exchange, or goes on with one. It never follows a redirect. A context has to be the same for all of a stream.
+// mostTransports bounds the connections that are kept apart because a package says other things of TLS.
+const mostTransports = 8
+
+// Do makes an exchange, when it is its turn, or goes on with one. It never follows a redirect. A context has to be the same for all of a stream.
 func (c *Client) Do(ctx context.Context, x Exchange) Answer {
 	do := c.do
 	if x.Op != "" {
@@ -94,22 +97,33 @@ func (c *Client) Do(ctx context.Context, x Exchange) Answer {
 	}
 	answer, err := do(ctx, x)
 	if err != nil {
-		return Answer{Error: inNodesWords(err)}
+		return Failed(err)
 	}
 	return answer
 }
 
+// Failed returns the answer of an exchange that came to an error.
+func Failed(err error) Answer { return Answer{Error: inNodesWords(err)} }
+
 func (c *Client) do(parent context.Context, x Exchange) (Answer, error) {
-	s := c.stream(parent, x.Stream)
-	answer, err := c.request(s, x)
+	s, err := c.stream(parent, x.Stream)
+	if err != nil {
+		return Answer{}, err
+	}
+	var answer Answer
+	turn, err := c.Traffic.Await(s.ctx, s.cancel)
+	if err == nil {
+		s.keep(turn)
+		answer, err = c.request(s, turn, x)
+	}
 	if err != nil || answer.Done {
 		c.forget(x.Stream, s, err)
 	}
 	return answer, err
 }
 
-func (c *Client) request(s *stream, x Exchange) (Answer, error) {
-	request, err := newRequest(s, x)
+func (c *Client) request(s *stream, turn *egress.Turn, x Exchange) (Answer, error) {
+	request, err := newRequest(s, turn, x)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -125,11 +139,11 @@ func (c *Client) request(s *stream, x Exchange) (Answer, error) {
 	if err != nil {
 		return Answer{}, because(s.ctx, &lost{err, used})
 	}
-	return s.respond(response, used, x)
+	return s.respond(response, turn, used, x)
 }
 
 // newRequest returns what goes over the wire.
-func newRequest(s *stream, x Exchange) (*http.Request, error) {
+func newRequest(s *stream, turn *egress.Turn, x Exchange) (*http.Request, error) {
 	body, err := x.bytes()
 	if err != nil {
 		return nil, err
@@ -144,6 +158,9 @@ func newRequest(s *stream, x Exchange) (*http.Request, error) {
 	request, err := http.NewRequestWithContext(s.ctx, x.Method, x.URL, reader)
 	if err != nil {
 		return nil, err
+	}
+	if reader != nil { // after its length was taken
+		request.Body, request.GetBody = sent{turn.Sent(reader), request.Body}, nil
 	}
 	if x.Follows {
 		request.ContentLength = x.Length
@@ -173,6 +190,12 @@ func newRequest(s *stream, x Exchange) (*http.Request, error) {
 	return request, nil
 }
 
+// sent is the body of a request, counted.
+type sent struct {
+	io.Reader
+	io.Closer
+}
+
 // bytes are those of the body.
 func (x *Exchange) bytes() ([]byte, error) {
 	if x.Text != "" {
@@ -182,7 +205,7 @@ func (x *Exchange) bytes() ([]byte, error) {
 }
 
 // respond answers with the head of a response, and leaves its body to the stream if there is one.
-func (s *stream) respond(response *http.Response, used *counted, x Exchange) (Answer, error) {
+func (s *stream) respond(response *http.Response, turn *egress.Turn, used *counted, x Exchange) (Answer, error) {
 	var body io.Reader = &wire{response.Body, used}
 	encoding := response.Header.Get("Content-Encoding")
 	if x.Decompress && unpacks(encoding) && (x.DecompressErrors || response.StatusCode < http.StatusBadRequest) {
@@ -192,7 +215,7 @@ func (s *stream) respond(response *http.Response, used *counted, x Exchange) (An
 		body = &lazy{open: func() (io.Reader, error) { return unpacker(encoding, packed) }}
 	}
 	s.idle = x.BodyTimeout
-	s.begin(body, response.Body)
+	s.begin(turn.Body(body), response.Body)
 	_, text, _ := strings.Cut(response.Status, " ")
 	answer := Answer{StatusCode: response.StatusCode, StatusText: text, Done: response.ContentLength == 0 || response.Body == http.NoBody}
 	for _, name := range slices.Sorted(maps.Keys(response.Header)) {
@@ -209,7 +232,7 @@ func (s *stream) respond(response *http.Response, used *counted, x Exchange) (An
 	if x.Stream != 0 {
 		return answer, nil
 	}
-	all, err := s.readAll()
+	all, err := s.readAll(x.Call)
 	answer.Body, answer.Done = base64.StdEncoding.EncodeToString(all), true
 	return answer, err
 }
@@ -233,6 +256,9 @@ func (c *Client) transport(options TLS) (*http.Transport, error) {
 	if known := c.transports[key]; known != nil {
 		return known, nil
 	}
+	if len(c.transports) >= mostTransports {
+		c.closeLocked()
+	}
 	config := &tls.Config{ServerName: options.Servername, InsecureSkipVerify: !reject} //nolint:gosec // what the package asks for
 	if len(options.CA) > 0 {
 		config.RootCAs = x509.NewCertPool()
@@ -247,17 +273,16 @@ func (c *Client) transport(options TLS) (*http.Transport, error) {
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
-	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: c.Control}
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := dialer.DialContext(ctx, network, address)
+			conn, err := c.Traffic.Dial(ctx, network, address)
 			if err != nil {
 				return nil, err
 			}
 			return &counted{Conn: conn}, nil
 		},
 		TLSClientConfig: config, DisableCompression: true, MaxResponseHeaderBytes: mostHeaders,
-		MaxIdleConnsPerHost: 4, IdleConnTimeout: 4 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
+		MaxIdleConns: 8, MaxIdleConnsPerHost: 4, IdleConnTimeout: 4 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
 	}
 	if c.transports == nil {
 		c.transports = make(map[string]*http.Transport)
@@ -337,14 +362,19 @@ func (c *Client) Close() {
 	c.endStreams()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.closeLocked()
+}
+
+func (c *Client) closeLocked() {
 	for _, transport := range c.transports {
 		transport.CloseIdleConnections()
 	}
+	clear(c.transports)
 }
 
 // inNodesWords returns the members of the error that a package would get in Node.
 func inNodesWords(err error) map[string]any {
-	var refused *RefusedError
+	var refused *egress.Error
 	var resolve *net.DNSError
 	var dial *net.OpError
 	var packed *packError
@@ -355,7 +385,7 @@ func inNodesWords(err error) map[string]any {
 	case errors.Is(err, errBodyTimeout):
 		return map[string]any{"name": "BodyTimeoutError", "code": "UND_ERR_BODY_TIMEOUT", "message": "Body Timeout Error"}
 	case errors.As(err, &refused):
-		return map[string]any{"message": refused.Error(), "errno": -13, "code": "EACCES", "syscall": "connect", "address": refused.Address}
+		return refused.Members()
 	case errors.As(err, &resolve):
 		return map[string]any{"message": "getaddrinfo ENOTFOUND " + resolve.Name, "errno": -3008, "code": "ENOTFOUND", "syscall": "getaddrinfo", "hostname": resolve.Name}
 	case errors.As(err, &dial) && dial.Op == "dial" && errors.Is(err, syscall.ECONNREFUSED):

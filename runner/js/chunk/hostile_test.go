@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/runner/egress"
 )
 
 // hostile is a server that means harm.
@@ -80,7 +82,7 @@ func TestHostileExchanges(t *testing.T) {
 	packed, err := pack("gzip", make([]byte, mostPacked+1), 9)
 	require.NoError(t, err)
 	store := storeOf(t, home(t, httpPackage))
-	client := &Client{MostBytes: 256 << 10}
+	client := newExchanger(t, "any", egress.Limits{ResponseBytes: 256 << 10}).client
 	var code strings.Builder
 	for _, tt := range tests {
 		_, _ = fmt.Fprintf(&code, "async () => %s,\n", tt.code)
@@ -112,7 +114,7 @@ func TestHostileExchanges(t *testing.T) {
 func TestPatchedPrototypesReachNothing(t *testing.T) {
 	server := newServer(t)
 	store := storeOf(t, home(t, httpPackage))
-	client := &Client{MostBytes: 1 << 20}
+	client := newClient(t, "any")
 	defer client.Close()
 	lines := execute(t, store, client, `async (http, lib) => {
 		const given = new Set();

@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
+
+	"github.com/phxworker/phxworker/runner/egress"
 )
 
 // The operations on a stream. One that a request has opened takes the rest of its body from writes, until the end, and
@@ -25,9 +28,22 @@ const (
 // partSize is how much one read returns at most, in bytes.
 const partSize = 64 << 10
 
+// mostStreams bounds those of a run.
+const mostStreams = 256
+
+// Holds returns how many bytes the answer of an exchange may take in the worker until the job has it, but for whole
+// bodies, which [egress.Call.ReadAll] counts.
+func (x *Exchange) Holds() int64 {
+	if x.Op == opRead {
+		return 2 * partSize
+	}
+	return 0
+}
+
 var (
 	errCancelled = errors.New("it was cancelled")
 	errNoStream  = errors.New("there is no such stream")
+	errTooMany   = fmt.Errorf("a run may have %d bodies open", mostStreams)
 )
 
 // stream is a body under way in both directions. Its methods may be called concurrently.
@@ -36,22 +52,25 @@ type stream struct {
 	cancel context.CancelCauseFunc
 	in     *io.PipeReader // what is written
 	out    *io.PipeWriter
-	idle   int // the most that may pass without a byte of what comes back, in milliseconds; 0 for any time
+	turn   atomic.Pointer[egress.Turn] // of the request that has opened it, nil if none has
+	idle   int                         // the most that may pass without a byte of what comes back, in milliseconds; 0 for any time
 
 	mu   sync.Mutex
 	from io.Reader // what comes back; nil as long as nothing does
-	left int64     // how many bytes of it may be read
 	shut io.Closer // what is to be closed at its end, if not nil
 }
 
 // stream returns the one that the package knows by a number; 0 is one that nobody else knows.
-func (c *Client) stream(parent context.Context, id int) *stream {
+func (c *Client) stream(parent context.Context, id int) (*stream, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.streams[id]; known != nil && id != 0 {
-		return known
+		return known, nil
 	}
-	s := &stream{left: c.MostBytes}
+	if len(c.streams) >= mostStreams {
+		return nil, errTooMany
+	}
+	s := &stream{}
 	s.ctx, s.cancel = context.WithCancelCause(parent)
 	s.in, s.out = io.Pipe()
 	// Who waits to write or to read would wait for ever.
@@ -62,7 +81,13 @@ func (c *Client) stream(parent context.Context, id int) *stream {
 		}
 		c.streams[id] = s
 	}
-	return s
+	return s, nil
+}
+
+// keep frees a turn at the end of the stream.
+func (s *stream) keep(turn *egress.Turn) {
+	s.turn.Store(turn)
+	context.AfterFunc(s.ctx, func() { turn.Free(context.Cause(s.ctx)) })
 }
 
 // forget ends a stream.
@@ -72,6 +97,9 @@ func (c *Client) forget(id int, s *stream, cause error) {
 		delete(c.streams, id)
 	}
 	c.mu.Unlock()
+	if turn := s.turn.Load(); turn != nil {
+		turn.Free(cause)
+	}
 	_ = s.in.CloseWithError(cmp.Or(cause, io.ErrClosedPipe))
 	s.cancel(cause)
 	if s.mu.TryLock() { // who reads closes by the context
@@ -98,16 +126,22 @@ func (c *Client) onStream(ctx context.Context, x Exchange) (Answer, error) {
 		}
 		return Answer{Done: true}, nil
 	case opUnpack:
-		s := c.stream(ctx, x.Stream)
-		s.begin(&lazy{open: func() (io.Reader, error) { return unpacker(x.Method, s.in) }}, nil)
-		return Answer{}, nil
+		s, err := c.stream(ctx, x.Stream)
+		if err == nil {
+			s.begin(c.Traffic.Bound(&lazy{open: func() (io.Reader, error) { return unpacker(x.Method, s.in) }}), nil)
+		}
+		return Answer{}, err
 	case opWrite, opEnd: // perhaps before what opens it
-		return c.stream(ctx, x.Stream).write(x)
+		s, err := c.stream(ctx, x.Stream)
+		if err != nil {
+			return Answer{}, err
+		}
+		return s.write(x)
 	}
 	if known == nil {
 		return Answer{}, errNoStream
 	}
-	answer, err := known.read(x.Op == opRest)
+	answer, err := known.read(x)
 	if err != nil || answer.Done {
 		c.forget(x.Stream, known, err)
 	}
@@ -132,9 +166,9 @@ func (s *stream) begin(from io.Reader, shut io.Closer) {
 	s.from, s.shut = from, shut
 }
 
-func (s *stream) read(rest bool) (Answer, error) {
-	if rest {
-		all, err := s.readAll()
+func (s *stream) read(x Exchange) (Answer, error) {
+	if x.Op == opRest {
+		all, err := s.readAll(x.Call)
 		return answerOf(all, true), err
 	}
 	s.mu.Lock()
@@ -157,13 +191,13 @@ func (s *stream) read(rest bool) (Answer, error) {
 	}
 }
 
-func (s *stream) readAll() ([]byte, error) {
+func (s *stream) readAll(call *egress.Call) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.from == nil {
 		return nil, errNoStream
 	}
-	all, err := io.ReadAll(readerFunc(s.readOnce))
+	all, err := call.ReadAll(s.ctx, readerFunc(s.readOnce))
 	if err != nil {
 		return nil, because(s.ctx, err)
 	}
@@ -178,11 +212,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 // readOnce reads what there is, and waits for it no longer than may be.
 func (s *stream) readOnce(part []byte) (int, error) {
 	defer alarm(s.cancel, s.idle, errBodyTimeout).Stop()
-	n, err := s.from.Read(part)
-	if s.left -= int64(n); s.left < 0 {
-		return 0, errTooLarge
-	}
-	return n, err
+	return s.from.Read(part)
 }
 
 // answerOf returns bytes: the rest, as a text where it is one, or a part.

@@ -137,7 +137,7 @@ type answered struct {
 // inQuickJS executes code with a package and one more argument, a text.
 func inQuickJS(t *testing.T, store *Store, code, name, argument string) []string {
 	t.Helper()
-	client := &Client{MostBytes: 1 << 20}
+	client := newClient(t, "any")
 	defer client.Close()
 	return execute(t, store, client, code, name, argument)
 }
@@ -182,6 +182,13 @@ func execute(t *testing.T, store *Store, client *Client, code, name, argument st
 		id := number(args)
 		err := json.Unmarshal([]byte(text), &x)
 		under.Go(func() {
+			call, err := client.Traffic.Admit(int64(len(text)) + x.Holds())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer call.Free()
+			x.Call = call
 			told, _ := json.Marshal(client.Do(ctx, x))
 			select {
 			case came <- answered{id, string(told)}:

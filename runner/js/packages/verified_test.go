@@ -18,8 +18,8 @@ import (
 	"github.com/phxworker/phxworker/internal/runtest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/egress"
 	"github.com/phxworker/phxworker/runner/js"
-	"github.com/phxworker/phxworker/runner/js/chunk"
 	"github.com/phxworker/phxworker/runner/npm"
 	"github.com/phxworker/phxworker/runner/openfn"
 	"github.com/phxworker/phxworker/runner/openfn/adaptors"
@@ -158,7 +158,7 @@ func TestVerifiedAdaptors(t *testing.T) {
 	node, err := openfn.New(openfn.Config{RepoDir: p.cfg.Repo.Dir(), Reuse: 1000})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, node.Close()) })
-	embedded := js.New(js.Config{Packages: p, Egress: chunk.Egress{Any: true}})
+	embedded := js.New(js.Config{Packages: p, Egress: egress.New(egress.Config{Policy: egress.MustParse("any")})})
 	server := newRecorder(t)
 	w := runtest.New(t, nil)
 	credential := json.RawMessage(`{"baseUrl":"` + server.URL + `","collections_endpoint":"` + server.URL + `","collections_token":"t","apiPath":"api","username":"u","password":"p"}`)

@@ -156,7 +156,9 @@ func newRequest(s *stream, x Exchange) (*http.Request, error) {
 	switch x.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
 		if reader == nil {
-			request.Body = io.NopCloser(strings.NewReader("")) // without any, the transport tries a second time by itself
+			// Without any, the transport tries a second time by itself. As it is, it would look for a byte for 200 ms, and
+			// send chunks after that.
+			request.Body, request.TransferEncoding = io.NopCloser(strings.NewReader("")), []string{"identity"}
 		}
 	}
 	for _, header := range x.Headers {

@@ -120,7 +120,7 @@ func (c *Client) request(s *stream, x Exchange) (Answer, error) {
 	waiting := alarm(s.cancel, x.HeadersTimeout, errHeadersTimeout)
 	var used *counted
 	traced := httptrace.WithClientTrace(s.ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { used = countedOf(info.Conn) }})
-	response, err := transport.RoundTrip(request.WithContext(traced))
+	response, err := transport.RoundTrip(request.WithContext(traced)) //nolint:bodyclose // the stream does
 	waiting.Stop()
 	if err != nil {
 		return Answer{}, because(s.ctx, &lost{err, used})

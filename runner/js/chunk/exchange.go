@@ -134,7 +134,7 @@ func (c *Client) request(s *stream, turn *egress.Turn, x Exchange) (Answer, erro
 	waiting := alarm(s.cancel, x.HeadersTimeout, errHeadersTimeout)
 	var used *counted
 	traced := httptrace.WithClientTrace(s.ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { used = countedOf(info.Conn) }})
-	response, err := transport.RoundTrip(request.WithContext(traced))
+	response, err := transport.RoundTrip(request.WithContext(traced)) //nolint:bodyclose // the stream does
 	waiting.Stop()
 	if err != nil {
 		return Answer{}, because(s.ctx, &lost{err, used})
@@ -173,7 +173,9 @@ func newRequest(s *stream, turn *egress.Turn, x Exchange) (*http.Request, error)
 	switch x.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
 		if reader == nil {
-			request.Body = io.NopCloser(strings.NewReader("")) // without any, the transport tries a second time by itself
+			// Without any, the transport tries a second time by itself. As it is, it would look for a byte for 200 ms, and
+			// send chunks after that.
+			request.Body, request.TransferEncoding = io.NopCloser(strings.NewReader("")), []string{"identity"}
 		}
 	}
 	for _, header := range x.Headers {

@@ -65,7 +65,7 @@ func gunzip(source io.Reader) (io.Reader, error) {
 	switch {
 	case n == 0:
 		return nil, err
-	case !bytes.HasPrefix([]byte{0x1f, 0x8b}, start[:n]):
+	case !bytes.Equal(start[:n], []byte{0x1f, 0x8b}[:n]):
 		return nil, gzip.ErrHeader
 	}
 	return gzip.NewReader(io.MultiReader(bytes.NewReader(start[:n]), source))

@@ -1,0 +1,57 @@
+package chunk
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Guards against who waits on a stream for ever: for a response that is given up, for what nobody reads, and at the end of the run.
+func TestWaitsOnStreamsEnd(t *testing.T) {
+	server := newServer(t)
+	client := &Client{MostBytes: 1 << 20}
+	ctx, cancel := context.WithCancel(t.Context())
+	var under sync.WaitGroup
+	begun := client.Do(ctx, Exchange{Method: "GET", URL: server.URL + "/stalled", Stream: 1})
+	require.Equal(t, 200, begun.StatusCode)
+	require.Equal(t, "YmVndW4=", client.Do(ctx, Exchange{Op: opRead, Stream: 1}).Body)
+	under.Go(func() { require.NotNil(t, client.Do(ctx, Exchange{Op: opRead, Stream: 1}).Error) })
+	under.Go(func() { require.NotNil(t, client.Do(ctx, Exchange{Op: opRest, Stream: 1}).Error) })
+	client.Do(ctx, Exchange{Op: opCancel, Stream: 1})
+	under.Wait()
+	require.NotNil(t, client.Do(ctx, Exchange{Op: opRead, Stream: 1}).Error, "it is over")
+
+	under.Go(func() { require.NotNil(t, client.Do(ctx, Exchange{Op: opWrite, Stream: 2, Text: "to nobody"}).Error) })
+	under.Go(func() {
+		require.NotNil(t, client.Do(ctx, Exchange{Method: "POST", URL: server.URL, Stream: 3, Follows: true, Length: -1}).Error)
+	})
+	under.Go(func() {
+		require.Nil(t, client.Do(ctx, Exchange{Op: opUnpack, Stream: 4, Method: "gzip"}).Error)
+		require.NotNil(t, client.Do(ctx, Exchange{Op: opRead, Stream: 4}).Error)
+	})
+	cancel()
+	under.Wait()
+	client.Close()
+}
+
+// A body that is written in parts arrives whole, also when its first part is there before the request.
+func TestABodyIsWrittenInParts(t *testing.T) {
+	server := newServer(t)
+	client := &Client{MostBytes: 1 << 20}
+	defer client.Close()
+	var under sync.WaitGroup
+	under.Go(func() {
+		for _, part := range []string{"one ", "two ", "three"} {
+			require.Nil(t, client.Do(t.Context(), Exchange{Op: opWrite, Stream: 1, Text: part}).Error)
+		}
+		require.True(t, client.Do(t.Context(), Exchange{Op: opEnd, Stream: 1}).Done)
+	})
+	answer := client.Do(t.Context(), Exchange{Method: "POST", URL: server.URL + "/echo", Stream: 1, Follows: true, Length: -1})
+	require.Equal(t, 200, answer.StatusCode, answer.Error)
+	rest := client.Do(t.Context(), Exchange{Op: opRest, Stream: 1})
+	require.True(t, rest.Done)
+	require.Contains(t, *rest.Text, "one two three")
+	under.Wait()
+}

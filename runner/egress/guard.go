@@ -33,7 +33,7 @@ type Limits struct {
 	Requests int
 	// Connections are those that a run opens. Defaults to 10,000.
 	Connections int
-	// AtOnce are the requests under way, until all of the response was read; others wait. Defaults to 16.
+	// AtOnce are the requests that are sent and not answered yet; others wait. Defaults to 16.
 	AtOnce int
 	// Open are the connections that are open at once, idle ones among them. Defaults to 128.
 	Open int

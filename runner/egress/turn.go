@@ -87,6 +87,7 @@ func (c *Call) Free() {
 type Turn struct {
 	traffic *Traffic
 	late    *time.Timer
+	place   sync.Once
 	free    sync.Once
 }
 
@@ -144,11 +145,15 @@ func (u *Turn) Body(body io.Reader) io.Reader {
 	}))
 }
 
+// Answered lets another request begin, though the body of the response is still to be read: a job that reads none of its
+// bodies before it has all responses, as those of Node may, would wait for ever.
+func (u *Turn) Answered() { u.place.Do(func() { <-u.traffic.turns }) }
+
 // Free ends the turn, and counts how its request ended: with an error, or nil for an answer. Only the first call counts.
 func (u *Turn) Free(err error) {
 	u.free.Do(func() {
 		u.late.Stop()
-		<-u.traffic.turns
+		u.Answered()
 		u.traffic.ended(err)
 	})
 }

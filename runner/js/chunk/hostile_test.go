@@ -61,12 +61,12 @@ func hostile(t *testing.T) *httptest.Server {
 func TestHostileExchanges(t *testing.T) {
 	server := hostile(t)
 	tests := []struct{ name, code, want string }{
-		{"an endless body", `(await undici.request(server + '/endless')).body.text()`, `the body of the response is larger`},
-		{"an endless body in parts", `(async () => { let n = 0; for await (const part of (await undici.request(server + '/endless')).body) n += part.length; return n; })()`, `the body of the response is larger`},
-		{"an endless body by fetch", `(await undici.fetch(server + '/endless')).arrayBuffer()`, `the body of the response is larger`},
-		{"an endless body by http", `new Promise((done, fail) => http.get(server + '/endless', async r => { try { for await (const part of r); } catch (error) { fail(error); } }))`, `the body of the response is larger`},
-		{"a compressed bomb", `(await undici.request(server + '/bomb', { dispatcher: new undici.Agent().compose(undici.interceptors.decompress()) })).body.text()`, `the body of the response is larger`},
-		{"a compressed bomb by http", `new Promise((done, fail) => http.get(server + '/bomb', r => r.pipe(zlib.createGunzip()).on('error', fail).resume()))`, `the body of the response is larger`},
+		{"an endless body", `(await undici.request(server + '/endless')).body.text()`, `a response may have`},
+		{"an endless body in parts", `(async () => { let n = 0; for await (const part of (await undici.request(server + '/endless')).body) n += part.length; return n; })()`, `a response may have`},
+		{"an endless body by fetch", `(await undici.fetch(server + '/endless')).arrayBuffer()`, `a response may have`},
+		{"an endless body by http", `new Promise((done, fail) => http.get(server + '/endless', async r => { try { for await (const part of r); } catch (error) { fail(error); } }))`, `a response may have`},
+		{"a compressed bomb", `(await undici.request(server + '/bomb', { dispatcher: new undici.Agent().compose(undici.interceptors.decompress()) })).body.text()`, `a response may have`},
+		{"a compressed bomb by http", `new Promise((done, fail) => http.get(server + '/bomb', r => r.pipe(zlib.createGunzip()).on('error', fail).resume()))`, `a response may have`},
 		{"a bomb at once", `zlib.gunzipSync(Buffer.from(packed, 'base64')).length`, `what comes of it is over`},
 		{"a body that never ends", `(await undici.request(server + '/never', { bodyTimeout: 50 })).body.text()`, `Body Timeout Error`},
 		{"a body that never ends, and nobody reads", `(await undici.request(server + '/never')).statusCode`, `200`},

@@ -11,14 +11,17 @@ import (
 // Guards against who waits on a stream for ever: for a response that is given up, for what nobody reads, and at the end of the run.
 func TestWaitsOnStreamsEnd(t *testing.T) {
 	server := newServer(t)
-	client := &Client{MostBytes: 1 << 20}
+	client := newClient(t, "any")
 	ctx, cancel := context.WithCancel(t.Context())
+	call, err := client.Traffic.Admit(0)
+	require.NoError(t, err)
+	defer call.Free()
 	var under sync.WaitGroup
 	begun := client.Do(ctx, Exchange{Method: "GET", URL: server.URL + "/stalled", Stream: 1})
 	require.Equal(t, 200, begun.StatusCode)
 	require.Equal(t, "YmVndW4=", client.Do(ctx, Exchange{Op: opRead, Stream: 1}).Body)
 	under.Go(func() { require.NotNil(t, client.Do(ctx, Exchange{Op: opRead, Stream: 1}).Error) })
-	under.Go(func() { require.NotNil(t, client.Do(ctx, Exchange{Op: opRest, Stream: 1}).Error) })
+	under.Go(func() { require.NotNil(t, client.Do(ctx, Exchange{Op: opRest, Stream: 1, Call: call}).Error) })
 	client.Do(ctx, Exchange{Op: opCancel, Stream: 1})
 	under.Wait()
 	require.NotNil(t, client.Do(ctx, Exchange{Op: opRead, Stream: 1}).Error, "it is over")
@@ -39,8 +42,11 @@ func TestWaitsOnStreamsEnd(t *testing.T) {
 // A body that is written in parts arrives whole, also when its first part is there before the request.
 func TestABodyIsWrittenInParts(t *testing.T) {
 	server := newServer(t)
-	client := &Client{MostBytes: 1 << 20}
+	client := newClient(t, "any")
 	defer client.Close()
+	call, err := client.Traffic.Admit(0)
+	require.NoError(t, err)
+	defer call.Free()
 	var under sync.WaitGroup
 	under.Go(func() {
 		for _, part := range []string{"one ", "two ", "three"} {
@@ -50,7 +56,7 @@ func TestABodyIsWrittenInParts(t *testing.T) {
 	})
 	answer := client.Do(t.Context(), Exchange{Method: "POST", URL: server.URL + "/echo", Stream: 1, Follows: true, Length: -1})
 	require.Equal(t, 200, answer.StatusCode, answer.Error)
-	rest := client.Do(t.Context(), Exchange{Op: opRest, Stream: 1})
+	rest := client.Do(t.Context(), Exchange{Op: opRest, Stream: 1, Call: call})
 	require.True(t, rest.Done)
 	require.Contains(t, *rest.Text, "one two three")
 	under.Wait()

@@ -118,7 +118,7 @@ func TestAnAdaptorIsPreparedOnce(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			_, err := p.Package(t.Context(), "@openfn/language-x@1.0.0")
-			require.NoError(t, err) //nolint:testifylint // tells as much from here
+			require.NoError(t, err)
 		})
 	}
 	all.Wait()
@@ -145,7 +145,7 @@ func TestAFolderOfOthersIsNotBelieved(t *testing.T) {
 	registry.Forget()
 	t.Setenv("npm_config_cache", t.TempDir())
 	for _, folder := range []string{".embedded", ".embedded/chunks"} {
-		require.NoError(t, os.Chmod(filepath.Join(dir, folder), 0o777)) //nolint:gosec // what is not to be believed
+		require.NoError(t, os.Chmod(filepath.Join(dir, folder), 0o777))
 	}
 	record := execute(t, openIn(t, dir), "@openfn/language-x@1.0.0", "fn(() => ({ data: 2 }))")
 	require.Equal(t, "success", record.Reason, record.ErrorMessage)

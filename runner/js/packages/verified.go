@@ -16,7 +16,8 @@ var verified = func() (list struct {
 	// Adaptors are those whose operations were compared; Packages is all that they consist of. Each is a name and a version.
 	Adaptors []string `json:"adaptors"`
 	Packages []string `json:"packages"`
-}) {
+},
+) {
 	if err := json.Unmarshal(verifiedText, &list); err != nil {
 		panic("packages: verified.json: " + err.Error())
 	}

@@ -42,7 +42,7 @@ func TestRealAdaptors(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.URL.Path == "/missing" {
-			w.WriteHeader(404)
+			w.WriteHeader(http.StatusNotFound)
 		}
 		_, _ = w.Write([]byte(`{"asked":"` + r.Method + ` ` + r.URL.String() + `"}`))
 	}))
@@ -86,10 +86,14 @@ func BenchmarkRealAdaptors(b *testing.B) {
 	b.Cleanup(server.Close)
 	engine := js.New(js.Config{Packages: published(b), Egress: egress.New(egress.Config{Policy: egress.MustParse("any")})})
 	for _, tt := range []struct{ name, adaptor, body string }{
-		{"built in", "common@3.3.4", "fn(s => s)"}, {"merge", "common@3.3.4", "fn(s => ({ data: merge('$.data', {})(s) }))"},
+		{"built in", "common@3.3.4", "fn(s => s)"},
+		{"merge", "common@3.3.4", "fn(s => ({ data: merge('$.data', {})(s) }))"},
 		{"lodash", "common@3.3.4", "fn(s => ({ data: _.uniq([1]) }))"},
-		{"parseCsv", "common@3.3.4", "parseCsv('a,b\\n1,2')"}, {"cursor", "common@3.3.4", "cursor('today')"}, {"validate", "common@3.3.4", "validate({}, 'data')"},
-		{"fn of http", "http@7.2.10", "fn(s => s)"}, {"get", "http@7.2.10", "get('" + server.URL + "')"},
+		{"parseCsv", "common@3.3.4", "parseCsv('a,b\\n1,2')"},
+		{"cursor", "common@3.3.4", "cursor('today')"},
+		{"validate", "common@3.3.4", "validate({}, 'data')"},
+		{"fn of http", "http@7.2.10", "fn(s => s)"},
+		{"get", "http@7.2.10", "get('" + server.URL + "')"},
 	} {
 		b.Run(tt.name, func(b *testing.B) {
 			w := runtest.New(b, engine)

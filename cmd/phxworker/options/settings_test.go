@@ -57,7 +57,7 @@ func defaults() Settings {
 			Limits: phxworker.Limits{RunTimeout: 300 * time.Second, MemoryMB: 500, PayloadMB: 10, LogPayloadMB: 1},
 		},
 		Engine: Engine{
-			Name: "auto", Reuse: 1, StateProps: []string{"configuration", "response"}, CgroupOverheadMB: 128, CollectionsVersion: "latest", CompileMemory: 64 << 20,
+			Name: "auto", Reuse: 1, StateProps: []string{"configuration", "response"}, CgroupOverheadMB: 128, CollectionsVersion: "latest", CompileMemory: 64 << 20, EmbeddedInput: 1 << 20,
 			Egress: egress.MustParse("public,private"), EgressBytes: 1 << 30,
 			CheckTimeout: 5 * time.Second, CheckRetries: 3,
 		},
@@ -95,8 +95,8 @@ func TestReadEveryOption(t *testing.T) {
 		Engine: Engine{
 			Name: "command", Command: []string{"go", "run", "my engine"}, Reuse: 3, RepoDir: "adaptors", MonorepoDir: monorepo,
 			StateProps:    []string{"configuration", "token"},
-			CompileMemory: 3 << 19,
-			Egress:        egress.MustParse("public,private"), EgressBytes: 1 << 30,
+			CompileMemory: 3 << 19, EmbeddedInput: 1 << 19,
+			Egress: egress.MustParse("public,private"), EgressBytes: 1 << 30,
 			Cgroups: true, CgroupOverheadMB: 256,
 			CollectionsURL: "https://lightning.example.org/collections", CollectionsVersion: "1.2",
 			CheckTimeout: 700 * time.Millisecond, CheckRetries: 0,
@@ -115,7 +115,7 @@ func TestReadEveryOption(t *testing.T) {
 		"WORKER_ENABLE_CGROUP_ENFORCEMENT": "true", "CGROUP_MEMORY_OVERHEAD_MB": "256", "WORKER_MAX_STATE_MEMORY_MB": "20", "WORKER_NO_STRINGIFY_STATE": "true",
 		"WORKER_MAX_PAYLOAD_MB": "0.5", "WORKER_MAX_LOG_PAYLOAD_MB": "2", "WORKER_BATCH_LOGS": "true", "WORKER_BATCH_INTERVAL": "25",
 		"WORKER_BATCH_LIMIT": "7", "WORKER_ENGINE": "go run 'my engine'", "WORKER_ENGINE_REUSE": "3", "WORKER_REPO_DIR": "adaptors",
-		"OPENFN_ADAPTORS_REPO": monorepo, "WORKER_COMPILE_MEMORY_MB": "1.5", "WORKER_STATE_PROPS_TO_REMOVE": "configuration,token",
+		"OPENFN_ADAPTORS_REPO": monorepo, "WORKER_COMPILE_MEMORY_MB": "1.5", "WORKER_EMBEDDED_INPUT_MB": "0.5", "WORKER_STATE_PROPS_TO_REMOVE": "configuration,token",
 		"WORKER_COLLECTIONS_URL": "https://lightning.example.org/collections", "WORKER_COLLECTIONS_VERSION": "1.2",
 		"WORKER_VALIDATION_TIMEOUT_MS": "700", "WORKER_VALIDATION_RETRIES": "0", "WORKER_HOST": "127.0.0.1", "WORKER_PORT": "3000",
 		"WORKER_HTTP_TOKEN": "t", "WORKER_LOG_LEVEL": "debug", "WORKER_LOG_FORMAT": "json",

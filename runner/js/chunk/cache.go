@@ -154,14 +154,14 @@ func (c *Cache) Lessen() error {
 
 // engineVersion is that of QuickJS, whose bytecode no other version may read, and of what bundles.
 func engineVersion() string {
-	version := quickjs.Version()
+	versions := []string{quickjs.Version()}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, module := range info.Deps {
 			switch module.Path {
 			case "modernc.org/quickjs", "modernc.org/libquickjs", "github.com/evanw/esbuild":
-				version += " " + module.Path + "@" + module.Version
+				versions = append(versions, module.Path+"@"+module.Version)
 			}
 		}
 	}
-	return version
+	return strings.Join(versions, " ")
 }

@@ -206,7 +206,7 @@ func (m *Maker) plug(build api.PluginBuild, id, entry string, required *others) 
 		found, err := m.find(a.Path, from, conditions)
 		switch {
 		case err != nil: // found missing when it is required, as in Node
-			return api.OnResolveResult{Path: missingPrefix + a.Path, External: true}, nil
+			return api.OnResolveResult{Path: missingPrefix + a.Path, External: true}, nil //nolint:nilerr // see above
 		case packageOf(found) == own:
 			return api.OnResolveResult{Path: found, Namespace: namespace}, nil
 		}

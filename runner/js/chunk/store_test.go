@@ -113,7 +113,7 @@ func TestAChunkThatWasChangedIsMadeAnew(t *testing.T) {
 	require.NoError(t, err)
 	value.Free()
 
-	require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // what is to be refused
+	require.NoError(t, os.Chmod(dir, 0o755))
 	_, err = OpenCache(dir, 1<<20, compile)
 	require.ErrorContains(t, err, "may be read or written by others")
 }

@@ -105,7 +105,7 @@ func (p *Provider) prepare(ctx context.Context, name, version string) (record, e
 	maker := chunk.New(t.files)
 	if found.Entry, err = maker.Entry(t.folder); err != nil {
 		found.Node = "has no main module that is CommonJS"
-		return found, nil //nolint:nilerr // that is what was found out
+		return found, nil
 	}
 	one := p.packageOf(found)
 	nodes := p.openStandIns(ctx)
@@ -202,7 +202,7 @@ func (w *walk) make(id string) (chunk.Chunk, error) {
 	made, err := w.store.Make(w.maker, id)
 	if err != nil {
 		w.note(id, "cannot be made into code for the embedded engine: "+err.Error())
-		return chunk.Chunk{}, nil
+		return chunk.Chunk{}, nil //nolint:nilerr // that is what was found out
 	}
 	w.look(id, made)
 	return made, nil

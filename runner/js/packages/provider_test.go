@@ -46,7 +46,7 @@ func TestWhichEngineAnAdaptorIsFor(t *testing.T) {
 		{name: "plain", code: common},
 		{name: "own files and a dependency", manifest: `{"dependencies":{"helper":"^1.0.0"}}`, code: common + `exports.help = require('helper').help;`},
 		{name: "files", code: common + `const fs = require('fs'); exports.read = () => fs.readFileSync('/etc/passwd');`, want: `reaches fs of Node, which the embedded engine does not have \(@openfn/language-x@1.0.0\)`},
-		{name: "sockets in a dependency", manifest: `{"dependencies":{"socket":"1.0.0"}}`, code: common + `exports.s = () => require('socket');`, want: `reaches net of Node, which the embedded engine does not have \(socket@1.0.0\)`},
+		{name: "processes in a dependency", manifest: `{"dependencies":{"starter":"1.0.0"}}`, code: common + `exports.s = () => require('starter');`, want: `reaches child_process of Node, which the embedded engine does not have \(starter@1.0.0\)`},
 		{name: "a language", code: common + `exports.name = n => n.toLocaleString('de');`, want: `says toLocaleString, which the embedded engine does otherwise \(@openfn/language-x@1.0.0\)`},
 		{name: "Intl", code: common + `exports.name = () => new Intl.NumberFormat('de');`, want: `says Intl, which the embedded engine does otherwise \(@openfn/language-x@1.0.0\)`},
 		{name: "native code", code: common + `exports.fast = require('./fast.node');`, want: `has native code \(@openfn/language-x@1.0.0\)`},
@@ -59,7 +59,7 @@ func TestWhichEngineAnAdaptorIsFor(t *testing.T) {
 			registry := npmtest.Serve(t)
 			registry.Use(t)
 			registry.Publish(t, "helper", "1.2.0", "", "package/index.js", `exports.help = 1;`)
-			registry.Publish(t, "socket", "1.0.0", "", "package/index.js", `exports.net = require('net');`)
+			registry.Publish(t, "starter", "1.0.0", "", "package/index.js", `exports.run = require('child_process');`)
 			registry.Publish(t, "@openfn/language-x", "1.0.0", tt.manifest, "package/index.js", tt.code, "package/fast.node", "\x7fELF")
 			dir := t.TempDir()
 			one, err := openIn(t, dir).Package(t.Context(), "@openfn/language-x@1.0.0")
@@ -118,7 +118,7 @@ func TestAnAdaptorIsPreparedOnce(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			_, err := p.Package(t.Context(), "@openfn/language-x@1.0.0")
-			require.NoError(t, err) //nolint:testifylint // tells as much from here
+			require.NoError(t, err)
 		})
 	}
 	all.Wait()
@@ -145,7 +145,7 @@ func TestAFolderOfOthersIsNotBelieved(t *testing.T) {
 	registry.Forget()
 	t.Setenv("npm_config_cache", t.TempDir())
 	for _, folder := range []string{".embedded", ".embedded/chunks"} {
-		require.NoError(t, os.Chmod(filepath.Join(dir, folder), 0o777)) //nolint:gosec // what is not to be believed
+		require.NoError(t, os.Chmod(filepath.Join(dir, folder), 0o777))
 	}
 	record := execute(t, openIn(t, dir), "@openfn/language-x@1.0.0", "fn(() => ({ data: 2 }))")
 	require.Equal(t, "success", record.Reason, record.ErrorMessage)

@@ -53,7 +53,7 @@ func (p *Provider) ofWorker(name, version string) (tree, bool) {
 	if info, err := os.Stat(filepath.Join(home, "node_modules", filepath.FromSlash(folder), "package.json")); err != nil || !info.Mode().IsRegular() {
 		return tree{}, false
 	}
-	lock, err := os.ReadFile(filepath.Join(home, filepath.FromSlash(lockOfWorker)))
+	lock, err := os.ReadFile(filepath.Join(home, filepath.FromSlash(lockOfWorker))) //nolint:gosec // below the folder of the repo
 	if err != nil {
 		return tree{}, false
 	}
@@ -99,9 +99,9 @@ func (s *standIns) Open(name string) (fs.File, error) {
 	return files.Open(name)
 }
 
-// chunk makes a chunk with make. That they could not be had is told, and not what came of that.
-func (s *standIns) chunk(make func() (chunk.Chunk, error)) (chunk.Chunk, error) {
-	made, err := make()
+// chunk makes a chunk with maker. That they could not be had is told, and not what came of that.
+func (s *standIns) chunk(maker func() (chunk.Chunk, error)) (chunk.Chunk, error) {
+	made, err := maker()
 	if err != nil {
 		if _, fetched := s.fetch(); fetched != nil {
 			err = fetched

@@ -11,12 +11,14 @@ import (
 //go:embed verified.json
 var verifiedText []byte
 
-// verified is what a test has compared with Node.
-var verified = func() (list struct {
-	// Adaptors are those whose operations were compared; Packages is all that they consist of. Each is a name and a version.
+// verifiedList is adaptors whose operations were compared, and all packages that they consist of. Each is a name and a version.
+type verifiedList struct {
 	Adaptors []string `json:"adaptors"`
 	Packages []string `json:"packages"`
-}) {
+}
+
+// verified is what a test has compared with Node.
+var verified = func() (list verifiedList) {
 	if err := json.Unmarshal(verifiedText, &list); err != nil {
 		panic("packages: verified.json: " + err.Error())
 	}

@@ -213,9 +213,9 @@ func (b *bundler) resolve(a api.OnResolveArgs, strict bool) (api.OnResolveResult
 	switch {
 	case err != nil && relative: // not what is beside the bundle
 		external.Path = b.toRoot + "/" + path.Join(from, a.Path)
-		return external, nil
+		return external, nil //nolint:nilerr // see below
 	case err != nil:
-		return external, nil // it may be optional; if not, it fails as without a bundle
+		return external, nil //nolint:nilerr // it may be optional; if not, it fails as without a bundle
 	}
 	result := api.OnResolveResult{Path: "/" + found, Namespace: "file"}
 	if b.manifestOf(found).isPure() {

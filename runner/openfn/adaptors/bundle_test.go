@@ -145,6 +145,20 @@ func TestABundleDoesWhatThePackageDoes(t *testing.T) {
 			want: `{"a":"beside","b":["deep","index.js","3.0.0",true]}`,
 		},
 		{
+			name: "names of its own",
+			files: files{
+				"x/package.json":   `{"name":"x","version":"1.0.0","type":"module","exports":{".":"./index.js","./below/*":"./lib/*.js"},"imports":{"#a":"./lib/a.js","#dep":"dep","#n/*":{"browser":"./no.js","node":"./lib/*.js"}}}`,
+				"x/index.js":       `import a from "#a"; import dep from "#dep"; import n from "#n/n"; import own from "x/below/own"; export { a, dep, n, own };`,
+				"x/lib/a.js":       `export default 1`,
+				"x/lib/n.js":       `export default 2`,
+				"x/lib/own.js":     `export default 3`,
+				"dep/index.js":     `module.exports = require("dep/below")`,
+				"dep/below.js":     `module.exports = 4`,
+				"dep/package.json": `{"name":"dep","exports":{".":"./index.js","./below":"./below.js"}}`,
+			},
+			want: `{"a":1,"dep":4,"n":2,"own":3}`,
+		},
+		{
 			name: "what chooses its modules stays outside, with all it needs",
 			files: files{
 				"x/package.json":    esmPackage,

@@ -2,6 +2,7 @@ package adaptors
 
 import (
 	"context"
+	"os"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -58,4 +59,12 @@ func TestABundleThatTakesLongHoldsNobodyUp(t *testing.T) {
 	}()
 	cancel(errNobody)
 	require.ErrorIs(t, <-ended, errNobody)
+}
+
+// Guards against another esbuild whose bundles are taken for those of the one before.
+func TestTheVersionOfBundlesIsThatOfESBuild(t *testing.T) {
+	raw, err := os.ReadFile("../../../go.mod")
+	require.NoError(t, err)
+	version, _, _ := strings.Cut(bundleVersion, "-")
+	require.Contains(t, string(raw), "github.com/evanw/esbuild v"+version+"\n")
 }

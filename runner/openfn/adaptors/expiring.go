@@ -25,12 +25,6 @@ func (e *expiring[T]) get(key string) (T, bool) {
 	return found.value, time.Now().Before(found.until)
 }
 
-func (e *expiring[T]) remove(key string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.m, key)
-}
-
 func (e *expiring[T]) put(key string, value T) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

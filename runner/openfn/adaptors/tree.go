@@ -1,0 +1,96 @@
+package adaptors
+
+import (
+	"encoding/json"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// manifest is of a package.json what tells how modules are loaded.
+type manifest struct {
+	Name, Type                                           string
+	SideEffects                                          any
+	Dependencies, OptionalDependencies, PeerDependencies map[string]any
+}
+
+// isPure reports whether a package says that its modules need not be loaded if nothing of them is used.
+func (m manifest) isPure() bool { return m.SideEffects == false }
+
+// manifestOf returns what counts for a file of the package.json around it.
+func (b *bundler) manifestOf(file string) *manifest {
+	for dir := path.Dir(file); dir != "." && path.Base(dir) != "node_modules"; dir = path.Dir(dir) {
+		known, ok := b.manifests.Load(dir)
+		if !ok {
+			var m *manifest
+			if raw, err := fs.ReadFile(b.tree, path.Join(dir, "package.json")); err == nil {
+				m = new(manifest)
+				_ = json.Unmarshal(raw, m) // as good as empty
+			}
+			known, _ = b.manifests.LoadOrStore(dir, m)
+		}
+		if m, _ := known.(*manifest); m != nil {
+			return m
+		}
+	}
+	return &manifest{}
+}
+
+// isCommonJS tells how Node takes a file.
+func (b *bundler) isCommonJS(file string) bool {
+	switch path.Ext(file) {
+	case ".js":
+		return b.manifestOf(file).Type != "module"
+	case ".cjs", ".node":
+		return true
+	}
+	return false
+}
+
+// packageOf returns the folder of the package that a file belongs to, the innermost; empty if there is none.
+func packageOf(file string) string {
+	const folder = "node_modules/"
+	i := strings.LastIndex("/"+file, "/"+folder)
+	if i < 0 {
+		return ""
+	}
+	parts := strings.SplitN(file[i+len(folder):], "/", 3)
+	n := 1
+	if strings.HasPrefix(parts[0], "@") {
+		n = 2
+	}
+	return file[:i] + folder + strings.Join(parts[:min(n, len(parts))], "/")
+}
+
+// dependencies are the folders of what a package says that it depends on, as far as these are there.
+func (b *bundler) dependencies(dir string) (folders []string) {
+	m := b.manifestOf(dir + "/package.json")
+	for _, group := range []map[string]any{m.Dependencies, m.OptionalDependencies, m.PeerDependencies} {
+		for name := range group {
+			for at := dir; ; at = path.Dir(at) {
+				folder := path.Join(at, "node_modules", name)
+				if _, err := fs.Stat(b.tree, folder+"/package.json"); err == nil {
+					folders = append(folders, folder)
+					break
+				}
+				if at == "." {
+					break
+				}
+			}
+		}
+	}
+	return folders
+}
+
+// isBuiltin reports whether a name is that of a module of Node's.
+func isBuiltin(name string) bool {
+	return strings.HasPrefix(name, "node:") || slices.Contains(builtins, name)
+}
+
+var builtins = strings.Fields(`_http_agent _http_client _http_common _http_incoming _http_outgoing _http_server
+	_stream_duplex _stream_passthrough _stream_readable _stream_transform _stream_wrap _stream_writable _tls_common _tls_wrap
+	assert assert/strict async_hooks buffer child_process cluster console constants crypto dgram diagnostics_channel dns dns/promises
+	domain events fs fs/promises http http2 https inspector inspector/promises module net os path path/posix path/win32 perf_hooks
+	process punycode querystring readline readline/promises repl stream stream/consumers stream/promises stream/web string_decoder sys
+	timers timers/promises tls trace_events tty url util util/types v8 vm wasi worker_threads zlib`)

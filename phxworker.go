@@ -47,7 +47,7 @@ import (
 )
 
 // What an engine is written with; see package runner.
-type (
+type ( //nolint:revive // one comment for all
 	Engine    = runner.Engine
 	Func      = runner.Func // the simplest engine
 	Run       = runner.Run
@@ -77,7 +77,7 @@ const (
 )
 
 // What a [Config] and the numbers of a [Worker] are made of.
-type (
+type ( //nolint:revive // one comment for all
 	Limits      = runner.Limits
 	Middleware  = runner.Middleware
 	ExecuteFunc = runner.ExecuteFunc

@@ -112,10 +112,10 @@ func (l *Loop) start(runs []Run, woken time.Time, ahead bool, intake, work conte
 	if l.startHeld(); ahead {
 		l.prefetch()
 	}
-	if n := len(l.held); n > 0 {
-		l.count(func(s *Stats) { s.Held += uint64(n) })
+	if len(l.held) > 0 {
+		l.count(func(s *Stats) { s.Held += uint64(len(l.held)) })
 		l.log.Warn("the server returned more runs than were asked for: some wait for a slot",
-			"demand", l.request.Demand, "runs", len(runs), "waiting", n)
+			"demand", l.request.Demand, "runs", len(runs), "waiting", len(l.held))
 	}
 	if !fresh {
 		l.count(func(s *Stats) { s.Claims.Exhausted++ })

@@ -34,7 +34,7 @@ func (r *Runner) prepare(ctx context.Context, run *Run) (readied, *Failure) {
 				ready.Close()
 			}
 		}()
-		ready.versions = ready.Execution.Versions()
+		ready.versions = ready.Versions()
 		told = true
 		return ready, nil
 	}, func(late readied) {

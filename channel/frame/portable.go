@@ -21,7 +21,7 @@ func Portable(text []byte) []byte {
 	for i := 0; i < len(text); {
 		switch c := text[i]; {
 		case c == '"':
-			end := i + endOfString(text[i:])
+			end := i + EndOfString(text[i:])
 			out = appendPortableString(out, text[i:end])
 			i = end
 		case c == '-' || isDigit(c):

@@ -122,7 +122,7 @@ func endOfElements[S ~string | ~[]byte](in S, n int) int {
 	for i := 0; i < len(in); i++ {
 		switch in[i] {
 		case '"':
-			i += endOfString(in[i:]) - 1
+			i += EndOfString(in[i:]) - 1
 		case ',':
 			if n--; n == 0 {
 				return i + 1
@@ -132,9 +132,9 @@ func endOfElements[S ~string | ~[]byte](in S, n int) int {
 	return -1
 }
 
-// endOfString returns the offset after the closing quote of the string that in
+// EndOfString returns the offset after the closing quote of the string that in
 // begins with, or its length if the string does not end.
-func endOfString[S ~string | ~[]byte](in S) int {
+func EndOfString[S ~string | ~[]byte](in S) int {
 	for i := 1; i < len(in); i++ {
 		switch in[i] {
 		case '\\':

@@ -219,8 +219,8 @@ func (f *spoolFolder) sweep() {
 	}
 }
 
-// partName is what is being written.
-var partName = regexp.MustCompile(`^\..*\.part$`)
+// partName is what is being written, by this version or an earlier one.
+var partName = regexp.MustCompile(`^\..*\.part$|\.json\.part$`)
 
 // plainID is an id that is a file name: neither two that differ in capitals only, nor too long.
 var plainID = regexp.MustCompile(`^[a-z0-9_][a-z0-9_-]{0,99}$`)

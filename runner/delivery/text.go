@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+
+	"github.com/phxworker/phxworker/channel/frame"
 )
 
 // Cut returns the beginning of a text that has more than most bytes, without half a letter at the end and with the
@@ -50,7 +52,7 @@ func mapStrings(in json.RawMessage, change func(string) string) json.RawMessage 
 		if start < 0 {
 			return append(out, rest...)
 		}
-		end := start + stringLength(rest[start:])
+		end := start + frame.EndOfString(rest[start:])
 		out = append(out, rest[:start]...)
 		out = append(out, mapString(rest[start:end], change)...)
 		rest = rest[end:]
@@ -73,19 +75,6 @@ func mapString(in []byte, change func(string) string) []byte {
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(changed) // a string cannot fail to encode
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
-}
-
-// stringLength returns the length, with both quotes, of the JSON string that in begins with.
-func stringLength(in []byte) int {
-	for i := 1; i < len(in); i++ {
-		switch in[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(in)
 }
 
 // scrubber replaces the secrets of a run in its log lines: those of its credentials, and its token.

@@ -16,9 +16,14 @@
 //	POST /run?wait=SECONDS    the same, and waits                    200 [Result], 504
 //	POST /run/{id}/cancel     {"message"}, or no body                200, 202 {"id","state"}, 409, 422
 //	POST /run/{id}/notify     a JSON object                          200 {"id"}, 409, 422
-//	POST /drain               tells all workers to drain             200 {"workers"}
+//	POST /run/{id}/again      an input, or no body                   201 {"id"}, 404
+//	POST /drain               tells all workers to drain, or ?worker=ID   200 {"workers"}
 //	GET  /workers             a list of [WorkerRecord]
+//	POST /workers/{id}/pause  gives it no more runs; /resume ends it 200 {"id"}, 404, 422
 //	GET  /run/{id}            a [RunRecord]: state, reason, times, every event received
+//	GET  /run/{id}/transcript every frame of its topic, both ways, tokens and credentials included
+//	GET  /runs                a [RunPage]; ?state=, ?queue=, ?worker=, ?q=, ?after=, ?limit=
+//	GET  /events              each [Change] as it comes, as server-sent events; ?run=, ?after=
 //	POST /credentials/{id}    a body for fetch:credential; PUT does the same
 //	POST /dataclips/{id}      an input for the runs that name it; PUT does the same
 //	GET  /stats               [Stats]
@@ -28,6 +33,8 @@
 //
 // A plan posted may carry fields of its own, which workers do not see: dataclip, the run's
 // input, credentials, an object of bodies by id, priority, and key, see [Run].
+//
+// A browser is shown a page, if [Config].Page says so; package page has one.
 //
 // # Modes
 //
@@ -66,7 +73,7 @@
 //
 // Concurrency: all methods may be called at once. Everything is kept in
 // memory, within bounds: ended runs up to Config.KeepRuns, frames up to
-// Config.TranscriptLimit. Time is taken from package time alone, so that a
+// Config.TranscriptLimit and 64 MiB, changes up to 4,096. Time is taken from package time alone, so that a
 // server made by [New] works inside a testing/synctest bubble.
 //
 // Not promised: durability, more than one node, Lightning's web interface.

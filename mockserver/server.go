@@ -223,8 +223,8 @@ func (s *Server) drain(id string) int {
 	return s.extended.DrainWorkers(id)
 }
 
-// PauseWorker has a worker, by its worker_id, be given no run until ResumeWorker. What it has goes on. It
-// reports whether there is such a worker; in Lightning's mode there is none that can be paused.
+// PauseWorker has a worker, by its worker_id, be given no run until ResumeWorker, or until it has left and owns
+// nothing. What it has goes on. It reports whether there is such a worker; in Lightning's mode there is none that can be paused.
 func (s *Server) PauseWorker(id string) bool { return s.extended != nil && s.extended.Pause(id, true) }
 
 // ResumeWorker ends a pause, and reports whether there is such a worker.

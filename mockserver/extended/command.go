@@ -74,7 +74,7 @@ func (x *Service) Notify(id string, payload json.RawMessage) error {
 	return nil
 }
 
-// Pause has a worker, by its worker_id, be given no run until it is resumed. What it has goes on. It reports whether
+// Pause has a worker, by its worker_id, be given no run until it is resumed, or has left and is forgotten. What it has goes on. It reports whether
 // there is such a worker.
 func (x *Service) Pause(id string, paused bool) bool {
 	x.Lock()

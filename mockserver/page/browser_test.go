@@ -151,6 +151,19 @@ func TestInABrowser(t *testing.T) {
 			require.Equal(t, "undefined 0", p.Text(`window.struck + " " + document.querySelectorAll("img").length`))
 		}
 	})
+	// Guards against tabs that nobody looks at: six of them held all connections that a browser has to a server.
+	t.Run("a tab that is hidden holds no connection", func(t *testing.T) {
+		p := l.open(t, "/")
+		show := func(hidden bool) {
+			p.Do(fmt.Sprintf(`Object.defineProperty(document, "hidden", { value: %v, configurable: true }); document.dispatchEvent(new Event("visibilitychange"))`, hidden))
+		}
+		p.Await("events?.readyState === 1")
+		show(true)
+		require.Equal(t, "true", p.Text("events === null"))
+		l.queue("unseen", "fn(s => s)")
+		show(false)
+		p.Await("events?.readyState === 1 && " + has("unseen"))
+	})
 	t.Run("a keyboard and a phone are enough", func(t *testing.T) {
 		p := l.browser.Open(t, l.HTTPURL()+"/page/run?id=first", 380, 800)
 		require.Equal(t, "true", p.Text(`document.documentElement.scrollWidth <= 380`), "nothing stands out to the side")

@@ -61,6 +61,10 @@ func liveWorker(t *testing.T) string {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	server := New(worker, Config{Version: "v1.2.3", Commit: "abcdef0"})
+	for i := range 100 { // a busy half an hour
+		busy := slots.Counts{Size: 7, Running: i % 8}
+		server.history.sample(phxworker.Stats{Groups: []phxworker.GroupStats{{Counts: busy}}, Ended: map[phxworker.Reason]int{runner.Success: 3 * i}})
+	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx, listener) }()
 	t.Cleanup(func() {
@@ -106,7 +110,7 @@ func TestThePageInABrowser(t *testing.T) {
 	page.Await(`document.documentElement.dataset.live === "yes"`)
 	document := page.Text("document.documentElement.outerHTML")
 	for _, want := range []string{
-		"Up, on the queue for", "manual&gt;*", "busy1a6e-8a43-4f0d-9d6e-2b1c7a5e9f01", "job load-patients",
+		"7 at a time at most, of 7 slots", "Failed last", "Up, on the queue for", "manual&gt;*", "busy1a6e-8a43-4f0d-9d6e-2b1c7a5e9f01", "job load-patients",
 		"busy-&lt;script&gt;alert(1)&lt;/script&gt;", "9d2c41f7-fail-2", "crash</span> RuntimeError",
 	} {
 		require.Contains(t, document, want)

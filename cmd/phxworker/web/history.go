@@ -118,6 +118,6 @@ func (h *history) hour() hour {
 	first, last := h.points[0], h.points[len(h.points)-1]
 	span := time.Duration(len(h.points)-1) * samplePace
 	out.Known, out.Slots, out.Running = true, slots.String(), lines.String()
-	out.Sentence = fmt.Sprintf("In the last %s %s ended; %d at a time at most, of %d slots.", phxworker.Seconds(span.Seconds()), count(last.Ended-first.Ended, "run"), running, last.Slots)
+	out.Sentence = fmt.Sprintf("In the last %s, %s ended; %d at a time at most, of %d slots.", phxworker.Seconds(span.Seconds()), count(last.Ended-first.Ended, "run"), running, last.Slots)
 	return out
 }

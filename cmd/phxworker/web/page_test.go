@@ -128,7 +128,7 @@ func TestThePageRemembersAnHour(t *testing.T) {
 		settle(time.Minute)
 		body := h.ask("GET", "/", "").body
 		for _, want := range []string{
-			"In the last 59 min 45 s 0 runs ended; 1 at a time at most, of 3 slots.", `<polyline class="running" points="`,
+			"In the last 59 min 45 s, 0 runs ended; 1 at a time at most, of 3 slots.", `<polyline class="running" points="`,
 			"Failed last", `bad <span class="named">Flow of bad</span>`, "</span> JobError", "Flow of held", "job Load patients (j)",
 			`<a href="http://localhost:8888/" rel="noreferrer">its page</a>`,
 		} {

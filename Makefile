@@ -9,7 +9,7 @@ PACKAGES := ./...
 SOAK     ?= 1000000
 ENDURE   ?= 1h
 
-.PHONY: check fmt lint test race vulnerabilities network modes fuzz recorded soak endure bench tidy deploy-test release upstream
+.PHONY: check fmt lint test race vulnerabilities network modes fuzz recorded conform soak endure bench tidy deploy-test release upstream
 
 check: tidy fmt lint vulnerabilities test race network modes deploy-test
 
@@ -47,6 +47,9 @@ modes: ## Run the tests with extensions on one side only, the server's or the wo
 
 recorded: ## Execute every recorded run with both engines.
 	$(GO) test ./internal/recorded -run TestRecordedRuns -all -v
+
+conform: ## Try every conformance case on each broken server and worker.
+	$(GO) test ./mockserver/conform/... -all
 
 soak: ## Take SOAK runs through the weather, in about ten minutes; memory must stay flat.
 	$(GO) test ./internal/chaos -run '^TestSoak$$' -soak $(SOAK) -timeout 2h -v

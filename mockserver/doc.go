@@ -26,9 +26,8 @@
 //	GET  /faults              the seed, the rules and what they struck
 //	DELETE /faults            all rules; /faults/{id} one of them
 //
-// A plan posted may carry three fields of its own, which workers do not see:
-// dataclip, the run's input, credentials, an object of bodies by id, and key, see
-// [Run].
+// A plan posted may carry fields of its own, which workers do not see: dataclip, the run's
+// input, credentials, an object of bodies by id, priority, and key, see [Run].
 //
 // # Modes
 //

@@ -1,6 +1,7 @@
 package mockserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,7 +33,9 @@ func (s *Server) postRun(w http.ResponseWriter, r *http.Request) {
 		if query.Has("queue") {
 			run.Queue = query.Get("queue")
 		}
-		run.Priority, err = parsePriority(query.Get("priority"))
+		if query.Has("priority") {
+			run.Priority, err = parsePriority(query.Get("priority"))
+		}
 	}
 	if err != nil {
 		refuseRun(w, err)
@@ -145,6 +148,14 @@ func readRun(body json.RawMessage) (Run, error) {
 	if raw, ok := fields["queue"]; ok && json.Unmarshal(raw, &run.Queue) != nil {
 		return Run{}, &InvalidError{Field: "queue", Reason: "must be a string"}
 	}
+	if raw, ok := fields["priority"]; ok {
+		var name string
+		_ = json.Unmarshal(raw, &name) // then there is no such priority
+		var err error
+		if run.Priority, err = parsePriority(cmp.Or(name, "none")); err != nil {
+			return Run{}, err
+		}
+	}
 	if raw, ok := fields["credentials"]; ok {
 		if json.Unmarshal(raw, &run.Credentials) != nil {
 			return Run{}, &InvalidError{Field: "credentials", Reason: "must be an object of bodies by id"}
@@ -154,6 +165,7 @@ func readRun(body json.RawMessage) (Run, error) {
 	delete(fields, "dataclip")
 	delete(fields, "credentials")
 	delete(fields, "key")
+	delete(fields, "priority")
 	if len(fields) == own {
 		return run, nil // as it was posted, byte for byte
 	}

@@ -47,7 +47,7 @@ func newCommand(stdout, stderr io.Writer) *cli.Command {
 		Name:            "phxconform",
 		Usage:           "tries a Lightning worker, or a server for such workers, and says what it does wrong",
 		Version:         build.Read().String(),
-		Commands:        []*cli.Command{workerCommand(out)},
+		Commands:        []*cli.Command{workerCommand(out), serverCommand(out)},
 		HideHelpCommand: true,
 		Writer:          stdout,
 		ErrWriter:       stderr,
@@ -56,7 +56,7 @@ func newCommand(stdout, stderr io.Writer) *cli.Command {
 		OnUsageError:   onUsageError,
 		Action: func(_ context.Context, cmd *cli.Command) error {
 			if cmd.Args().Present() {
-				return usageError{fmt.Errorf("there is no mode %q: it is worker (see phxconform --help)", cmd.Args().First())}
+				return usageError{fmt.Errorf("there is no mode %q: it is worker or server (see phxconform --help)", cmd.Args().First())}
 			}
 			return cli.ShowRootCommandHelp(cmd)
 		},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/phxworker/phxworker/mockserver/conform/server"
 	"github.com/phxworker/phxworker/mockserver/conform/suite"
 	"github.com/phxworker/phxworker/mockserver/conform/worker"
 )
@@ -18,6 +19,16 @@ import (
 func Worker(t *testing.T, target worker.Target, o suite.Options) {
 	t.Helper()
 	tell(t, worker.Cases(target), o)
+}
+
+// Server tries servers, and tells of each case, as [Worker] does with a worker; those of one server that is
+// shared one by one, whatever Options.Parallel says.
+func Server(t *testing.T, servers server.Servers, o suite.Options) {
+	t.Helper()
+	if servers.Shared() {
+		o.Parallel = 1
+	}
+	tell(t, server.Cases(servers), o)
 }
 
 func tell(t *testing.T, cases []suite.Case, o suite.Options) {

@@ -94,7 +94,7 @@ func (e *doubtfulEdge) source() string { return string(cmp.Or(e.SourceJobID, e.S
 var (
 	planFieldNames = []string{
 		"id", "name", "project_id", "dataclip_id", "starting_node_id", "triggers", "jobs", "edges", "options", "globals", "meta",
-		"dataclip", "credentials", "key", "about", "queue", "expect",
+		"dataclip", "credentials", "key", "about", "queue", "priority", "expect",
 	}
 	jobFieldNames  = []string{"id", "name", "body", "adaptor", "credential", "credential_id", "state"}
 	edgeFieldNames = []string{

@@ -32,10 +32,15 @@ defmodule WorkerServer.Run do
     attempt: 1,
     # Tokens of those who had it.
     old_tokens: [],
-    # Steps that were started and completed, and all events, the latest first.
-    steps: MapSet.new(),
+    # What has become of each step, the ids of the outputs, and all events, the latest first.
+    steps: %{},
+    outputs: [],
     events: []
   ]
+
+  @reasons ~w(success fail crash kill cancel exception)
+  @taken %{step_id: ["has already been taken"]}
+  @levels ~w(success always info warn error debug)
 
   defguard is_owned(state) when state in [:claimed, :joined]
   defguard is_waiting(state) when state in [:available, :delayed]
@@ -94,20 +99,51 @@ defmodule WorkerServer.Run do
     end
   end
 
-  defp apply_event(run, "run:complete", %{"reason" => reason}), do: {:ok, finish(run, reason)}
-
-  defp apply_event(run, "step:" <> _ = event, %{"step_id" => step}) do
-    if {event, step} in run.steps do
-      {:error, %{step_id: ["has already been taken"]}}
-    else
-      {:ok, %{run | steps: MapSet.put(run.steps, {event, step})}}
+  defp apply_event(run, "run:complete", %{"reason" => reason} = payload) do
+    cond do
+      reason not in @reasons -> {:error, %{state: ["is invalid"]}}
+      not known?(run, payload["final_dataclip_id"]) -> unknown(:final_dataclip_id)
+      true -> {:ok, finish(run, reason)}
     end
   end
 
-  defp apply_event(run, event, _payload) when event in ~w(run:start run:log run:batch_logs) do
-    {:ok, run}
+  defp apply_event(run, "step:start", %{"step_id" => step} = payload) do
+    cond do
+      run.steps[step] -> {:error, @taken}
+      not known?(run, payload["input_dataclip_id"]) -> unknown(:input_dataclip_id)
+      true -> {:ok, %{run | steps: Map.put(run.steps, step, :started)}}
+    end
   end
+
+  defp apply_event(run, "step:complete", %{"step_id" => step} = payload) do
+    outputs = [payload["output_dataclip_id"] | run.outputs]
+
+    case run.steps[step] do
+      :started -> {:ok, %{run | steps: Map.put(run.steps, step, :completed), outputs: outputs}}
+      :completed -> {:error, @taken}
+      nil -> {:error, %{step_id: ["not found"]}}
+    end
+  end
+
+  defp apply_event(run, "run:log", line), do: lines(run, [line])
+  defp apply_event(run, "run:batch_logs", %{"logs" => [_ | _] = lines}), do: lines(run, lines)
+  defp apply_event(run, "run:start", _payload), do: {:ok, run}
 
   # A crash here would be the queue's, and the end of every other run.
   defp apply_event(_run, _event, _payload), do: {:error, %{errors: %{payload: ["is incomplete"]}}}
+
+  # All lines or none: the first that is bad is the answer.
+  defp lines(run, lines) do
+    Enum.find_value(lines, {:ok, run}, fn
+      %{"level" => level} when level not in @levels -> {:error, %{level: ["is invalid"]}}
+      %{"step_id" => id} when not is_map_key(run.steps, id) and id != nil -> no_step()
+      line -> unless is_map(line), do: {:error, %{errors: %{logs: ["is invalid"]}}}
+    end)
+  end
+
+  defp no_step, do: {:error, %{step_id: ["must be associated with the run"]}}
+  defp unknown(field), do: {:error, %{errors: %{field => ["does not exist"]}}}
+
+  # What an event refers to is the run's input or an output, if it refers to anything.
+  defp known?(run, id), do: id in [nil, run.plan["dataclip_id"] | run.outputs]
 end

@@ -16,8 +16,8 @@ defmodule WorkerServer.WorkerSocket do
     secret = Application.fetch_env!(:worker_server, :worker_secret)
 
     case verify(token, secret) do
-      {:ok, %{"iss" => "urn:openfn:worker", "iat" => _, "worker_id" => worker}} ->
-        {:ok, assign(socket, :worker, worker)}
+      {:ok, %{"iss" => "urn:openfn:worker", "iat" => _, "worker_id" => worker} = claims} ->
+        if begun?(claims), do: {:ok, assign(socket, :worker, worker)}, else: :error
 
       _ ->
         :error
@@ -41,6 +41,9 @@ defmodule WorkerServer.WorkerSocket do
       _ -> :error
     end
   end
+
+  # Of the times of a token Lightning looks at this one alone.
+  defp begun?(claims), do: Map.get(claims, "nbf", 0) <= System.os_time(:second)
 
   defp decode(part) do
     with {:ok, json} <- Base.url_decode64(part, padding: false), do: Jason.decode(json)

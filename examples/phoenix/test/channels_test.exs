@@ -260,6 +260,9 @@ defmodule WorkerServer.ChannelsTest do
       assert WorkerSocket.id(socket) == "worker:w"
       assert connect(signed(claims, "another")) == :error
       assert connect(signed(Map.delete(claims, :worker_id), secret)) == :error
+      now = System.os_time(:second)
+      assert {:ok, _} = connect(signed(Map.put(claims, :nbf, now - 60), secret))
+      assert connect(signed(Map.put(claims, :nbf, now + 60), secret)) == :error
       assert connect("no token") == :error
       assert connect("a.b.c") == :error
       assert WorkerSocket.connect(%{}, %Phoenix.Socket{}, %{}) == :error

@@ -185,6 +185,33 @@ defmodule WorkerServer.RunQueueTest do
     end
   end
 
+  describe "an event that refers to what there is not" do
+    test "is refused, and the run goes on" do
+      start()
+      enqueue("a")
+      RunQueue.join("a", claim_one().token)
+      record = &RunQueue.record("a", &1, &2)
+
+      assert {:error, %{step_id: _}} = record.("step:complete", %{"step_id" => "s"})
+      assert {:error, %{step_id: _}} = record.("run:log", %{"step_id" => "s"})
+      line = %{"level" => "whisper"}
+      assert {:error, %{level: _}} = record.("run:batch_logs", %{"logs" => [%{}, line]})
+      assert {:error, _} = record.("run:batch_logs", %{"logs" => ["no line"]})
+      step = %{"step_id" => "s", "input_dataclip_id" => "d"}
+      assert {:error, %{errors: %{input_dataclip_id: _}}} = record.("step:start", step)
+
+      assert {:error, %{state: ["is invalid"]}} =
+               record.("run:complete", %{"reason" => "boredom"})
+
+      complete = %{"reason" => "success", "final_dataclip_id" => "d"}
+      assert {:error, %{errors: %{final_dataclip_id: _}}} = record.("run:complete", complete)
+
+      assert record.("step:start", %{"step_id" => "s"}) == :ok
+      assert record.("step:complete", %{"step_id" => "s", "output_dataclip_id" => "d"}) == :ok
+      assert record.("run:complete", complete) == :ok
+    end
+  end
+
   test "a run that is printed shows no tokens" do
     start()
     enqueue("a", %{credentials: %{"c" => %{"password" => "secret"}}})

@@ -2,6 +2,8 @@
 # channels. It has the framing of Phoenix's version 2, and no more than a worker needs.
 
 defmodule Fake.Server do
+  # How much of a message is printed.
+  @shown 10_000
   @guid "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
   @doc """
@@ -47,7 +49,7 @@ defmodule Fake.Server do
 
         :ok = :inet.setopts(tcp, active: true)
         subscribe(handler.id(socket), endpoint)
-        loop(%{tcp: tcp, handler: handler, socket: socket, topics: %{}}, rest)
+        loop(%{tcp: tcp, handler: handler, socket: socket, topics: %{}, parts: []}, rest)
 
       :error ->
         :gen_tcp.send(tcp, "HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n")
@@ -75,18 +77,17 @@ defmodule Fake.Server do
     end
   end
 
-  # topics: by name, the channel's process and its join_ref.
+  # topics: by name, the channel's process and its join_ref. parts: of a message of text that
+  # comes in several.
   defp loop(state, data) do
     case message(data) do
-      {:text, text, rest} ->
-        IO.puts("-> " <> text)
-        {:ok, frame} = Jason.decode(text)
-        loop(hear(frame, state), rest)
+      {:part, :text, last, text, rest} ->
+        loop(gather(%{state | parts: [state.parts, text]}, last), rest)
 
-      {:close, _} ->
+      {:part, :close, _, _, _} ->
         finish(state)
 
-      {:other, rest} ->
+      {:part, :other, _, _, rest} ->
         loop(state, rest)
 
       :more ->
@@ -104,6 +105,15 @@ defmodule Fake.Server do
     end
   end
 
+  defp gather(state, 0), do: state
+
+  defp gather(state, 1) do
+    text = IO.iodata_to_binary(state.parts)
+    IO.puts("-> " <> String.slice(text, 0, @shown))
+    {:ok, frame} = Jason.decode(text)
+    hear(frame, %{state | parts: []})
+  end
+
   defp finish(state) do
     for {_, {pid, _}} <- state.topics, do: Process.exit(pid, :kill)
     :gen_tcp.close(state.tcp)
@@ -115,10 +125,15 @@ defmodule Fake.Server do
   end
 
   defp hear([join_ref, ref, topic, "phx_join", payload], state) do
-    {_, module} = Enum.find(state.handler.__channels__(), fn {p, _} -> match(p, topic) end)
-    socket = %{state.socket | topic: topic, join_ref: join_ref, ref: ref}
-    pid = Phoenix.Channel.start(module, socket, payload)
-    put_in(state.topics[topic], {pid, join_ref})
+    case Enum.find(state.handler.__channels__(), fn {p, _} -> match(p, topic) end) do
+      {_, module} ->
+        socket = %{state.socket | topic: topic, join_ref: join_ref, ref: ref}
+        pid = Phoenix.Channel.start(module, socket, payload)
+        put_in(state.topics[topic], {pid, join_ref})
+
+      nil ->
+        unmatched(state, ref, topic)
+    end
   end
 
   defp hear([join_ref, ref, topic, event, payload], state) do
@@ -127,10 +142,15 @@ defmodule Fake.Server do
         send(pid, {:in, ref, event, payload})
 
       _ ->
-        refusal = {:error, %{reason: "unmatched topic"}}
-        write(state, encode(nil, ref, topic, "phx_reply", refusal))
+        unmatched(state, ref, topic)
     end
 
+    state
+  end
+
+  defp unmatched(state, ref, topic) do
+    refusal = {:error, %{reason: "unmatched topic"}}
+    write(state, encode(nil, ref, topic, "phx_reply", refusal))
     state
   end
 
@@ -177,32 +197,33 @@ defmodule Fake.Server do
     :gen_tcp.send(state.tcp, [<<1::1, 0::3, opcode::4>>, length, data])
   end
 
-  # The first message in the data: what a client sends is masked, and here never in parts.
-  defp message(<<1::1, _::3, opcode::4, 1::1, 126::7, n::16, rest::binary>>),
-    do: message(opcode, n, rest)
+  # The first message in the data, or the first part of one: what a client sends is masked.
+  defp message(<<last::1, _::3, opcode::4, 1::1, 126::7, n::16, rest::binary>>),
+    do: message(last, opcode, n, rest)
 
-  defp message(<<1::1, _::3, opcode::4, 1::1, 127::7, n::64, rest::binary>>),
-    do: message(opcode, n, rest)
+  defp message(<<last::1, _::3, opcode::4, 1::1, 127::7, n::64, rest::binary>>),
+    do: message(last, opcode, n, rest)
 
-  defp message(<<1::1, _::3, opcode::4, 1::1, n::7, rest::binary>>) when n < 126 do
-    message(opcode, n, rest)
+  defp message(<<last::1, _::3, opcode::4, 1::1, n::7, rest::binary>>) when n < 126 do
+    message(last, opcode, n, rest)
   end
 
   defp message(_data), do: :more
 
-  defp message(opcode, n, data) do
+  defp message(last, opcode, n, data) do
     case data do
       <<mask::binary-size(4), text::binary-size(n), rest::binary>> ->
-        kind(opcode, unmask(text, mask), rest)
+        {:part, kind(opcode), last, unmask(text, mask), rest}
 
       _ ->
         :more
     end
   end
 
-  defp kind(1, text, rest), do: {:text, text, rest}
-  defp kind(8, _, rest), do: {:close, rest}
-  defp kind(_, _, rest), do: {:other, rest}
+  # What continues a message continues a text: no client sends another in parts.
+  defp kind(opcode) when opcode in [0, 1], do: :text
+  defp kind(8), do: :close
+  defp kind(_), do: :other
 
   defp unmask(text, mask) do
     key = mask |> String.duplicate(div(byte_size(text), 4) + 1) |> binary_part(0, byte_size(text))

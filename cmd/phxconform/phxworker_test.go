@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"github.com/phxworker/phxworker/mockserver/conform/suite"
 	"github.com/phxworker/phxworker/mockserver/conform/worker"
 )
+
+var slow = flag.Bool("slow", false, "try the slow cases on our worker as well")
 
 // Our own worker, as it is shipped, passes every case. The slow ones are for `make conform`.
 func TestPhxworkerConforms(t *testing.T) {
@@ -25,6 +28,6 @@ func TestPhxworkerConforms(t *testing.T) {
 			Command: []string{binary, "start", "--engine", "js", "--extensions", "all"},
 			Env:     []string{"WORKER_HOST=127.0.0.1"},
 		},
-		suite.Options{Parallel: 8, Expected: []string{}}, // no failure of any level
+		suite.Options{Parallel: 8, Slow: *slow, Expected: []string{}}, // no failure of any level
 	)
 }

@@ -194,7 +194,7 @@ var flaws = []struct {
 }
 
 var (
-	wide   = flag.Bool("wide", false, "try each flaw with all cases of its chapter, and not only with some")
+	all    = flag.Bool("all", false, "try each flaw with all cases of its chapter, and not only with some")
 	chosen = flag.String("flaws", "", "try those flaws only whose first case begins with this, such as W5")
 )
 
@@ -241,11 +241,11 @@ var costly = []string{"W1.20", "W1.21", "W2.5", "W4.12", "W4.24", "W4.25"}
 func neighbours(ids []string, turn int) (out []string) {
 	chapter, _, _ := strings.Cut(ids[0], ".")
 	for _, c := range Cases(Target{}) {
-		if strings.HasPrefix(c.ID, chapter+".") && !slices.Contains(ids, c.ID) && (*wide || !slices.Contains(costly, c.ID)) {
+		if strings.HasPrefix(c.ID, chapter+".") && !slices.Contains(ids, c.ID) && (*all || !slices.Contains(costly, c.ID)) {
 			out = append(out, c.ID)
 		}
 	}
-	if *wide {
+	if *all {
 		return out
 	}
 	const some = 3

@@ -308,11 +308,11 @@ func refusedJoins() (trials []trial) {
 
 func options(name string, value any) fields { return fields{"options": fields{name: value}} }
 
-const password = "correct-horse-battery" //nolint:gosec // of nobody
+const password = "correct-horse-battery"
 
 func withCredential(code string) mockserver.Run {
 	return mockserver.Run{
-		Plan:        plan([]fields{job("a", code, fields{"credential_id": "the-credential"})}, nil),
+		Plan:        plan([]fields{job("a", code, fields{"credential_id": "the-credential"})}, nil), //nolint:gosec // the id of one
 		Dataclip:    input,
 		Credentials: map[string]json.RawMessage{"the-credential": json.RawMessage(`{"user":"ada","password":"` + password + `"}`)},
 	}

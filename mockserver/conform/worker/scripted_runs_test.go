@@ -30,21 +30,22 @@ type loop struct {
 	all    sync.WaitGroup
 }
 
-// work claims and executes until the first signal, and then until the runs are over.
-func (w *scripted) work() {
-	text := w.workloops()
-	var loops sync.WaitGroup
-	for group := range strings.FieldsSeq(text) {
+// open makes the groups, before anybody looks at them.
+func (w *scripted) open() {
+	for group := range strings.FieldsSeq(w.workloops()) {
 		name, count, _ := strings.Cut(group, ":")
 		n, _ := strconv.Atoi(count)
 		g := &loop{name: name, queues: strings.Split(name, ">"), slots: make(chan struct{}, n), woken: make(chan struct{}, 1000)}
 		for range n {
 			g.slots <- struct{}{}
 		}
-		w.mu.Lock()
 		w.groups = append(w.groups, g)
-		w.mu.Unlock()
 	}
+}
+
+// work claims and executes until the first signal, and then until the runs are over.
+func (w *scripted) work() {
+	var loops sync.WaitGroup
 	for _, g := range w.groups {
 		loops.Go(func() { w.claim(g) })
 	}

@@ -64,6 +64,7 @@ func (w *scripted) run(signal context.Context) error {
 	w.gone, w.end = context.WithCancel(context.Background())
 	defer w.end()
 	w.started = w.token()
+	w.open()
 	if w.is("logs its secret") {
 		_, _ = io.WriteString(w.Log, "secret: "+w.Secret)
 	}

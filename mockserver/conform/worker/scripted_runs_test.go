@@ -2,7 +2,11 @@ package worker
 
 import (
 	"context"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,11 +16,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"crypto/rsa"
-	"crypto/x509"
-	"encoding/base64"
-	"encoding/pem"
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/uuid"
@@ -31,21 +30,22 @@ type loop struct {
 	all    sync.WaitGroup
 }
 
-// work claims and executes until the first signal, and then until the runs are over.
-func (w *scripted) work() {
-	text := w.workloops()
-	var loops sync.WaitGroup
-	for group := range strings.FieldsSeq(text) {
+// open makes the groups, before anybody looks at them.
+func (w *scripted) open() {
+	for group := range strings.FieldsSeq(w.workloops()) {
 		name, count, _ := strings.Cut(group, ":")
 		n, _ := strconv.Atoi(count)
 		g := &loop{name: name, queues: strings.Split(name, ">"), slots: make(chan struct{}, n), woken: make(chan struct{}, 1000)}
 		for range n {
 			g.slots <- struct{}{}
 		}
-		w.mu.Lock()
 		w.groups = append(w.groups, g)
-		w.mu.Unlock()
 	}
+}
+
+// work claims and executes until the first signal, and then until the runs are over.
+func (w *scripted) work() {
+	var loops sync.WaitGroup
 	for _, g := range w.groups {
 		loops.Go(func() { w.claim(g) })
 	}
@@ -76,9 +76,6 @@ func (w *scripted) queues() map[string]int {
 // wake has all loops look again.
 func (w *scripted) wake() {
 	for _, g := range w.groups {
-		if s := w.links[0].live(); s != nil && w.is("wake-ups do not wait for claims") {
-			g.all.Go(func() { _, _ = w.claimOnce(s, g) })
-		}
 		if w.is("claims for each wake-up") || len(g.woken) == 0 {
 			select {
 			case g.woken <- struct{}{}:
@@ -135,6 +132,19 @@ func (w *scripted) claim(g *loop) {
 		if s = link.session(ctx); s == nil {
 			return
 		}
+		if w.is("counts no claim that is under way") {
+			g.slots <- struct{}{}
+			g.all.Go(func() {
+				if got, _ := w.claimOnce(s, g); got {
+					select {
+					case <-g.slots:
+					default:
+					}
+				}
+			})
+			pause(ctx, 100*time.Millisecond)
+			continue
+		}
 		got, err := w.claimOnce(s, g)
 		if !got {
 			if w.is("a lost claim keeps its slot") && errors.Is(err, errGone) {
@@ -155,7 +165,7 @@ func (w *scripted) rest(ctx context.Context, g *loop, err error) {
 	switch {
 	case w.is("spins") && err == nil:
 		d = 20 * time.Millisecond
-	case w.is("claims under the old join") && err != nil:
+	case w.is("claims under the old join") && errors.Is(err, errCrashed):
 		pause(ctx, 50*time.Millisecond)
 		return
 	case w.is("claims at once after a refusal") && err != nil:
@@ -253,8 +263,7 @@ func (w *scripted) receive(g *loop, a answer) (got bool) {
 			continue
 		}
 		got = true
-		r := &execution{w: w, given: run.given, lease: time.Duration(run.LeaseMS) * time.Millisecond}
-		r.ctx, r.cancel = context.WithCancelCause(w.gone)
+		r := w.execution(run.given, time.Duration(run.LeaseMS)*time.Millisecond)
 		w.mu.Lock()
 		r.link = w.links[len(w.runs)%len(w.links)]
 		w.runs[run.ID+run.Token] = r
@@ -381,6 +390,12 @@ type execution struct {
 	lastState any
 }
 
+func (w *scripted) execution(g given, lease time.Duration) *execution {
+	r := &execution{w: w, given: g, lease: lease}
+	r.ctx, r.cancel = context.WithCancelCause(w.gone)
+	return r
+}
+
 func (r *execution) topic() string { return "run:" + r.ID }
 
 // heard takes what the server pushes on the run's topic.
@@ -470,7 +485,7 @@ func (r *execution) tell(event string, payload any) (answer, error) {
 				return a, errLostRun
 			}
 			return a, r.refused(event, string(a.response))
-		case r.w.is("gives up at " + event):
+		case r.w.is("gives up at " + event), r.w.is("counts before it escapes") && errors.Is(err, errGone): // or it would go on with 18 MB
 			return answer{}, errLostRun
 		case r.w.is("not again: "+event) && errors.Is(err, errGone):
 			return answer{status: "ok"}, nil
@@ -504,21 +519,15 @@ func (r *execution) refused(event, response string) error {
 	}
 	taken := strings.Contains(response, "taken") || strings.Contains(response, "already")
 	switch {
-	case taken && r.w.is("stumbles over what was applied: "+event),
-		!taken && r.w.is("stumbles over refusals: "+shape) && event == "step:complete",
+	case taken && r.w.is("stumbles over what was applied: "+event):
+		<-r.w.gone.Done() // and keeps the slot
+		return errLostRun
+	case !taken && r.w.is("stumbles over refusals: "+shape) && event == "step:complete",
 		event == "run:log" && r.w.is("a refused line ends the run"),
 		strings.HasPrefix(event, "fetch:"), event == "step:start" && !taken:
-		r.hang()
 		return errLostRun
 	}
 	return nil
-}
-
-// hang is what a worker does that has not thought of something: it keeps the slot.
-func (r *execution) hang() {
-	if strings.HasPrefix(r.w.flaw, "stumbles") {
-		<-r.w.gone.Done()
-	}
 }
 
 func stamp() string { return strconv.FormatInt(time.Now().UnixMicro(), 10) }
@@ -605,7 +614,7 @@ func (r *execution) renew() (stop func()) {
 	ref := r.ref
 	go func() {
 		defer close(done)
-		ticker := time.NewTicker(r.lease / 2)
+		ticker := time.NewTicker(r.lease * 2 / 5) // one that is refused can be followed by another in time
 		defer ticker.Stop()
 		for {
 			select {
@@ -613,7 +622,7 @@ func (r *execution) renew() (stop func()) {
 			case <-quit:
 				return
 			}
-			if a, err := s.push(r.topic(), ref, "run:renew", fields{}, time.Second); err == nil && a.status != "ok" {
+			if a, err := s.push(r.topic(), ref, "run:renew", fields{}, time.Second); err == nil && a.status != "ok" && !r.w.is("reports what it has lost") {
 				r.cancel(errLostRun)
 			}
 		}
@@ -925,7 +934,7 @@ func (r *execution) do(ctx context.Context, code string, state map[string]any) (
 	case codeQuotes:
 		return data(map[string]any{"text": strings.Repeat(`"`, 4_500_000)}), nil, out
 	case codeNUL, codeSurrogate:
-		text := "before\ufffdbehind"
+		text := map[string]string{codeNUL: "before\ufffdbehind", codeSurrogate: "before\ufffebehind"}[code]
 		return data(map[string]any{"text": text}), []string{text}, out
 	case codeGreet:
 		if r.plan.Globals != codeGlobals || r.w.is("no globals") {

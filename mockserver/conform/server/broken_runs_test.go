@@ -15,9 +15,8 @@ import (
 )
 
 type (
-	pushed     = func(phoenix.Push) phoenix.Reply
-	joinedTo   = func(payload []byte) (phoenix.Channel, phoenix.Reply)
-	enqueueing = func(ctx context.Context, run mockserver.Run) (string, error)
+	pushed   = func(phoenix.Push) phoenix.Reply
+	joinedTo = func(payload []byte) (phoenix.Channel, phoenix.Reply)
 )
 
 // asks changes what an event asks for.
@@ -87,7 +86,7 @@ func queues(change func(n int, run *mockserver.Run)) func(*world) hooks {
 func queued(change func(n int, run *mockserver.Run)) func(t *server.Target) {
 	n := 0
 	return func(t *server.Target) {
-		enqueue := enqueueing(t.Enqueue)
+		enqueue := t.Enqueue
 		t.Enqueue = func(ctx context.Context, run mockserver.Run) (string, error) {
 			n++
 			change(n, &run)
@@ -135,7 +134,7 @@ var brokenQueue = []breakage{
 			}
 			said = true
 			later, deferred := p.Defer()
-			time.AfterFunc(2*time.Second, func() { later.Answer(reply) })
+			time.AfterFunc(8*time.Second, func() { later.Answer(reply) })
 			return deferred
 		}}
 	}},
@@ -386,8 +385,11 @@ var brokenRuns = []breakage{
 	}},
 	{name: "leaves the id out of the plan", red: []string{"S4.6"}, breaks: changedPlan(func(p map[string]any) { delete(p, "id") })},
 	{name: "leaves the adaptors out of the plan", red: []string{"S4.6"}, breaks: changedPlan(func(p map[string]any) {
-		for _, job := range p["jobs"].([]any) {
-			delete(job.(map[string]any), "adaptor")
+		jobs, _ := p["jobs"].([]any)
+		for _, job := range jobs {
+			if fields, ok := job.(map[string]any); ok {
+				delete(fields, "adaptor")
+			}
 		}
 	})},
 	{name: "leaves a trigger out of the plan", red: []string{"S4.6"}, breaks: changedPlan(func(p map[string]any) { delete(p, "triggers") })},

@@ -18,8 +18,8 @@ type entry struct {
 // usualLimit lets a case be patient a few times, so that its own words say what is missing; manyLimit is for those
 // that queue many runs, each by a command that may take seconds.
 const (
-	usualLimit = time.Minute
-	manyLimit  = 3 * time.Minute
+	usualLimit = 2 * time.Minute
+	manyLimit  = 5 * time.Minute
 )
 
 // Cases returns all cases for the servers. They can be listed without any.

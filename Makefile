@@ -48,8 +48,9 @@ modes: ## Run the tests with extensions on one side only, the server's or the wo
 recorded: ## Execute every recorded run with both engines.
 	$(GO) test ./internal/recorded -run TestRecordedRuns -all -v
 
-conform: ## Try every conformance case on each broken server and worker.
-	$(GO) test ./mockserver/conform/... -all
+conform: ## Try every conformance case on each broken server and worker, and the slow ones on ours.
+	$(GO) test ./mockserver/conform/server ./mockserver/conform/worker -all
+	$(GO) test ./cmd/phxconform -run '^TestPhxworkerConforms$$' -slow
 
 soak: ## Take SOAK runs through the weather, in about ten minutes; memory must stay flat.
 	$(GO) test ./internal/chaos -run '^TestSoak$$' -soak $(SOAK) -timeout 2h -v

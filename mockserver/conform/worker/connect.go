@@ -245,7 +245,7 @@ func checkGrowth(l *lab) {
 
 // checkSpread cuts two workers off together, some times, and compares when each is back.
 func checkSpread(l *lab) {
-	const times, apart = 4, 30 * time.Millisecond
+	const times, apart = 5, 30 * time.Millisecond
 	other := l.another()
 	l.await("a second worker to join worker:queue", func() bool { return l.inQueue() >= 2 })
 	var differences []time.Duration
@@ -261,7 +261,7 @@ func checkSpread(l *lab) {
 	}
 	other.kill()
 	if slices.Max(differences) < apart {
-		l.Failf("the workers to come back at different moments, at least once in four times", "%v apart", rounded(differences))
+		l.Failf("the workers to come back at different moments, at least once in five times", "%v apart", rounded(differences))
 	}
 }
 

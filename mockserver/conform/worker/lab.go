@@ -174,7 +174,7 @@ func (l *lab) read() (more <-chan struct{}) {
 
 // tick is how often a condition is looked at without a frame: what a frame changes at the server comes
 // shortly after it.
-const tick = 20 * time.Millisecond
+const tick = 50 * time.Millisecond
 
 // errLate says that a wait was over before the condition held.
 var errLate = errors.New("it took too long")

@@ -185,7 +185,7 @@ func runTrials() []trial {
 		}, do: func(l *lab) {
 			record := l.execute(withCredential(codeSecret))
 			for _, e := range record.Events {
-				if strings.HasPrefix(e.Event, "run:") && strings.Contains(string(e.Payload), password) {
+				if (e.Event == "run:log" || e.Event == "run:batch_logs") && strings.Contains(string(e.Payload), password) {
 					l.Fatalf("*** in the place of the password", "it is in a %s", e.Event)
 				}
 			}
@@ -290,8 +290,8 @@ func refusedJoins() (trials []trial) {
 			ID: fmt.Sprintf("W3.%d", 33+i), Title: "a run whose join is refused with " + reason + " is let go, and its slot freed", Level: suite.Must,
 			Why:    "The run was deleted or is too old; a worker that tries for ever has lost the slot.",
 			Source: "Lightning: RunChannel.join/3",
-		}, setup: setup{faults: []fault.Rule{{Event: fault.Join, Topic: "run:*", Action: fault.Refuse, Response: json.RawMessage(`{"reason":"` + reason + `"}`)}}}, do: func(l *lab) {
-			lost := l.enqueue(one(codeCount))
+		}, setup: setup{faults: []fault.Rule{{Event: fault.Join, Run: "lost", Action: fault.Refuse, Response: json.RawMessage(`{"reason":"` + reason + `"}`), Count: -1}}}, do: func(l *lab) {
+			lost := l.enqueue(one(codeCount, fields{"id": "lost"}))
 			l.await("the join of the run's topic", func() bool { return len(l.joins("run:"+lost)) > 0 })
 			l.reason(l.execute(one(codeCount)), "success")
 		}})

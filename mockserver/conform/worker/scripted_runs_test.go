@@ -76,9 +76,6 @@ func (w *scripted) queues() map[string]int {
 // wake has all loops look again.
 func (w *scripted) wake() {
 	for _, g := range w.groups {
-		if s := w.links[0].live(); s != nil && w.is("wake-ups do not wait for claims") {
-			g.all.Go(func() { _, _ = w.claimOnce(s, g) })
-		}
 		if w.is("claims for each wake-up") || len(g.woken) == 0 {
 			select {
 			case g.woken <- struct{}{}:
@@ -135,6 +132,19 @@ func (w *scripted) claim(g *loop) {
 		if s = link.session(ctx); s == nil {
 			return
 		}
+		if w.is("counts no claim that is under way") {
+			g.slots <- struct{}{}
+			g.all.Go(func() {
+				if got, _ := w.claimOnce(s, g); got {
+					select {
+					case <-g.slots:
+					default:
+					}
+				}
+			})
+			pause(ctx, 100*time.Millisecond)
+			continue
+		}
 		got, err := w.claimOnce(s, g)
 		if !got {
 			if w.is("a lost claim keeps its slot") && errors.Is(err, errGone) {
@@ -155,7 +165,7 @@ func (w *scripted) rest(ctx context.Context, g *loop, err error) {
 	switch {
 	case w.is("spins") && err == nil:
 		d = 20 * time.Millisecond
-	case w.is("claims under the old join") && err != nil:
+	case w.is("claims under the old join") && errors.Is(err, errCrashed):
 		pause(ctx, 50*time.Millisecond)
 		return
 	case w.is("claims at once after a refusal") && err != nil:
@@ -504,21 +514,15 @@ func (r *execution) refused(event, response string) error {
 	}
 	taken := strings.Contains(response, "taken") || strings.Contains(response, "already")
 	switch {
-	case taken && r.w.is("stumbles over what was applied: "+event),
-		!taken && r.w.is("stumbles over refusals: "+shape) && event == "step:complete",
+	case taken && r.w.is("stumbles over what was applied: "+event):
+		<-r.w.gone.Done() // and keeps the slot
+		return errLostRun
+	case !taken && r.w.is("stumbles over refusals: "+shape) && event == "step:complete",
 		event == "run:log" && r.w.is("a refused line ends the run"),
 		strings.HasPrefix(event, "fetch:"), event == "step:start" && !taken:
-		r.hang()
 		return errLostRun
 	}
 	return nil
-}
-
-// hang is what a worker does that has not thought of something: it keeps the slot.
-func (r *execution) hang() {
-	if strings.HasPrefix(r.w.flaw, "stumbles") {
-		<-r.w.gone.Done()
-	}
 }
 
 func stamp() string { return strconv.FormatInt(time.Now().UnixMicro(), 10) }
@@ -613,7 +617,7 @@ func (r *execution) renew() (stop func()) {
 			case <-quit:
 				return
 			}
-			if a, err := s.push(r.topic(), ref, "run:renew", fields{}, time.Second); err == nil && a.status != "ok" {
+			if a, err := s.push(r.topic(), ref, "run:renew", fields{}, time.Second); err == nil && a.status != "ok" && !r.w.is("reports what it has lost") {
 				r.cancel(errLostRun)
 			}
 		}
@@ -925,7 +929,7 @@ func (r *execution) do(ctx context.Context, code string, state map[string]any) (
 	case codeQuotes:
 		return data(map[string]any{"text": strings.Repeat(`"`, 4_500_000)}), nil, out
 	case codeNUL, codeSurrogate:
-		text := "before\ufffdbehind"
+		text := map[string]string{codeNUL: "before\ufffdbehind", codeSurrogate: "before\ufffebehind"}[code]
 		return data(map[string]any{"text": text}), []string{text}, out
 	case codeGreet:
 		if r.plan.Globals != codeGlobals || r.w.is("no globals") {

@@ -115,6 +115,7 @@ func (w *scripted) failed() bool {
 // abort cancels the runs; a little later, the worker goes.
 func (w *scripted) abort() {
 	if w.is("deaf") { // but the end of its case it obeys
+		w.drain()
 		w.end()
 		return
 	}
@@ -195,10 +196,10 @@ func (l *link) keep() {
 }
 
 func (w *scripted) backoff(tries int) time.Duration {
-	d := 200 * time.Millisecond << min(tries, 5)
+	d := time.Second << min(tries, 4)
 	switch {
 	case w.is("hammers"):
-		return 200 * time.Millisecond
+		return time.Second
 	case w.is("no jitter"):
 		return d
 	}
@@ -236,7 +237,7 @@ func (w *scripted) dial() (*session, int) {
 		}
 		return nil, 0
 	}
-	return &session{worker: w, conn: conn, waiting: make(map[string]chan answer), topics: make(map[string]*joined), done: make(chan struct{})}, 0
+	return &session{worker: w, conn: conn, waiting: make(map[string]chan answer), topics: make(map[string]*joined), done: make(chan struct{}), writing: make(chan struct{}, 1)}, 0
 }
 
 // serve keeps the session until it ends, and returns the close code.
@@ -347,8 +348,10 @@ type session struct {
 	worker *scripted
 	conn   *websocket.Conn
 	done   chan struct{}
+	// writing has a token while something is written.
+	writing chan struct{}
 
-	mu      sync.Mutex // guards what follows, and writes
+	mu      sync.Mutex // guards what follows
 	ref     int
 	waiting map[string]chan answer
 	topics  map[string]*joined
@@ -403,14 +406,19 @@ func (s *session) beat() {
 
 // send writes a push, and returns where its answer comes.
 func (s *session) send(topic, joinRef, event string, payload any) (ref string, reply chan answer, err error) {
+	// No mutex is held while something is written: in a bubble, who waits for one stops the clock.
+	s.writing <- struct{}{}
+	defer func() { <-s.writing }()
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.ref++
 	n := s.ref
 	if s.worker.is("refs repeat") {
 		n = n%40 + 1
 	}
 	ref = strconv.Itoa(n)
+	reply = make(chan answer, 1)
+	s.waiting[ref] = reply
+	s.mu.Unlock()
 	if event == "phx_join" {
 		joinRef = ref
 	}
@@ -422,11 +430,8 @@ func (s *session) send(topic, joinRef, event string, payload any) (ref string, r
 	if err != nil {
 		return "", nil, err
 	}
-	text = s.worker.spoil(text)
-	reply = make(chan answer, 1)
-	s.waiting[ref] = reply
 	_ = s.conn.SetWriteDeadline(time.Now().Add(5 * time.Second))
-	if err := s.conn.WriteMessage(websocket.TextMessage, text); err != nil {
+	if err := s.conn.WriteMessage(websocket.TextMessage, s.worker.spoil(text)); err != nil {
 		return "", nil, errGone
 	}
 	return ref, reply, nil
@@ -438,7 +443,7 @@ func (w *scripted) spoil(text []byte) []byte {
 	case "sends U+0000":
 		return []byte(strings.ReplaceAll(string(text), "\ufffd", `\u0000`))
 	case "sends half surrogates":
-		return []byte(strings.ReplaceAll(string(text), "\ufffd", `\ud800`))
+		return []byte(strings.ReplaceAll(string(text), "\ufffe", `\ud800`))
 	}
 	return text
 }

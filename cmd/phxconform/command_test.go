@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/phxworker/phxworker/mockserver/conform/suite"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func execute(ctx context.Context, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = run(ctx, append([]string{"phxconform"}, args...), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	return name
+}
+
+func TestExitCodes(t *testing.T) {
+	interrupted, cancel := context.WithCancelCause(t.Context())
+	cancel(suite.ErrInterrupted)
+	for _, test := range []struct {
+		name   string
+		ctx    context.Context
+		args   []string
+		code   int
+		stdout string
+		stderr string
+	}{
+		{name: "help", args: nil, stdout: "tries a Lightning worker"},
+		{name: "a list", args: []string{"worker", "--list", "--case", "W5.1"}, stdout: "W5.1   must   an idle worker ends at SIGTERM, with exit code 0\n       It is killed half a minute later otherwise"},
+		{name: "no mode", args: []string{"sing"}, code: 2, stderr: `there is no mode "sing"`},
+		{name: "no command", args: []string{"worker"}, code: 2, stderr: "there is no command"},
+		{name: "an unknown option", args: []string{"worker", "--loud"}, code: 2, stderr: "-loud"},
+		{name: "an unknown case", args: []string{"worker", "--case", "W99", "--", "true"}, code: 2, stderr: `there is no case "W99"`},
+		{name: "an unknown case, listed", args: []string{"worker", "--list", "--case", "W99"}, code: 2, stderr: `there is no case "W99"`},
+		{name: "an unknown version", args: []string{"worker", "--spec", "3", "--", "true"}, code: 2, stderr: `there is no spec "3"`},
+		{name: "nobody at work", args: []string{"worker", "--parallel", "0", "--", "true"}, code: 2, stderr: "--parallel must be at least 1"},
+		{name: "a baseline that is not there", args: []string{"worker", "--expected-failures", "no/such/file", "--", "true"}, code: 2, stderr: "no/such/file"},
+		{name: "a baseline that is none", args: []string{"worker", "--expected-failures", write(t, "W1.1 W1.2"), "--", "true"}, code: 2, stderr: "line 1"},
+		{name: "a baseline with an unknown case", args: []string{"worker", "--expected-failures", write(t, "W99"), "--", "true"}, code: 2, stderr: `"W99", which is no case`},
+		{name: "a worker that ends at once", args: []string{"worker", "--case", "W1.11", "--", "true"}, code: 1, stdout: "failed    W1.11", stderr: "1 of 1 cases are red: W1.11"},
+		{name: "as expected", args: []string{"worker", "--case", "W1.11", "--expected-failures", write(t, "W1.11 # it is no worker"), "--", "true"}, stdout: "as expected"},
+		{name: "a may that fails", args: []string{"worker", "--case", "W5.6", "--", "true"}, stdout: "Nothing is red. It is not shown that"},
+		{name: "a may that fails, with a baseline", args: []string{"worker", "--case", "W5.6", "--expected-failures", write(t, ""), "--", "true"}, code: 1, stderr: "red: W5.6"},
+		{name: "a worker that is not there", args: []string{"worker", "--case", "W1.11", "--", "/no/such/worker"}, code: 3, stdout: "not tried: start the worker", stderr: "no case was tried"},
+		{name: "an interrupt", ctx: interrupted, args: []string{"worker", "--case", "W1.11", "--", "true"}, code: 3, stdout: "interrupted before it began", stderr: "interrupted"},
+		{name: "a report that cannot be written", args: []string{"worker", "--case", "W1.20", "--json", "/no/such/folder/x", "--", "true"}, code: 3, stderr: "--json"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctx := test.ctx
+			if ctx == nil {
+				ctx = t.Context()
+			}
+			code, stdout, stderr := execute(ctx, test.args...)
+			require.Equal(t, test.code, code, "%s%s", stdout, stderr)
+			require.Contains(t, stdout, test.stdout)
+			require.Contains(t, stderr, test.stderr)
+		})
+	}
+}
+
+func TestReportsAreWrittenWhereTheFlagsSay(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	code, _, _ := execute(t.Context(), "worker", "--case", "W1.11", "--json", at("json"), "--junit", at("junit"), "--html", at("html"),
+		"--", "sh", "-c", "echo $WORKER_CAPACITY {url} {secret} {capacity} '{workloops}' >&2; exit 3")
+	require.Equal(t, 1, code)
+	var report suite.Report
+	text, err := os.ReadFile(at("json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &report))
+	require.Len(t, report.Results, 1)
+	require.Contains(t, report.Results[0].Failures[0].Came, "exit status 3")
+	require.Regexp(t, `^1 ws://127\.0\.0\.1:\d+/worker \w+ 1 manual>\*:1\n$`, report.Results[0].Outputs[0].Text)
+	for name, want := range map[string]string{"junit": "<testsuite ", "html": "<!doctype html>"} {
+		text, err := os.ReadFile(at(name))
+		require.NoError(t, err)
+		require.Contains(t, string(text), want)
+	}
+}

@@ -44,7 +44,7 @@ func answers(event string, change func(p phoenix.Push, r phoenix.Reply) phoenix.
 	}
 }
 
-// refuses refuses an event of which something is the case.
+// refuses makes a server refuse an event of which something is the case.
 func refuses(event string, which func(payload string) bool) func(*world) hooks {
 	return func(*world) hooks {
 		return hooks{push: func(_ *joined, p phoenix.Push, next pushed) phoenix.Reply {

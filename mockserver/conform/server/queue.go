@@ -259,7 +259,7 @@ func wake(s *session) {
 	first, second := s.connect().queue(), s.connect().queue()
 	s.wait(moment) // what is told of earlier runs
 	for _, q := range []*topic{first, second} {
-		q.c.take(func(f *frame) bool { return f.event == wakeEvent })
+		_, _, _ = q.c.take(func(f *frame) bool { return f.event == wakeEvent })
 	}
 	s.enqueue(mockserver.Run{})
 	for _, q := range []*topic{first, second} {

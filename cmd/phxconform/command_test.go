@@ -49,6 +49,7 @@ func TestExitCodes(t *testing.T) {
 		{name: "an unknown case, listed", args: []string{"worker", "--list", "--case", "W99"}, code: 2, stderr: `there is no case "W99"`},
 		{name: "an unknown version", args: []string{"worker", "--spec", "3", "--", "true"}, code: 2, stderr: `there is no spec "3"`},
 		{name: "nobody at work", args: []string{"worker", "--parallel", "0", "--", "true"}, code: 2, stderr: "--parallel must be at least 1"},
+		{name: "no patience", args: []string{"worker", "--patience", "0", "--", "true"}, code: 2, stderr: "--patience must be at least 1"},
 		{name: "a baseline that is not there", args: []string{"worker", "--expected-failures", "no/such/file", "--", "true"}, code: 2, stderr: "no/such/file"},
 		{name: "a baseline that is none", args: []string{"worker", "--expected-failures", write(t, "W1.1 W1.2"), "--", "true"}, code: 2, stderr: "line 1"},
 		{name: "a baseline with an unknown case", args: []string{"worker", "--expected-failures", write(t, "W99"), "--", "true"}, code: 2, stderr: `"W99", which is no case`},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 
@@ -22,6 +23,7 @@ func outputFlags() []cli.Flag {
 		&cli.StringFlag{Name: "spec", Usage: "the `VERSION` of Lightning: 2.15, or 2.19 for that and later", Value: string(suite.Spec219)},
 		&cli.BoolFlag{Name: "slow", Usage: "try the cases as well that wait for a minute and more"},
 		&cli.IntFlag{Name: "parallel", Usage: "how `MANY` cases to try side by side", Value: 4},
+		&cli.IntFlag{Name: "patience", Usage: "give each case so many `TIMES` its time, on a slow machine or for a worker that installs things first", Value: 1},
 		&cli.StringFlag{Name: "json", Usage: "write the report as JSON into `FILE`"},
 		&cli.StringFlag{Name: "junit", Usage: "write the report as JUnit's XML into `FILE`"},
 		&cli.StringFlag{Name: "html", Usage: "write the report as one page into `FILE`, with the frames of each failed case"},
@@ -36,6 +38,9 @@ func options(cmd *cli.Command) (o suite.Options, err error) {
 	}
 	if o.Parallel = cmd.Int("parallel"); o.Parallel < 1 {
 		return o, usageError{errors.New("--parallel must be at least 1")}
+	}
+	if o.Patience = cmd.Int("patience"); o.Patience < 1 {
+		return o, usageError{errors.New("--patience must be at least 1")}
 	}
 	o.Cases, o.Slow = cmd.StringSlice("case"), cmd.Bool("slow")
 	if name := cmd.String("expected-failures"); name != "" {
@@ -97,14 +102,11 @@ func (out output) try(ctx context.Context, cmd *cli.Command, cases []suite.Case,
 }
 
 func ids(results []suite.Result) string {
-	text := ""
+	all := make([]string, len(results))
 	for i, r := range results {
-		if i > 0 {
-			text += ", "
-		}
-		text += r.ID
+		all[i] = r.ID
 	}
-	return text
+	return strings.Join(all, ", ")
 }
 
 func writeReports(cmd *cli.Command, report *suite.Report) error {

@@ -13,7 +13,10 @@ import (
 	"github.com/phxworker/phxworker/mockserver/conform/worker"
 )
 
-var slow = flag.Bool("slow", false, "try the slow cases on our worker as well")
+var (
+	slow   = flag.Bool("slow", false, "try the slow cases on our worker as well")
+	engine = flag.String("engine", "js", "the engine of our worker")
+)
 
 // Our own worker, as it is shipped, passes every case. The slow ones are for `make conform`.
 func TestPhxworkerConforms(t *testing.T) {
@@ -25,7 +28,7 @@ func TestPhxworkerConforms(t *testing.T) {
 	require.NoError(t, err, "%s", output)
 	conform.Worker(t,
 		worker.Target{
-			Command: []string{binary, "start", "--engine", "js", "--extensions", "all"},
+			Command: []string{binary, "start", "--engine", *engine, "--extensions", "all"},
 			Env:     []string{"WORKER_HOST=127.0.0.1"},
 		},
 		suite.Options{Parallel: 8, Slow: *slow, Expected: []string{}}, // no failure of any level

@@ -19,6 +19,9 @@ type Options struct {
 	Slow bool
 	// Parallel is how many cases are tried side by side. Defaults to 4.
 	Parallel int
+	// Patience multiplies the limits of the cases, for a machine or a subject that is slow. What a case
+	// asks to come within a certain time is asked all the same. Defaults to 1.
+	Patience int
 	// Expected are the ids of cases that are known to fail. Nil is no baseline at all; one that is
 	// empty makes every failure red, whatever its level.
 	Expected []string
@@ -86,7 +89,7 @@ func tryAll(ctx context.Context, cases []Case, o Options) []Result {
 	return results
 }
 
-func orDefault(n, otherwise int) int {
+func orDefault[N ~int | ~int64](n, otherwise N) N {
 	if n <= 0 {
 		return otherwise
 	}
@@ -107,6 +110,7 @@ func try(ctx context.Context, c Case, o Options) Result {
 	case c.Slow && !o.Slow:
 		r = notTried(c, "it is slow, and --slow was not asked for")
 	default:
+		c.Limit = orDefault(c.Limit, defaultLimit) * time.Duration(orDefault(o.Patience, 1))
 		r = c.execute(ctx, o.Spec)
 		if ctx.Err() != nil && r.Verdict != Passed { // it may have failed for that alone
 			r.Verdict, r.Reason, r.Failures = NotTried, fmt.Sprintf("%v while it was under way", context.Cause(ctx)), nil

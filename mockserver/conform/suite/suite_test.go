@@ -75,6 +75,8 @@ func TestWhatBecomesOfACase(t *testing.T) {
 		{name: "it is slow, and asked for", c: Case{Slow: true, Run: passes}, o: Options{Slow: true}, want: Passed},
 		{name: "it is for another version", c: Case{Specs: []Spec{Spec215}, Run: fails}, want: NotTried, says: "not for Lightning 2.19"},
 		{name: "it is over its limit", c: Case{Limit: time.Second, Run: func(t *T) { <-t.Context().Done(); t.Fatalf("an end", "%v", context.Cause(t.Context())) }}, want: Failed, says: "limit of 1s"},
+		{name: "it is over its limit, and there is patience", c: Case{Limit: time.Second, Run: func(*T) { time.Sleep(2500 * time.Millisecond) }}, o: Options{Patience: 3}, want: Passed},
+		{name: "it is over a limit with patience", c: Case{Limit: time.Second, Run: func(t *T) { <-t.Context().Done(); t.Fatalf("an end", "%v", context.Cause(t.Context())) }}, o: Options{Patience: 3}, want: Failed, says: "limit of 3s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -142,8 +144,10 @@ func TestCasesGoSideBySide(t *testing.T) {
 
 func TestWhatIsRed(t *testing.T) {
 	cases := []Case{
-		{ID: "W1.1", Level: Must, Run: passes}, {ID: "W1.2", Level: Must, Run: fails},
-		{ID: "W1.3", Level: Should, Run: fails}, {ID: "W1.4", Level: Must, Run: func(t *T) { t.Skipf("no") }},
+		{ID: "W1.1", Level: Must, Run: passes},
+		{ID: "W1.2", Level: Must, Run: fails},
+		{ID: "W1.3", Level: Should, Run: fails},
+		{ID: "W1.4", Level: Must, Run: func(t *T) { t.Skipf("no") }},
 	}
 	for _, test := range []struct {
 		name     string
@@ -178,7 +182,7 @@ func TestReadExpected(t *testing.T) {
 	ids, err = ReadExpected(strings.NewReader(""))
 	require.NoError(t, err)
 	require.NotNil(t, ids, "an empty baseline is one")
-	_, err = ReadExpected(strings.NewReader("W1.1\nW1.1 W2.3\n"))
+	_, err = ReadExpected(strings.NewReader("W1.1\nW1.2 W2.3\n"))
 	require.ErrorContains(t, err, "line 2")
 }
 

@@ -130,13 +130,9 @@ var tokens = regexp.MustCompile(`("token"\s*:\s*")[^"]+|([?&]token=)[^&\s"]+|()\
 // Redact leaves out the tokens in a text: a report is passed around.
 func Redact(text string) string { return tokens.ReplaceAllString(text, "$1$2…") }
 
-// execute runs the case and returns what is known of it.
+// execute runs the case, which has a limit, and returns what is known of it.
 func (c Case) execute(ctx context.Context, spec Spec) Result {
-	limit := c.Limit
-	if limit <= 0 {
-		limit = defaultLimit
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the case has a limit of %v", limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Limit, fmt.Errorf("the case has a limit of %v", c.Limit))
 	defer cancel()
 	t := &T{ctx: ctx, spec: spec, began: time.Now()}
 	done := make(chan struct{})

@@ -276,7 +276,7 @@ func rounded(all []time.Duration) (out []time.Duration) {
 func checkOwnSecrets(l *lab) {
 	l.reason(l.execute(one(codeCount)), "success")
 	l.signal()
-	l.awaitExit(stopTime, "the worker to end after SIGTERM")
+	l.awaitExit("the worker to end after SIGTERM")
 	written := l.worker.log.String()
 	if strings.Contains(written, l.server.Secret()) {
 		l.Failf("no secret in the worker's output", "WORKER_SECRET is in it")

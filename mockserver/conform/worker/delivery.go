@@ -52,7 +52,7 @@ func deliveryTrials() []trial {
 			ID: "W4.17", Title: "a run whose log lines are refused is reported all the same", Level: suite.Must,
 			Why:    "A line that is too long must not cost the run.",
 			Source: "Lightning: changesets of LogLine",
-		}, setup: setup{faults: []fault.Rule{refuse("run:log", `{"errors":{"message":["is invalid"]}}`, -1), refuse("run:batch_logs", `{"errors":{"message":["is invalid"]}}`, -1)}}, do: func(l *lab) {
+		}, setup: setup{faults: []fault.Rule{refuse("run:log", `{"errors":{"message":["is invalid"]}}`), refuse("run:batch_logs", `{"errors":{"message":["is invalid"]}}`)}}, do: func(l *lab) {
 			l.reason(l.execute(chain(codeLog, codeCount)), "success")
 		}},
 		{Case: suite.Case{
@@ -160,11 +160,16 @@ func cuts() (trials []trial) {
 		event string
 		when  fault.When
 	}{
-		{"run:start", fault.Before}, {"run:start", fault.After},
-		{"step:start", fault.Before}, {"step:start", fault.After},
-		{"run:log", fault.Before}, {"run:log", fault.After},
-		{"step:complete", fault.Before}, {"step:complete", fault.After},
-		{"run:complete", fault.Before}, {"run:complete", fault.After},
+		{"run:start", fault.Before},
+		{"run:start", fault.After},
+		{"step:start", fault.Before},
+		{"step:start", fault.After},
+		{"run:log", fault.Before},
+		{"run:log", fault.After},
+		{"step:complete", fault.Before},
+		{"step:complete", fault.After},
+		{"run:complete", fault.Before},
+		{"run:complete", fault.After},
 	} {
 		why := "The server has not heard of it: a run that is not told again stays as it was, and is lost."
 		if cut.when == fault.After {
@@ -195,7 +200,7 @@ func refusals() (trials []trial) {
 			ID: fmt.Sprintf("W4.%d", 14+i), Title: "a step that is refused with " + response + " does not stop its run, or the next", Level: suite.Must,
 			Why:    "Lightning refuses in three shapes; a worker that stumbles over one of them has lost a run, and a slot.",
 			Source: "Lightning: {field: [message]}, {errors: {…}}, or a text",
-		}, setup: setup{faults: []fault.Rule{refuse("step:complete", response, -1)}}, do: func(l *lab) {
+		}, setup: setup{faults: []fault.Rule{refuse("step:complete", response)}}, do: func(l *lab) {
 			l.awaitEnd(l.enqueue(one(codeCount)))
 			l.server.ClearFaults()
 			l.reason(l.execute(one(codeCount)), "success")
@@ -207,8 +212,9 @@ func refusals() (trials []trial) {
 	return trials
 }
 
-func refuse(event, response string, count int) fault.Rule {
-	return fault.Rule{Event: event, Action: fault.Refuse, Response: json.RawMessage(response), Count: count}
+// refuse refuses each of the events.
+func refuse(event, response string) fault.Rule {
+	return fault.Rule{Event: event, Action: fault.Refuse, Response: json.RawMessage(response), Count: -1}
 }
 
 // checkDelivered holds the record of a run of two jobs to one of each event, in order. A run:start and a log

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 )
@@ -67,7 +68,7 @@ func (d *door) knock(r *http.Request) (status int) {
 func (d *door) requests() ([]knock, <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.knocks[:len(d.knocks):len(d.knocks)], d.more
+	return slices.Clip(d.knocks), d.more
 }
 
 // shut lets nobody in any more: who dials is refused, as where no server is.

@@ -79,7 +79,7 @@ func extensionTrials() []trial {
 			Source: "docs/extensions/lease.md",
 		}, setup: setup{
 			mock:   with(extended(), func(c *mockserver.Config) { c.Lease = time.Second }),
-			faults: []fault.Rule{refuse("run:renew", `{"reason":"lease_lost"}`, -1)},
+			faults: []fault.Rule{refuse("run:renew", `{"reason":"lease_lost"}`)},
 		}, do: func(l *lab) {
 			l.needs("lease")
 			id := l.enqueue(one(codeThrice))
@@ -104,7 +104,7 @@ func extensionTrials() []trial {
 			l.signal()
 			l.watch(betweenSignals)
 			l.signal()
-			l.awaitExit(stopTime, "the worker to end within ten seconds of the second signal")
+			l.awaitExit("the worker to end within ten seconds of the second signal")
 			if record := l.record(id); record.Owners[0].End != mockserver.Released || record.Owners[0].ReleaseReason != "requeue" {
 				l.Failf("run:release with the reason requeue", "%s", owners(record))
 			}
@@ -123,7 +123,7 @@ func extensionTrials() []trial {
 			faults: []fault.Rule{{Event: "claim", Skip: 1, Action: fault.Delay, Delay: time.Second}},
 		}, do: func(l *lab) {
 			l.needs("claim_ack")
-			l.awaitClaims(1)
+			l.awaitClaim()
 			record := l.execute(one(codeCount))
 			l.reason(record, "success")
 			if n := len(record.Owners); n != 2 || record.Owners[0].End != mockserver.NotJoined {
@@ -290,7 +290,7 @@ func checkDrain(l *lab) {
 			l.Fatalf("no claim after worker:drain", "one %v later", late.Round(time.Millisecond))
 		}
 	}
-	l.awaitExit(stopTime, "the worker to end once its runs are over")
+	l.awaitExit("the worker to end once its runs are over")
 	l.endedWell()
 }
 

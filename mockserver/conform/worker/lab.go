@@ -64,7 +64,7 @@ var runKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.Genera
 // newLab sets up the world of a case and starts the worker.
 func newLab(t *suite.T, target Target, s setup) *lab {
 	l := &lab{T: t, setup: s, target: target}
-	l.startServer(target)
+	l.startServer()
 	env := l.environment()
 	listener, dial := target.listenOn()
 	if listener == nil {
@@ -96,7 +96,7 @@ func (l *lab) another() *subject {
 	return w
 }
 
-func (l *lab) startServer(target Target) {
+func (l *lab) startServer() {
 	cfg := l.setup.mock
 	key, err := runKey()
 	if err != nil {
@@ -306,13 +306,6 @@ func (l *lab) awaitBack(n int) {
 	l.await("the worker to come back and to join worker:queue again", func() bool { return l.inQueue() > n })
 }
 
-// fault adds a rule.
-func (l *lab) fault(r fault.Rule) {
-	if _, err := l.server.AddFault(r); err != nil {
-		l.Fatalf("the kit to know its faults", "a fault of the kit: %v", err)
-	}
-}
-
 // signal tells the worker to stop.
 func (l *lab) signal() {
 	if err := l.worker.signal(); err != nil {
@@ -359,15 +352,15 @@ func (l *lab) exited() bool {
 	}
 }
 
-// awaitExit waits until the worker has ended by itself.
-func (l *lab) awaitExit(limit time.Duration, expected string) {
-	timer := time.NewTimer(limit)
+// awaitExit waits until the worker has ended by itself, for stopTime.
+func (l *lab) awaitExit(expected string) {
+	timer := time.NewTimer(stopTime)
 	defer timer.Stop()
 	select {
 	case <-l.worker.done:
 	case <-timer.C:
 		l.read()
-		l.Fatalf(expected, "it was still there %v later; %s", limit, l.soFar())
+		l.Fatalf(expected, "it was still there %v later; %s", stopTime, l.soFar())
 	case <-l.Context().Done():
 		l.read()
 		l.Fatalf(expected, "it was still there; %s; %v", l.soFar(), context.Cause(l.Context()))

@@ -3,6 +3,7 @@ package worker
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/phxworker/phxworker/mockserver"
@@ -26,7 +27,7 @@ const (
 	// codeLog writes fifty lines in order.
 	codeLog = `fn(state => { for (let i = 0; i < 50; i++) { console.log('line ' + i); } return state; })`
 	// codeSecret logs the secret of its credential.
-	codeSecret = `fn(state => { console.log('the password is ' + state.configuration.password); return { ...state, data: { user: state.configuration.user } }; })`
+	codeSecret = `fn(state => { console.log('the password is ' + state.configuration.password); return { ...state, data: { user: state.configuration.user } }; })` //nolint:gosec // the code of a job, with no secret in it
 	// codeUser leaves behind the user of its credential.
 	codeUser = `fn(state => ({ ...state, data: { user: state.configuration.user } }))`
 	// codeLarge leaves two megabytes behind.
@@ -55,9 +56,7 @@ type fields = map[string]any
 func job(id, code string, more ...fields) fields {
 	j := fields{"id": id, "adaptor": adaptor, "body": code}
 	for _, m := range more {
-		for key, value := range m {
-			j[key] = value
-		}
+		maps.Copy(j, m)
 	}
 	return j
 }
@@ -75,9 +74,7 @@ func edge(from, to, condition string) fields {
 func plan(jobs []fields, edges []fields, more ...fields) json.RawMessage {
 	p := fields{"jobs": jobs, "edges": edges, "triggers": []fields{}}
 	for _, m := range more {
-		for key, value := range m {
-			p[key] = value
-		}
+		maps.Copy(p, m)
 	}
 	text, _ := json.Marshal(p) // made of texts, numbers and lists
 	return text

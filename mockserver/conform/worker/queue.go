@@ -86,7 +86,7 @@ func queueTrials() []trial {
 			Why:    "The server has given the run away: a worker that does not listen any more has lost it.",
 			Source: "Lightning: a claim may take 15 s, and is not rolled back; ws-worker: WORKER_CLAIM_TIMEOUT_SECONDS is an hour",
 		}, setup: setup{patience: time.Second, backoff: quiet, faults: []fault.Rule{{Event: "claim", Skip: 1, Action: fault.Delay, Delay: 2500 * time.Millisecond, Count: -1}}}, do: func(l *lab) {
-			l.awaitClaims(1)
+			l.awaitClaim()
 			l.reason(l.execute(one(codeCount)), "success")
 		}},
 		{Case: suite.Case{
@@ -206,7 +206,7 @@ func queueTrials() []trial {
 
 func checkClaimShape(l *lab) {
 	l.server.Wake()
-	l.awaitClaims(1)
+	l.awaitClaim()
 	for _, claim := range l.sent("claim") {
 		var told struct {
 			Demand int
@@ -227,7 +227,7 @@ func checkClaimShape(l *lab) {
 // checkWake wakes an idle worker some times; the fastest counts, for the machine may be busy.
 func checkWake(l *lab) {
 	const times, limit = 5, 100 * time.Millisecond
-	l.awaitClaims(1)
+	l.awaitClaim()
 	l.watch(300 * time.Millisecond) // for the claims of its start
 	fastest := time.Hour
 	for range times {
@@ -369,16 +369,13 @@ func (l *lab) awaitEnds(ids []string) {
 	}
 }
 
-// awaitClaims waits for claims that were answered.
-func (l *lab) awaitClaims(n int) {
-	l.await(plural(n, "claim")+" on worker:queue", func() bool {
-		answered := 0
-		for _, claim := range l.sent("claim") {
-			if _, ok := l.answered(claim); ok {
-				answered++
-			}
-		}
-		return answered >= n
+// awaitClaim waits for a claim that was answered.
+func (l *lab) awaitClaim() {
+	l.await("a claim on worker:queue", func() bool {
+		return slices.ContainsFunc(l.sent("claim"), func(claim seen) bool {
+			_, ok := l.answered(claim)
+			return ok
+		})
 	})
 }
 

@@ -129,6 +129,14 @@ func runTrials() []trial {
 			Why:    "The wrong branch writes to the wrong system.",
 			Source: "Lightning: conditions of edges; docs/plan.md",
 		}, do: checkConditions},
+	}
+	trials = append(trials, dataTrials()...)
+	return append(trials, refusedJoins()...)
+}
+
+// dataTrials are about what goes into a run and what comes out of it.
+func dataTrials() []trial {
+	return []trial{
 		{Case: suite.Case{
 			ID: "W3.16", Title: "an output over the payload limit is withheld, and says so", Level: suite.Must,
 			Why:    "A frame over the server's limit takes the connection with it, and every run on it.",
@@ -280,7 +288,6 @@ func runTrials() []trial {
 			Source: "Lightning: jobs may have an empty body",
 		}, do: func(l *lab) { l.reason(l.execute(one("")), "success") }},
 	}
-	return append(trials, refusedJoins()...)
 }
 
 // refusedJoins are what a server says to who may not have the run.
@@ -301,7 +308,7 @@ func refusedJoins() (trials []trial) {
 
 func options(name string, value any) fields { return fields{"options": fields{name: value}} }
 
-const password = "correct-horse-battery"
+const password = "correct-horse-battery" //nolint:gosec // of nobody
 
 func withCredential(code string) mockserver.Run {
 	return mockserver.Run{
@@ -356,8 +363,11 @@ func checkOrder(l *lab) {
 		l.Failf("fetch:plan first of all", "%s", list(events))
 	}
 	for _, pair := range [][2]string{
-		{"fetch:dataclip", "step:start"}, {"fetch:credential", "step:start"}, {"run:start", "step:start"},
-		{"step:start", "step:complete"}, {"step:complete", "run:complete"},
+		{"fetch:dataclip", "step:start"},
+		{"fetch:credential", "step:start"},
+		{"run:start", "step:start"},
+		{"step:start", "step:complete"},
+		{"step:complete", "run:complete"},
 	} {
 		first, second := slices.Index(events, pair[0]), slices.Index(events, pair[1])
 		if first < 0 || second < 0 || first > second {

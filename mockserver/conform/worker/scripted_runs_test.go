@@ -2,7 +2,11 @@ package worker
 
 import (
 	"context"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,11 +16,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"crypto/rsa"
-	"crypto/x509"
-	"encoding/base64"
-	"encoding/pem"
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/uuid"
@@ -263,8 +262,7 @@ func (w *scripted) receive(g *loop, a answer) (got bool) {
 			continue
 		}
 		got = true
-		r := &execution{w: w, given: run.given, lease: time.Duration(run.LeaseMS) * time.Millisecond}
-		r.ctx, r.cancel = context.WithCancelCause(w.gone)
+		r := w.execution(run.given, time.Duration(run.LeaseMS)*time.Millisecond)
 		w.mu.Lock()
 		r.link = w.links[len(w.runs)%len(w.links)]
 		w.runs[run.ID+run.Token] = r
@@ -389,6 +387,12 @@ type execution struct {
 	}
 	lastClip  string
 	lastState any
+}
+
+func (w *scripted) execution(g given, lease time.Duration) *execution {
+	r := &execution{w: w, given: g, lease: lease}
+	r.ctx, r.cancel = context.WithCancelCause(w.gone)
+	return r
 }
 
 func (r *execution) topic() string { return "run:" + r.ID }
@@ -609,7 +613,7 @@ func (r *execution) renew() (stop func()) {
 	ref := r.ref
 	go func() {
 		defer close(done)
-		ticker := time.NewTicker(r.lease / 2)
+		ticker := time.NewTicker(r.lease * 2 / 5) // one that is refused can be followed by another in time
 		defer ticker.Stop()
 		for {
 			select {

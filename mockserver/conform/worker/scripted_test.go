@@ -35,11 +35,10 @@ type scripted struct {
 	groups  []*loop
 	one     chan struct{} // for the flaw of a worker with one slot for all
 
-	mu       sync.Mutex // guards what follows
-	runs     map[string]*execution
-	off      map[string]bool // extensions that crashed
-	draining bool
-	drain    context.CancelFunc
+	mu    sync.Mutex // guards what follows
+	runs  map[string]*execution
+	off   map[string]bool // extensions that crashed
+	drain context.CancelFunc
 }
 
 // broken returns a worker with a flaw as a target's function.
@@ -305,7 +304,7 @@ func (l *link) joinQueue(s *session) {
 		if !w.is("claims under the old join") {
 			l.set(nil)
 		}
-		if w.is("stays away after a crash") {
+		if w.is("stays away after a crash") || !s.alive() {
 			return
 		}
 		pause(w.gone, 100*time.Millisecond)

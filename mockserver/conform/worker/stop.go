@@ -16,7 +16,7 @@ func stopTrials() []trial {
 			Source: "OpenFn/kit#934; ws-worker",
 		}, do: func(l *lab) {
 			l.signal()
-			l.awaitExit(stopTime, "an idle worker to end within ten seconds of SIGTERM")
+			l.awaitExit("an idle worker to end within ten seconds of SIGTERM")
 			l.endedWell()
 		}},
 		{Case: suite.Case{
@@ -28,7 +28,7 @@ func stopTrials() []trial {
 			l.awaitStart(id)
 			l.signal()
 			l.reason(l.awaitEnd(id), "success")
-			l.awaitExit(stopTime, "the worker to end once its run is over")
+			l.awaitExit("the worker to end once its run is over")
 			l.endedWell()
 		}},
 		{Case: suite.Case{
@@ -54,12 +54,12 @@ func stopTrials() []trial {
 			Why:    "The server has given it to this worker, and gives it to nobody else.",
 			Source: "OpenFn/kit#910; ws-worker waits for pending claims",
 		}, setup: setup{backoff: quiet, faults: []fault.Rule{{Event: "claim", Skip: 1, Action: fault.Delay, Delay: time.Second}}}, do: func(l *lab) {
-			l.awaitClaims(1)
+			l.awaitClaim()
 			id := l.enqueue(one(codeCount))
 			l.await("a claim for the run", func() bool { return l.record(id).State != "available" })
 			l.signal()
 			l.reason(l.awaitEnd(id), "success")
-			l.awaitExit(stopTime, "the worker to end once its run is over")
+			l.awaitExit("the worker to end once its run is over")
 		}},
 		{Case: suite.Case{
 			ID: "W5.5", Title: "a second signal ends a worker whose run goes on", Level: suite.Should,
@@ -74,7 +74,7 @@ func stopTrials() []trial {
 				l.Fatalf("the first signal to let the run go on", "%s", l.worker.exited())
 			}
 			l.signal()
-			l.awaitExit(stopTime, "the worker to end within ten seconds of the second signal")
+			l.awaitExit("the worker to end within ten seconds of the second signal")
 		}},
 		{Case: suite.Case{
 			ID: "W5.6", Title: "a run that a second signal cancels is reported", Level: suite.May,
@@ -86,7 +86,7 @@ func stopTrials() []trial {
 			l.signal()
 			l.watch(betweenSignals)
 			l.signal()
-			l.awaitExit(stopTime, "the worker to end within ten seconds of the second signal")
+			l.awaitExit("the worker to end within ten seconds of the second signal")
 			if record := l.record(id); !record.State.Final() {
 				l.Failf("run:complete", "none: the run is %s", record.State)
 			}
@@ -100,7 +100,7 @@ func stopTrials() []trial {
 			_ = l.server.Kick(fault.Abnormal) // the code is a good one
 			l.watch(300 * time.Millisecond)
 			l.signal()
-			l.awaitExit(stopTime, "an idle worker to end within ten seconds of SIGTERM, server or none")
+			l.awaitExit("an idle worker to end within ten seconds of SIGTERM, server or none")
 		}},
 		{Case: suite.Case{
 			ID: "W5.8", Title: "it says goodbye to the server when it ends", Level: suite.Should,
@@ -108,7 +108,7 @@ func stopTrials() []trial {
 			Source: "ws-worker leaves and disconnects; phoenix.js closes with 1000",
 		}, do: func(l *lab) {
 			l.signal()
-			l.awaitExit(stopTime, "an idle worker to end within ten seconds of SIGTERM")
+			l.awaitExit("an idle worker to end within ten seconds of SIGTERM")
 			left := l.where(func(f seen) bool { return f.sent && f.event == "phx_leave" && f.topic == queueTopic })
 			if len(left) == 0 {
 				l.Failf("phx_leave on worker:queue", "%s", l.soFar())

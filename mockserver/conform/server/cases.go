@@ -24,7 +24,7 @@ const (
 
 // Cases returns all cases for the servers. They can be listed without any.
 func Cases(servers Servers) []suite.Case {
-	all := slices.Concat(connectCases, frameCases, queueCases, runCases, eventCases, extensionCases, leaseCases, steeringCases, affinityCases)
+	all := slices.Concat(connectCases, frameCases, queueCases, runCases, eventCases, extensionCases, waitCases, leaseCases, steeringCases, affinityCases)
 	cases := make([]suite.Case, len(all))
 	for i, e := range all {
 		cases[i] = e.Case

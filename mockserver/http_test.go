@@ -45,6 +45,7 @@ func TestHTTPErrors(t *testing.T) {
 			want: `{"errors":{"options.run_timeout_ms":["must be at least 1 and at most a year"]}}`,
 		},
 		{name: "credentials", body: `{"credentials":[],` + jobs + `}`, status: 422, want: `{"errors":{"credentials":["must be an object of bodies by id"]}}`},
+		{name: "priority of a plan", path: "/run", body: `{"priority":"urgent",` + jobs + `}`, status: 422, want: `{"errors":{"priority":["must be immediate (or 0) or normal (or 1)"]}}`},
 		{name: "priority", path: "/run?priority=urgent", body: `{` + jobs + `}`, status: 422, want: `{"errors":{"priority":["must be immediate (or 0) or normal (or 1)"]}}`},
 		{name: "known id", body: `{"id":"known",` + jobs + `}`, status: 409, want: `{"errors":{"id":["has already been taken"]}}`},
 		{name: "too large", body: `"` + strings.Repeat("x", 33<<20) + `"`, status: 413, want: `{"error":"the body is over 32 MiB"}`},

@@ -15,7 +15,7 @@ import (
 
 // The server of this folder, on its stand-in for Phoenix, does all that is asked of a server, unless it says that it does not.
 func TestThePhoenixServerConforms(t *testing.T) {
-	p := servePhoenix(t, "lease_ms=1000", "ack_ms=700", "silence_ms=1000", "interval_ms=250")
+	p := servePhoenix(t, "lease_ms=2000", "ack_ms=1500", "silence_ms=2000", "interval_ms=500")
 	conform.Server(t, server.Shared(p.target()), suite.Options{Expected: []string{}})
 }
 

@@ -157,7 +157,7 @@ var brokenExtensions = []breakage{
 				return next(p)
 			}
 			later, deferred := p.Defer()
-			time.AfterFunc(3*time.Second, func() { later.Answer(phoenix.OK([]byte(`{"runs":[]}`))) })
+			time.AfterFunc(8*time.Second, func() { later.Answer(phoenix.OK([]byte(`{"runs":[]}`))) })
 			return deferred
 		}}
 	}},
@@ -173,7 +173,7 @@ var brokenExtensions = []breakage{
 			},
 			left: func(j *joined) { ghost = ghost || j.count > 0 },
 			target: func(t *server.Target) {
-				enqueue := enqueueing(t.Enqueue)
+				enqueue := t.Enqueue
 				t.Enqueue = func(ctx context.Context, run mockserver.Run) (string, error) {
 					id, err := enqueue(ctx, run)
 					if ghost {
@@ -410,10 +410,11 @@ var brokenSteering = []breakage{
 		}}
 	}},
 	{name: "knows no keys", red: []string{"S9.1"}, breaks: queues(func(_ int, run *mockserver.Run) { run.Key = "" })},
-	{name: "keeps runs for a worker that has gone", red: []string{"S3.15", "S9.2"}, breaks: func(w *world) hooks {
-		home, gone := "", false
+	{name: "keeps runs for a worker that has gone", red: []string{"S9.2"}, breaks: func(w *world) hooks {
+		home, keyed, gone := "", false, false
 		return hooks{
-			left: func(j *joined) { gone = gone || home == j.topic.Client() },
+			target: queued(func(_ int, run *mockserver.Run) { keyed = keyed || run.Key != "" }),
+			left:   func(j *joined) { gone = gone || keyed && home == j.topic.Client() },
 			push: func(j *joined, p phoenix.Push, next pushed) phoenix.Reply {
 				if gone && p.Event == "claim" {
 					return phoenix.OK([]byte(`{"runs":[]}`))

@@ -18,13 +18,13 @@ type entry struct {
 // usualLimit lets a case be patient a few times, so that its own words say what is missing; manyLimit is for those
 // that queue many runs, each by a command that may take seconds.
 const (
-	usualLimit = time.Minute
-	manyLimit  = 3 * time.Minute
+	usualLimit = 2 * time.Minute
+	manyLimit  = 5 * time.Minute
 )
 
 // Cases returns all cases for the servers. They can be listed without any.
 func Cases(servers Servers) []suite.Case {
-	all := slices.Concat(connectCases, frameCases, queueCases, runCases, eventCases, extensionCases, leaseCases, steeringCases, affinityCases)
+	all := slices.Concat(connectCases, frameCases, queueCases, runCases, eventCases, extensionCases, waitCases, leaseCases, steeringCases, affinityCases)
 	cases := make([]suite.Case, len(all))
 	for i, e := range all {
 		cases[i] = e.Case

@@ -14,15 +14,19 @@ import (
 	"github.com/phxworker/phxworker/mockserver/conform/suite"
 )
 
-// client is one connection to the server under test. One goroutine uses it: that of the case.
+// client is one connection to the server under test. One goroutine uses it, that of the case; the heartbeat of its own
+// goes beside it.
 type client struct {
 	s       *session
 	number  int    // of the case's connections, from 1
 	worker  string // the worker_id in its token
 	conn    *websocket.Conn
 	lastRef int
+	running sync.WaitGroup
 	done    chan struct{} // closed when the reader has returned
 	more    chan struct{} // capacity 1: something has arrived, or the connection has ended
+
+	writing sync.Mutex // one message at a time
 
 	mu      sync.Mutex // guards what follows
 	arrived []frame    // what nobody has asked for yet
@@ -32,8 +36,26 @@ type client struct {
 func newClient(s *session, conn *websocket.Conn, worker string) *client {
 	s.connections++
 	c := &client{s: s, number: s.connections, worker: worker, conn: conn, done: make(chan struct{}), more: make(chan struct{}, 1)}
-	go c.read()
+	c.running.Go(c.read)
+	c.running.Go(c.beat)
 	return c
+}
+
+// beats is the ref of the heartbeats that keep a connection, while a case waits for something else.
+const beats = ref(`"kit-beat"`)
+
+// beat sends a heartbeat as often as workers do, until the connection has ended.
+func (c *client) beat() {
+	ticker := time.NewTicker(30 * time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			c.send(frame{ref: beats, topic: "phoenix", event: "heartbeat", payload: []byte(`{}`)})
+		case <-c.done:
+			return
+		}
+	}
 }
 
 // read keeps what arrives until the connection ends.
@@ -49,9 +71,10 @@ func (c *client) read() {
 			}
 		}
 		c.mu.Lock()
-		if err != nil {
+		switch {
+		case err != nil:
 			c.ended = err
-		} else {
+		case f.ref != beats:
 			c.arrived = append(c.arrived, f)
 		}
 		c.mu.Unlock()
@@ -77,7 +100,7 @@ func (c *client) note(direction suite.Direction, kind int, data []byte) {
 // close ends the connection without a word, as a worker that dies does.
 func (c *client) close() {
 	_ = c.conn.Close()
-	<-c.done
+	c.running.Wait()
 }
 
 // take removes the first frame that fits among those that have arrived.
@@ -119,10 +142,9 @@ func (c *client) next(patience time.Duration, fits func(*frame) bool) (frame, er
 	}
 }
 
-// end waits until the server has closed the connection, and reports whether it has.
-func (c *client) end(patience time.Duration) bool {
-	_, err := c.next(patience, func(*frame) bool { return false })
-	return !errors.Is(err, errSilence)
+// awaitEnd waits until the server has closed the connection, or not for so long.
+func (c *client) awaitEnd(patience time.Duration) {
+	_, _ = c.next(patience, func(*frame) bool { return false })
 }
 
 // newRef makes a ref that was not there before on this connection.
@@ -142,6 +164,8 @@ func (c *client) send(f frame) {
 
 // write writes a message, whatever is in it. That the connection has ended shows where its answer is waited for.
 func (c *client) write(kind int, data []byte) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	c.note(suite.ToServer, kind, data)
 	_ = c.conn.SetWriteDeadline(time.Now().Add(patience))
 	_ = c.conn.WriteMessage(kind, data)

@@ -175,11 +175,11 @@ func noFrame(s *session) {
 	for _, text := range []string{`{"no":"array"}`, `["1","1","worker:queue","phx_join"]`, `[null,"1","phoenix","heartbeat",{`, "\x00"} {
 		c := s.connect()
 		c.write(websocket.TextMessage, []byte(text))
-		c.end(moment)
+		c.awaitEnd(moment)
 	}
 	c := s.connect()
 	c.write(websocket.BinaryMessage, []byte{0, 250, 250, 250, 250, 'x'})
-	c.end(moment)
+	c.awaitEnd(moment)
 	r.must("run:start", payload{"timestamp": now()}.String())
 	q.empty("no other run was queued")
 	s.lives(s.connect())

@@ -8,9 +8,6 @@ import (
 	"github.com/phxworker/phxworker/mockserver/conform/suite"
 )
 
-// leaseLimit is enough for three terms of the longest kind.
-const leaseLimit = 3*longestTerm + 20*time.Second
-
 var leaseCases = []entry{
 	{suite.Case{
 		ID: "S7.1", Level: suite.Must, Title: "lease: a claim says for how long each run is the worker's, and the run's topic knows leases too",
@@ -60,12 +57,12 @@ var leaseCases = []entry{
 }
 
 // leased takes a run to its joined topic, with a lease.
-func (s *session) leased() (c *client, q, r *topic, run given, term time.Duration) {
+func (s *session) leased() (c *client, r *topic, run given, term time.Duration) {
 	c = s.connect()
-	q = c.with("lease")
+	q := c.with("lease")
 	term = q.term("lease", "duration_ms")
 	run = q.claimRun(s.enqueue(mockserver.Run{}))
-	return c, q, c.run(run, "lease"), run, term
+	return c, c.run(run, "lease"), run, term
 }
 
 func leaseTold(s *session) {
@@ -102,7 +99,7 @@ func (t *topic) renew() {
 }
 
 func leaseOver(s *session) {
-	_, _, _, run, term := s.leased()
+	_, _, run, term := s.leased()
 	c := s.connect()
 	again := s.givenAgain(c.queue(), run.ID, term)
 	if again.Token == run.Token {
@@ -114,7 +111,7 @@ func leaseOver(s *session) {
 }
 
 func leaseLost(s *session) {
-	c, _, r, run, term := s.leased()
+	c, r, run, term := s.leased()
 	r.must("run:start", payload{"timestamp": now()}.String())
 	other := s.connect()
 	again := s.givenAgain(other.queue(), run.ID, term)
@@ -133,7 +130,7 @@ func leaseLost(s *session) {
 }
 
 func leaseKept(s *session) {
-	_, _, r, run, term := s.leased()
+	_, r, run, term := s.leased()
 	other := s.connect().queue()
 	for range 5 {
 		s.wait(term / 2)
@@ -144,7 +141,7 @@ func leaseKept(s *session) {
 }
 
 func leaseAfterDisconnect(s *session) {
-	c, _, r, run, term := s.leased()
+	c, r, run, term := s.leased()
 	r.must("run:start", payload{"timestamp": now()}.String())
 	c.close()
 	s.wait(term / 3)
@@ -169,7 +166,7 @@ func leaseForgotten(s *session) {
 }
 
 func leaseCompleted(s *session) {
-	_, _, r, _, term := s.leased()
+	_, r, _, term := s.leased()
 	r.must("run:start", payload{"timestamp": now()}.String())
 	r.must("run:complete", completed)
 	s.wait(term + term/2)

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -19,8 +21,10 @@ import (
 )
 
 const (
-	// patience is how long an answer may take. Lightning's claims take up to 15 s on a bad day; this is no bad day.
-	patience = 5 * time.Second
+	// patience is how long an answer may take. Lightning's claims take up to 15 s on a bad day.
+	patience = 15 * time.Second
+	// promptly is how long what needs no waiting may take: it takes milliseconds, if the machine is not busy.
+	promptly = 5 * time.Second
 	// moment is how long the kit waits for what must not come.
 	moment = 250 * time.Millisecond
 	// wakeWithin is how long after a run was queued the workers are told. Lightning takes up to half a second.
@@ -116,9 +120,7 @@ func (s *session) dial(worker string, params url.Values) (*client, int) {
 
 func (s *session) tryDial(worker string, params url.Values) (c *client, status int, err error) {
 	query := url.Values{"vsn": {"2.0.0"}, "api_version": {"1.2"}, "worker_version": {"1.29.2"}}
-	for name, values := range params {
-		query[name] = values
-	}
+	maps.Copy(query, params)
 	dialer := websocket.Dialer{NetDialContext: s.target.Dial, HandshakeTimeout: patience}
 	conn, resp, err := dialer.DialContext(s.t.Context(), s.target.URL+"/websocket?"+query.Encode(), nil)
 	if resp != nil && resp.Body != nil {
@@ -188,9 +190,7 @@ func plan(jobs int) json.RawMessage {
 			"id": id, "name": fmt.Sprintf("job %d", n+1), "adaptor": "@openfn/language-common@latest", "body": "fn(state => state)",
 		})
 		edge := payload{"id": uuid.NewString(), "target_job_id": id, "enabled": true}
-		for name, value := range source {
-			edge[name] = value
-		}
+		maps.Copy(edge, source)
 		edges = append(edges, edge)
 		source = payload{"source_job_id": id, "condition": "on_job_success"}
 	}
@@ -331,7 +331,7 @@ func (t *topic) jobs() (nodes []string) {
 }
 
 // now is a time as workers tell it: microseconds since 1970, as a decimal string.
-func now() string { return fmt.Sprint(time.Now().UnixMicro()) }
+func now() string { return strconv.FormatInt(time.Now().UnixMicro(), 10) }
 
 // completed is a good run:complete.
 var completed = `{"reason":"success","error_type":null,"error_message":null,"timestamp":"1795168192891559"}`
@@ -345,9 +345,7 @@ func (t *topic) startStep(job string, more payload) (step string) {
 
 func stepStart(step, job string, more payload) string {
 	p := payload{"step_id": step, "job_id": job, "timestamp": now()}
-	for name, value := range more {
-		p[name] = value
-	}
+	maps.Copy(p, more)
 	return p.String()
 }
 
@@ -363,18 +361,14 @@ func stepComplete(step, job string, more payload) string {
 		"step_id": step, "job_id": job, "reason": "success", "error_type": nil, "error_message": nil, "timestamp": now(),
 		"duration": 12, "mem": payload{"job": 1000, "system": 2000}, "thread_id": "1",
 	}
-	for name, value := range more {
-		p[name] = value
-	}
+	maps.Copy(p, more)
 	return p.String()
 }
 
 // logLine is a line of a run's log; more may replace its fields.
 func logLine(text string, more payload) payload {
 	p := payload{"message": []string{text}, "level": "info", "source": "JOB", "timestamp": now()}
-	for name, value := range more {
-		p[name] = value
-	}
+	maps.Copy(p, more)
 	return p
 }
 

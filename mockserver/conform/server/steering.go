@@ -66,15 +66,16 @@ func (s *session) running(offers ...string) (c *client, r *topic, run given) {
 	return c, r, run
 }
 
-func (s *session) cancel(id, message string) {
+// cancel cancels a run, with the message.
+func (s *session) cancel(id string) {
 	if s.target.Cancel == nil {
 		s.t.Skipf("the kit was not told how to cancel a run")
 	}
 	s.did("cancel a run", s.target.Cancel(s.t.Context(), id, message))
 }
 
-// wantCancel waits for run:cancel with a message.
-func (t *topic) wantCancel(message string) {
+// wantCancel waits for run:cancel with the message.
+func (t *topic) wantCancel() {
 	var got struct{ Message string }
 	f, err := t.pushed("run:cancel", patience)
 	if err != nil || json.Unmarshal(f.payload, &got) != nil || got.Message != message {
@@ -87,15 +88,15 @@ const message = "the kit has had enough"
 func cancelTold(s *session) {
 	_, r, run := s.running("cancel")
 	r.must("run:start", payload{"timestamp": now()}.String())
-	s.cancel(run.ID, message)
-	r.wantCancel(message)
+	s.cancel(run.ID)
+	r.wantCancel()
 	r.must("run:complete", payload{"reason": "cancel", "error_type": "RunCancelled", "error_message": message, "timestamp": now()}.String())
 }
 
 func cancelWaiting(s *session) {
 	s.running("cancel")
 	id := s.enqueue(mockserver.Run{})
-	s.cancel(id, message)
+	s.cancel(id)
 	s.connect().queue().empty("the run was cancelled before anybody had it")
 }
 
@@ -103,9 +104,9 @@ func cancelRemembered(s *session) {
 	c, _, run := s.running("cancel")
 	c.close()
 	s.wait(moment)
-	s.cancel(run.ID, message)
+	s.cancel(run.ID)
 	r := s.connectAs(c.worker).run(run, "cancel")
-	r.wantCancel(message)
+	r.wantCancel()
 }
 
 func cancelNotAgreed(s *session) {
@@ -126,7 +127,7 @@ func cancelReturned(s *session) {
 	if r := c.run(run, "cancel"); announced(r)["cancel"] == nil {
 		s.t.Skipf("the server announces no cancel")
 	}
-	s.cancel(run.ID, message)
+	s.cancel(run.ID)
 	q.must("run:release", releaseOf(run, "requeue", 0))
 	s.connect().queue().empty("the run was cancelled, and then returned")
 }

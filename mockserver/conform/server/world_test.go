@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -89,7 +90,7 @@ func worlds(t testing.TB, b breakage) server.Servers {
 			w.hooks = b.breaks(w)
 		}
 		dial, end := serve(w.endpoint)
-		ends := []func(){end, w.Service.Close, func() { _ = w.endpoint.Close() }}
+		ends := []func(){end, w.Close, func() { _ = w.endpoint.Close() }}
 		if w.hooks.fromClient != nil || w.hooks.fromServer != nil {
 			var endProxy func()
 			inner := dial
@@ -97,8 +98,8 @@ func worlds(t testing.TB, b breakage) server.Servers {
 			ends = append(ends, endProxy)
 		}
 		return w.target(dial), func() {
-			for i := len(ends) - 1; i >= 0; i-- {
-				ends[i]()
+			for _, end := range slices.Backward(ends) {
+				end()
 			}
 		}, nil
 	})

@@ -46,8 +46,8 @@ import (
 	"github.com/phxworker/phxworker/runner/delivery"
 )
 
-// What an engine is written with; see package runner.
-type ( //nolint:revive // one comment for all
+// Engine and its neighbours are what an engine is written with; see package runner.
+type (
 	Engine    = runner.Engine
 	Func      = runner.Func // the simplest engine
 	Run       = runner.Run
@@ -76,8 +76,8 @@ const (
 	Exception = runner.Exception
 )
 
-// What a [Config] and the numbers of a [Worker] are made of.
-type ( //nolint:revive // one comment for all
+// Limits and its neighbours are what a [Config] and the numbers of a [Worker] are made of.
+type (
 	Limits      = runner.Limits
 	Middleware  = runner.Middleware
 	ExecuteFunc = runner.ExecuteFunc

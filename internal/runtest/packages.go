@@ -45,7 +45,7 @@ func install(t testing.TB, client *npm.Client, dir, specifier string) (home stri
 		return home, nil
 	}
 	require.NoError(t, os.MkdirAll(filepath.Dir(home), 0o700))
-	partial, err := os.MkdirTemp(filepath.Dir(home), ".partial-")
+	partial, err := os.MkdirTemp(filepath.Dir(home), ".partial-") //nolint:usetesting // beside what it is renamed to
 	require.NoError(t, err)
 	defer os.RemoveAll(partial)
 	name, version := runner.SplitAdaptor(specifier)

@@ -66,7 +66,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case path == "/redirect/loop":
 		w.Header().Set("Location", "/redirect/loop")
-		w.WriteHeader(302)
+		w.WriteHeader(http.StatusFound)
 	case len(path) > 10 && path[:10] == "/redirect/":
 		status, _ := strconv.Atoi(path[10:])
 		w.Header().Set("Location", "/echo")
@@ -117,7 +117,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case len(path) > 9 && path[:9] == "/encoded/":
 		var buf bytes.Buffer
-		var encoder io.WriteCloser = map[string]func() io.WriteCloser{
+		encoder := map[string]func() io.WriteCloser{
 			"gzip": func() io.WriteCloser { return gzip.NewWriter(&buf) }, "deflate": func() io.WriteCloser { return zlib.NewWriter(&buf) },
 			"br": func() io.WriteCloser { return brotli.NewWriter(&buf) },
 		}[path[9:]]()

@@ -213,7 +213,7 @@ func (b *bundler) resolve(a api.OnResolveArgs, strict bool) (api.OnResolveResult
 	switch {
 	case err != nil && relative: // not what is beside the bundle
 		external.Path = b.toRoot + "/" + path.Join(from, a.Path)
-		return external, nil //nolint:nilerr // see below
+		return external, nil
 	case err != nil:
 		return external, nil //nolint:nilerr // it may be optional; if not, it fails as without a bundle
 	}

@@ -46,8 +46,8 @@ import (
 	"github.com/phxworker/phxworker/runner/delivery"
 )
 
-// Engine and its neighbours are what an engine is written with; see package runner.
 type (
+	// Engine executes runs; it and its neighbours are what one is written with. See package runner.
 	Engine    = runner.Engine
 	Func      = runner.Func // the simplest engine
 	Run       = runner.Run
@@ -76,8 +76,8 @@ const (
 	Exception = runner.Exception
 )
 
-// Limits and its neighbours are what a [Config] and the numbers of a [Worker] are made of.
 type (
+	// Limits and its neighbours are what a [Config] and the numbers of a [Worker] are made of.
 	Limits      = runner.Limits
 	Middleware  = runner.Middleware
 	ExecuteFunc = runner.ExecuteFunc

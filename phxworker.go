@@ -46,24 +46,36 @@ import (
 	"github.com/phxworker/phxworker/runner/delivery"
 )
 
+// What an engine is written with; see package runner.
 type (
-	// Engine executes runs; it and its neighbours are what one is written with. See package runner.
-	Engine    = runner.Engine
-	Func      = runner.Func // the simplest engine
-	Run       = runner.Run
+	// Engine executes runs; see [runner.Engine].
+	Engine = runner.Engine
+	// Func is the simplest engine, one Go function; see [runner.Func].
+	Func = runner.Func
+	// Run is what an engine executes; see [runner.Run].
+	Run = runner.Run
+	// Execution is a run that an engine has prepared; see [runner.Execution].
 	Execution = runner.Execution
-	Versions  = runner.Versions
-	Result    = runner.Result
+	// Versions are what a run says of its engine; see [runner.Versions].
+	Versions = runner.Versions
+	// Result is what came of a run; see [runner.Result].
+	Result = runner.Result
 	// Notifiable is an execution that takes notices. One whose Notify has other arguments, or a
 	// result, is none: let the compiler look, as in
 	// var _ phxworker.Notifiable = (*execution)(nil).
 	Notifiable = runner.Notifiable
-	Step       = runner.Step
+	// Step is one step under way; see [runner.Step].
+	Step = runner.Step
+	// StepResult is what came of a step; see [runner.StepResult].
 	StepResult = runner.StepResult
-	Memory     = runner.Memory
-	Line       = runner.Line
-	Failure    = runner.Failure
-	Reason     = runner.Reason
+	// Memory is what a step took; see [runner.Memory].
+	Memory = runner.Memory
+	// Line is a line of a run's log; see [runner.Line].
+	Line = runner.Line
+	// Failure is an error with the reason that the server is told; see [runner.Failure].
+	Failure = runner.Failure
+	// Reason is how a run or a step ended; see [runner.Reason].
+	Reason = runner.Reason
 )
 
 // How a run or a step ended; see [runner.Success] and its neighbours.
@@ -76,16 +88,24 @@ const (
 	Exception = runner.Exception
 )
 
+// What a [Config] and the numbers of a [Worker] are made of.
 type (
-	// Limits and its neighbours are what a [Config] and the numbers of a [Worker] are made of.
-	Limits      = runner.Limits
-	Middleware  = runner.Middleware
+	// Limits bound a run; see [runner.Limits].
+	Limits = runner.Limits
+	// Middleware wraps the execution of runs; see [runner.Middleware].
+	Middleware = runner.Middleware
+	// ExecuteFunc executes one run; see [runner.ExecuteFunc].
 	ExecuteFunc = runner.ExecuteFunc
-	AcceptFunc  = runner.AcceptFunc
-	Delivery    = delivery.Config
-	BatchLogs   = delivery.BatchLogs
-	Settlement  = runner.Settlement
-	Histogram   = claim.Histogram
+	// AcceptFunc decides whether a run is taken; see [runner.AcceptFunc].
+	AcceptFunc = runner.AcceptFunc
+	// Delivery configures how events reach the server; see [delivery.Config].
+	Delivery = delivery.Config
+	// BatchLogs configures how lines of a log go together; see [delivery.BatchLogs].
+	BatchLogs = delivery.BatchLogs
+	// Settlement is what became of a run; see [runner.Settlement].
+	Settlement = runner.Settlement
+	// Histogram counts durations; see [claim.Histogram].
+	Histogram = claim.Histogram
 )
 
 // Prepared returns an execution that is a function; see [runner.Prepared].

@@ -56,7 +56,7 @@ func pretendNode(t *testing.T) *npmtest.Registry {
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "node"), []byte(`#!/bin/sh
 for last; do :; done
 case $last in
---version) echo v22.22.0 ;;
+*process.versions.node*) echo "{\"version\":\"22.22.0\",\"flags\":[\"--permission\"]}" ;;
 *logger*) echo '[{"exports":[]},{"exports":[]}]' >&3 ;;
 *broken*) echo '[{"error":"it has no modules"}]' >&3 ;;
 *) echo '[{"exports":[]}]' >&3 ;;
@@ -89,7 +89,7 @@ $`, stderr)
 		require.Equal(t, exitOK, code)
 		require.Empty(t, stderr)
 		require.Equal(t, `package               version  bundled  engine
-@openfn/language-one  1.0.0    no       node: has no main module that is CommonJS
+@openfn/language-one  1.0.0    no       node: cannot be made into code for the embedded engine: node_modules/@openfn/language-one/index.js: Top-level await is currently not supported with the "cjs" output format (@openfn/language-one@1.0.0)
 @openfn/runtime       1.9.5    no       -
 `, stdout)
 		env = nil // the next ones name the folder

@@ -97,7 +97,7 @@ func TestTheExtensionsAreThoseOfWorkerAndMockServer(t *testing.T) {
 	require.Equal(t, names(terms.Extensions(), []string{"lease"}), names(lists["run"]))
 
 	require.Equal(t, []string{"extensions"}, matched(module))
-	require.Contains(t, tagsOf(t, ".", "joinPayload.MarshalJSON"), "extensions")
+	require.Contains(t, tagsOf(t, ".", "queue.MarshalJSON"), "extensions")
 	require.Contains(t, tagsOf(t, "runner/terms", "joinPayload.MarshalJSON"), "extensions")
 }
 
@@ -137,8 +137,8 @@ func TestTheFieldsThatAreAnsweredAreThoseOfTheWorker(t *testing.T) {
 
 	told := strings.Join(clauses(runs, "told"), "")
 	given := names(found(`[{ ]([a-z_]+): run\.`, told), found(`\{:([a-z_]+), `, told))
-	require.Equal(t, names(keysOf(t, claim.Run{}), tagsOf(t, ".", "queue.asAgreed")), given)
-	require.Equal(t, tagsOf(t, ".", "queue.runs"), found(`reply\(ref, \{:ok, %\{([a-z_]+):`, queue))
+	require.Equal(t, names(keysOf(t, claim.Run{}), tagsOf(t, ".", "queue.readRun")), given)
+	require.Equal(t, tagsOf(t, ".", "queue.read"), found(`reply\(ref, \{:ok, %\{([a-z_]+):`, queue))
 
 	answers := func(module string) []string { return names(found(`\{:reply, \{:ok, %\{([a-z_]+):`, module)) }
 	require.Empty(t, answers(queue), "releases and statuses are answered {}")

@@ -30,7 +30,7 @@ func TestErrorsAreTheSameInBothEngines(t *testing.T) {
 	kept := strings.Split(strings.TrimSpace(string(text)), "\n")
 
 	t.Run("openfn", func(t *testing.T) {
-		runtest.Need(t, "node", "npm")
+		runtest.Need(t, "node")
 		if testing.Short() {
 			t.Skip("nearly all of its time goes into Node")
 		}

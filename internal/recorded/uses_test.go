@@ -20,7 +20,7 @@ func TestWhatIsAcceptedIsTheSame(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds, nearly all of it in Node")
 	}
-	runtest.Need(t, "node", "npm")
+	runtest.Need(t, "node")
 	node, err := openfn.New(openfn.Config{RepoDir: runtest.Adaptors(t), Reuse: 1000})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, node.Close()) })

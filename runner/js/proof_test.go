@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/phxworker/phxworker/internal/runtest"
 	"github.com/phxworker/phxworker/runner/compile"
-	"github.com/phxworker/phxworker/runner/openfn/adaptors"
 )
 
 // Variables that change the proof: the seed of what is made up, and "all" for all versions.
@@ -45,7 +43,7 @@ func TestOperationsAreTheRealOnes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds, all of it in Node and QuickJS; nothing of it is concurrent")
 	}
-	runtest.Need(t, "node", "npm")
+	runtest.Need(t, "node")
 	seed := rand.Uint32()
 	if set := os.Getenv(seedVariable); set != "" {
 		number, err := strconv.ParseUint(set, 10, 32)
@@ -85,12 +83,7 @@ func TestOperationsAreTheRealOnes(t *testing.T) {
 
 func nodeProof(t *testing.T, version string, names []string, seed uint32, uses int) proof {
 	t.Helper()
-	repo, err := adaptors.Open(adaptors.Config{Dir: runtest.Adaptors(t)})
-	require.NoError(t, err)
-	defer repo.Close()
-	installed, err := repo.Resolve(t.Context(), commonAdaptor+"@"+version, nil)
-	require.NoError(t, err)
-	home := filepath.Join(repo.Dir(), commonAdaptor+"@"+installed.Version)
+	home := runtest.Packages(t, runtest.Adaptors(t), commonAdaptor+"@"+version)[0]
 	cmd := exec.CommandContext(t.Context(), "node", "testdata/proof.mjs", "testdata/proof.js", home,
 		strings.Join(names, ","), strconv.FormatUint(uint64(seed), 10), strconv.Itoa(uses))
 	var stderr bytes.Buffer

@@ -25,7 +25,7 @@ test: ## Run the tests.
 # One processor for each test program, fewer rounds, and no detector in QuickJS, whose
 # memory is not Go's: docs/design.md (Tests) says why.
 race: ## Run the tests with the race detector.
-	$(GO) test -race -short -cpu 1 -gcflags=modernc.org/...=-race=false $(PACKAGES)
+	$(GO) test -race -short -cpu 1 -gcflags=modernc.org/...=-race=false -gcflags=github.com/evanw/...=-race=false $(PACKAGES)
 
 vulnerabilities: ## Look for known vulnerabilities in the binary.
 	.ci/vulnerabilities

@@ -216,3 +216,39 @@ func TestAcceptCanEndARun(t *testing.T) {
 		})
 	}
 }
+
+// Guards against a run that is stopped while the hook has it, and is reported as what the hook made of that, or as one
+// that is not for this worker.
+func TestARunThatIsStoppedWhileItIsAcceptedIsCancelled(t *testing.T) {
+	hooks := map[string]phxworker.AcceptFunc{
+		"a hook that heeds its context": func(ctx context.Context, _ *phxworker.Run) error {
+			<-ctx.Done()
+			return ctx.Err()
+		},
+		"a hook that does not": func(context.Context, *phxworker.Run) error {
+			time.Sleep(30 * time.Second)
+			return nil
+		},
+	}
+	for name, accept := range hooks {
+		for _, how := range []string{"RunCancelled", "WorkerStopped"} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					h := openHouse(t, quiet)
+					h.enqueue("manual", "a")
+					worker, stop := h.hire(phxworker.Config{Extensions: []string{}, Hooks: phxworker.Hooks{Accept: accept, RefuseUnsuitable: true}})
+					settle(time.Second)
+					if how == "RunCancelled" {
+						require.NoError(t, worker.Cancel("a"))
+					} else {
+						worker.Abort()
+						require.ErrorIs(t, stop(), phxworker.ErrAborted)
+					}
+					settle(time.Minute) // until the hook has returned as well
+					record, _ := h.server.Inspect("a")
+					require.Equal(t, []string{"cancel", how}, []string{record.Reason, record.ErrorType})
+				})
+			})
+		}
+	}
+}

@@ -239,12 +239,15 @@ func (r *Runner) Cancel(runID string, cause error) error {
 		return ErrNoRun
 	}
 	run.mu.Lock()
-	defer run.mu.Unlock()
-	if run.phase == Reporting {
+	over := run.phase == Reporting
+	if !over {
+		run.cancelWork(cause)
+	}
+	run.mu.Unlock() // before the log, which may look at the run
+	if over {
 		return ErrReporting
 	}
 	run.log.Info("cancelling a run on request")
-	run.cancelWork(cause)
 	return nil
 }
 

@@ -142,9 +142,9 @@ func (w *Worker) Notify(ctx context.Context, runID string, notice json.RawMessag
 	return s.starter.runner.Notify(ctx, runID, notice)
 }
 
-// Claim makes one claim now for each group in turn, also for those that are
+// Claim makes one claim now for each group with an open slot in turn, also for those that are
 // paused, until one brings a run, and reports whether one did. Without a connection it
-// waits for one; what was not sent when ctx ends never will be. It is what a worker
+// waits for one, unless all groups are full; what was not sent when ctx ends never will be. It is what a worker
 // with [claim.Options.Manual] lives by. The error is [ErrNotRunning], [ErrDraining],
 // [ErrUnable], or the cause of the end of ctx.
 func (w *Worker) Claim(ctx context.Context) (bool, error) {

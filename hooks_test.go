@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -215,4 +216,74 @@ func TestAcceptCanEndARun(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Guards against a run that is stopped while the hook has it, and is reported as what the hook made of that, or as one
+// that is not for this worker.
+func TestARunThatIsStoppedWhileItIsAcceptedIsCancelled(t *testing.T) {
+	hooks := map[string]phxworker.AcceptFunc{
+		"a hook that heeds its context": func(ctx context.Context, _ *phxworker.Run) error {
+			<-ctx.Done()
+			return ctx.Err()
+		},
+		"a hook that does not": func(context.Context, *phxworker.Run) error {
+			time.Sleep(30 * time.Second)
+			return nil
+		},
+	}
+	for name, accept := range hooks {
+		for _, how := range []string{"RunCancelled", "WorkerStopped"} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					h := openHouse(t, quiet)
+					h.enqueue("manual", "a")
+					worker, stop := h.hire(phxworker.Config{Extensions: []string{}, Hooks: phxworker.Hooks{Accept: accept, RefuseUnsuitable: true}})
+					settle(time.Second)
+					if how == "RunCancelled" {
+						require.NoError(t, worker.Cancel("a"))
+					} else {
+						worker.Abort()
+						require.ErrorIs(t, stop(), phxworker.ErrAborted)
+					}
+					settle(time.Minute) // until the hook has returned as well
+					record, _ := h.server.Inspect("a")
+					require.Equal(t, []string{"cancel", how}, []string{record.Reason, record.ErrorType})
+				})
+			})
+		}
+	}
+}
+
+// looking is a log that looks at the worker over each line.
+type looking struct {
+	worker atomic.Pointer[phxworker.Worker]
+}
+
+func (l *looking) Enabled(context.Context, slog.Level) bool { return true }
+func (l *looking) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l *looking) WithGroup(string) slog.Handler            { return l }
+func (l *looking) Handle(context.Context, slog.Record) error {
+	if worker := l.worker.Load(); worker != nil {
+		worker.Stats()
+	}
+	return nil
+}
+
+// Guards against a lock that is held while something is logged.
+func TestALoggerMayLookAtTheWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		for i := range 100 { // one more than a socket carries
+			h.enqueue("manual", fmt.Sprint("m", i))
+		}
+		var log looking
+		worker, stop := h.hireWith(phxworker.Config{Groups: slots.MustParse("manual:100"), Logger: slog.New(&log)}, func(w *phxworker.Worker) { log.worker.Store(w) })
+		settle(10 * time.Second)
+		require.Equal(t, 2, worker.Stats().Connection.Sockets)
+		require.NoError(t, worker.Cancel("m0"))
+		settle(time.Second)
+		require.Equal(t, "cancelled", h.state("m0"))
+		worker.Abort()
+		require.ErrorIs(t, stop(), phxworker.ErrAborted)
+	})
 }

@@ -91,7 +91,7 @@ func newQueue(w *Worker, socket *channel.Socket) *queue {
 func (q *queue) run(ctx context.Context, wake func()) {
 	pace := backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Second), backoff.WithMaxInterval(time.Minute), backoff.WithMaxElapsedTime(0))
 	for ctx.Err() == nil {
-		topic, err := q.socket.Join(ctx, queueTopic, q)
+		topic, err := q.socket.Join(ctx, queueTopic, q) // the payload is q.MarshalJSON
 		if err == nil {
 			pace.Reset()
 			q.publish(topic)

@@ -98,6 +98,12 @@ func (s *seat) free() {
 
 // reserve counts a topic on a socket that has room, if need be on a new one.
 func (s *sockets) reserve() (*carrier, error) {
+	opened := 0
+	defer func() { // after the lock is free: the log may look at the worker
+		if opened > 0 {
+			s.log.Info("all sockets are full; one more was opened", "sockets", opened)
+		}
+	}()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := slices.IndexFunc(s.carry, func(c *carrier) bool { return c.topics < c.most })
@@ -107,8 +113,7 @@ func (s *sockets) reserve() (*carrier, error) {
 			return nil, err
 		}
 		s.carry = append(s.carry, &carrier{socket: socket, most: topicsPerSocket})
-		i = len(s.carry) - 1
-		s.log.Info("all sockets are full; one more was opened", "sockets", len(s.carry))
+		i, opened = len(s.carry)-1, len(s.carry)
 	}
 	c := s.carry[i]
 	if c.idle != nil {

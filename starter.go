@@ -139,11 +139,12 @@ func (u *underway) execute() Settlement {
 	return outcome.Settled
 }
 
-// refusedFor is how long nobody gets a run that this worker was given twice: it is
-// about to notice that the first one is no longer its own.
+// refusedFor is how long nobody gets a run that this worker was given twice, for it is
+// about to notice that the first one is no longer its own; or one whose token it refused,
+// so that it does not come right back.
 const refusedFor = 3 * time.Second
 
-// executeSeated does so while the run has its place on a socket.
+// executeSeated executes the run; it has a place on a socket from the join of its topic to the end.
 func (u *underway) executeSeated() runner.Outcome {
 	place := seat{sockets: u.sockets}
 	defer place.free()

@@ -196,8 +196,8 @@ func (s *shift) connection(c *ConnectionStats) {
 	c.RoundTrip, c.Sockets = seconds(stats.RoundTrip), s.sockets.count()
 }
 
-// running returns how many runs are under way, and claimed how many slots are kept for claims
-// that the server has not answered.
+// inUse returns how many slots are held by runs, and how many are reserved for claims that the
+// server has not answered.
 func (w *Worker) inUse() (running, claimed int) {
 	for _, pool := range w.pools {
 		counts := pool.Counts()

@@ -1,7 +1,7 @@
 // Package claim asks the server for runs, one [Loop] for each slot group.
 //
-// A loop waits for one thing at a time, and decides everything afterwards ([State]), so that
-// nothing that changes while the server is away is overlooked. When it is to claim, it asks the
+// A loop waits in one place for whatever may change, and decides everything afterwards ([State]), so
+// that nothing that changes while the server is away is overlooked. When it is to claim, it asks the
 // gate, reserves a slot, claims, and hands each run that comes back to a [Starter] together
 // with its slot. It asks for nothing it has no slot for. Loops know nothing of each other: a
 // busy group does not hold up another.
@@ -45,13 +45,13 @@
 //
 // With [Options.Prefetch], a full loop claims one run more than it has slots
 // for. It gets the next slot. One that has waited 10 s for it is returned, and
-// after three of those in a row the loop claims ahead no more until a slot is freed.
+// after three of those in a row the loop claims ahead no more until a run has finished.
 //
 // # Tokens
 //
 // A run whose token the [Verifier] refuses is not started; the server will in time count it as
-// lost. A reply that has such runs only counts as a failure, so a server that signs with the
-// wrong key is not asked over and over.
+// lost. A claim that brings only such runs is followed by the back-off, so that a server which signs
+// with the wrong key is not asked over and over.
 //
 // # Not promised
 //

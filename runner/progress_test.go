@@ -104,3 +104,27 @@ func TestPrintPutsSpacesBetweenItsArguments(t *testing.T) {
 		require.Contains(t, strings.Join(w.logged("r1"), " "), "patients: 3 of ward 4")
 	})
 }
+
+// Guards against names that fill the memory: those of the last runs are kept, and each look at the worker has them.
+func TestNamesAreToldInShort(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		long := strings.Repeat("n", 1<<20)
+		run := planOf("")
+		run.Plan = []byte(`{"id":"r1","name":"` + long + `","jobs":[{"id":"a","name":"` + long + `"}]}`)
+		id, token := w.claim(run)
+		var r *Runner
+		var seen Progress
+		r = New(Config{Engine: Func(func(_ context.Context, run *Run) (any, error) {
+			step := run.StartStep("a", nil)
+			seen = r.Active()[0]
+			step.Complete(StepResult{Leaf: true})
+			return nil, nil
+		})})
+		outcome := r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
+		require.NoError(t, outcome.Err)
+		for what, name := range map[string]string{"outcome": outcome.Name, "run": seen.Name, "job": seen.JobName} {
+			require.True(t, strings.HasPrefix(name, "nnn"), what)
+			require.LessOrEqual(t, len(name), 1100, what)
+		}
+	})
+}

@@ -239,12 +239,15 @@ func (r *Runner) Cancel(runID string, cause error) error {
 		return ErrNoRun
 	}
 	run.mu.Lock()
-	defer run.mu.Unlock()
-	if run.phase == Reporting {
+	over := run.phase == Reporting
+	if !over {
+		run.cancelWork(cause)
+	}
+	run.mu.Unlock() // before the log, which may look at the run
+	if over {
 		return ErrReporting
 	}
 	run.log.Info("cancelling a run on request")
-	run.cancelWork(cause)
 	return nil
 }
 
@@ -252,7 +255,7 @@ func (r *Runner) Cancel(runID string, cause error) error {
 func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
 	out := Outcome{RunID: run.ID, Reason: Success, Err: err, Settled: run.settlement(failure, err)}
 	if run.Plan != nil {
-		out.Name = run.Plan.Name
+		out.Name = inShort(run.Plan.Name)
 	}
 	if failure != nil && failure.wants != nil {
 		out.Stopped, out.Unable = failure.wants.stopped, failure.wants.unable != nil
@@ -281,7 +284,7 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
 	}
 	log := run.log
 	if project := run.Plan.meta().ProjectID; project != "" {
-		log = log.With("project_id", delivery.Cut(project, delivery.MaxWords, "…"))
+		log = log.With("project_id", inShort(project))
 	}
 	switch {
 	case out.Settled == LeaseLost:
@@ -312,6 +315,9 @@ func (r *Run) settlement(failure *Failure, err error) Settlement {
 	}
 	return Processed
 }
+
+// inShort returns a name as it is kept and shown: a plan may have any.
+func inShort(name string) string { return delivery.Cut(name, delivery.MaxWords, "…") }
 
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
@@ -406,11 +412,11 @@ func (r *Run) progress() Progress {
 	if r.phase == Joining || r.phase == Loading || r.Plan == nil { // it is being written, or never was
 		return p
 	}
-	p.Name = r.Plan.Name
+	p.Name = inShort(r.Plan.Name)
 	if n := len(r.open); n > 0 {
 		p.Job = r.open[n-1].jobID
 		if i := slices.IndexFunc(r.Plan.Jobs, func(j Job) bool { return j.ID == p.Job }); i >= 0 {
-			p.JobName = r.Plan.Jobs[i].Name
+			p.JobName = inShort(r.Plan.Jobs[i].Name)
 		}
 	}
 	return p

@@ -181,6 +181,8 @@ func (r *Runner) accept(ctx, report context.Context, run *Run) error {
 		return struct{}{}, orException(r.cfg.Accept(ctx, run), "AcceptError")
 	}, func(struct{}) {})
 	switch {
+	case ctx.Err() != nil: // whatever the hook made of that
+		return context.Cause(ctx)
 	case failure == nil:
 		return nil
 	case !failure.returns():
@@ -193,6 +195,8 @@ func (r *Runner) accept(ctx, report context.Context, run *Run) error {
 	switch {
 	case r.returnRun(ctx, report, run, &Failure{wants: &back}):
 		return failure
+	case ctx.Err() != nil: // meanwhile
+		return context.Cause(ctx)
 	case r.cfg.RefuseUnsuitable:
 		return failure.wants.failure()
 	}

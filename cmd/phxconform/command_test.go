@@ -60,6 +60,8 @@ func TestExitCodes(t *testing.T) {
 		{name: "a worker that is not there", args: []string{"worker", "--case", "W1.11", "--", "/no/such/worker"}, code: 3, stdout: "not tried: start the worker", stderr: "no case was tried"},
 		{name: "an interrupt", ctx: interrupted, args: []string{"worker", "--case", "W1.11", "--", "true"}, code: 3, stdout: "interrupted before it began", stderr: "interrupted"},
 		{name: "a report that cannot be written", args: []string{"worker", "--case", "W1.20", "--json", "/no/such/folder/x", "--", "true"}, code: 3, stderr: "--json"},
+		{name: "none of the reports can be written", args: []string{"worker", "--case", "W1.20", "--html", "/no/such/folder/x", "--junit", "/no/such/folder/x", "--", "true"}, code: 3, stderr: "--html"},
+		{name: "nor can this one", args: []string{"worker", "--case", "W1.20", "--html", "/no/such/folder/x", "--junit", "/no/such/folder/x", "--", "true"}, code: 3, stderr: "--junit"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ctx := test.ctx

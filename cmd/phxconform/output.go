@@ -109,17 +109,18 @@ func ids(results []suite.Result) string {
 	return strings.Join(all, ", ")
 }
 
-func writeReports(cmd *cli.Command, report *suite.Report) error {
+// writeReports writes each report that a flag names, also when another cannot be written.
+func writeReports(cmd *cli.Command, report *suite.Report) (err error) {
 	for flag, write := range map[string]func(io.Writer) error{
 		"json": report.WriteJSON, "junit": report.WriteJUnit, "html": report.WriteHTML,
 	} {
 		if name := cmd.String(flag); name != "" {
-			if err := writeFile(name, write); err != nil {
-				return fmt.Errorf("--%s: %w", flag, err)
+			if problem := writeFile(name, write); problem != nil {
+				err = errors.Join(err, fmt.Errorf("--%s: %w", flag, problem))
 			}
 		}
 	}
-	return nil
+	return err
 }
 
 func writeFile(name string, write func(io.Writer) error) error {

@@ -30,8 +30,8 @@ func (s script) run(ctx context.Context, input []byte, args ...string) ([]byte, 
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == exitCannot {
 		return nil, fmt.Errorf("%w: %s", server.ErrCannot, said)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %s", s, err, said)
+	if err != nil { // without the command, which may have a secret in it: reports are passed around
+		return nil, fmt.Errorf("the command has failed: %w: %s", err, said)
 	}
 	return bytes.TrimSpace(printed), nil
 }

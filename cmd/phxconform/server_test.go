@@ -51,6 +51,10 @@ func TestAServerThatCannotDoWhatACaseNeeds(t *testing.T) {
 	stdout.Reset()
 	require.Equal(t, exitRed, run(t.Context(), append(args, "echo not an id"), &stdout, &stderr))
 	require.Contains(t, stdout.String(), "the command printed no id")
+	stdout.Reset()
+	require.Equal(t, exitRed, run(t.Context(), append(args, "echo 'out of paper' >&2; PASSWORD=correct-horse sh -c 'exit 4'"), &stdout, &stderr))
+	require.Contains(t, stdout.String(), "the command has failed: exit status 4: out of paper")
+	require.NotContains(t, stdout.String(), "correct-horse")
 }
 
 func TestWhatIsWrongOnTheCommandLineOfAServer(t *testing.T) {

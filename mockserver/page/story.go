@@ -94,7 +94,7 @@ type payload struct {
 }
 
 const (
-	// maxLines is how many lines of log are shown of a step.
+	// maxLines is how many lines of log are shown of a step, and of a run how many refusals and faults.
 	maxLines = 500
 	// maxValue is how much is shown of an input or an output, in bytes.
 	maxValue = 32 << 10
@@ -123,7 +123,7 @@ func tell(record mockserver.RunRecord, now time.Time) *story {
 
 func (s *story) event(e mockserver.Event) {
 	if e.Status != "ok" {
-		s.Refused = append(s.Refused, refusal{At: e.At, Event: e.Event, Problem: cmp.Or(e.Crash, string(e.Response))})
+		s.refuse(refusal{At: e.At, Event: e.Event, Problem: cmp.Or(e.Crash, string(e.Response))})
 		return
 	}
 	var p payload
@@ -155,6 +155,15 @@ func (s *story) event(e mockserver.Event) {
 		for _, p := range p.Logs {
 			s.line(e.At, p)
 		}
+	}
+}
+
+func (s *story) refuse(r refusal) {
+	switch {
+	case len(s.Refused) < maxLines:
+		s.Refused = append(s.Refused, r)
+	case len(s.Refused) == maxLines:
+		s.Refused = append(s.Refused, refusal{At: r.At, Event: "PAGE", Problem: fmt.Sprintf("there are more than these %d: GET /run/ID has all", maxLines)})
 	}
 }
 
@@ -244,8 +253,12 @@ func (s *story) timeLine(r mockserver.RunRecord, now time.Time) {
 		}
 		s.Moments = append(s.Moments, moment{At: st.Started, Until: until, Tone: st.Tone(), Mark: st.Mark(), Text: "step " + st.Name})
 	}
-	for _, f := range r.Faults {
-		add(f.At, "attention", "⚡", fmt.Sprintf("fault %d struck %s: %s, %s", f.Rule, f.Event, f.Action, f.When))
+	for i, f := range r.Faults[:min(len(r.Faults), maxLines+1)] {
+		text := fmt.Sprintf("fault %d struck %s: %s, %s", f.Rule, f.Event, f.Action, f.When)
+		if i == maxLines {
+			text = fmt.Sprintf("faults struck %d times more: GET /run/ID has all", len(r.Faults)-maxLines)
+		}
+		add(f.At, "attention", "⚡", text)
 	}
 	if r.State.Final() {
 		add(r.FinishedAt, tone(r.State), mark(r.State), "ended: "+cmp.Or(r.Reason, string(r.State)))

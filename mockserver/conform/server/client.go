@@ -136,8 +136,8 @@ func (c *client) next(patience time.Duration, fits func(*frame) bool) (frame, er
 		case <-c.more:
 		case <-timer.C:
 			return frame{}, errSilence
-		case <-c.s.t.Context().Done():
-			return frame{}, context.Cause(c.s.t.Context())
+		case <-c.s.ctx.Done():
+			return frame{}, context.Cause(c.s.ctx)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -72,6 +73,28 @@ func mocks(mode mockserver.Mode) server.Servers {
 		target := server.MockTarget(m)
 		target.URL, target.Dial = "ws://mock/worker", listener.DialContext
 		return target, func() { _ = m.Close(); end() }, nil
+	})
+}
+
+// What a case that is cut off has claimed must not come back in the middle of the next, which would be blamed.
+func TestACaseThatIsCutOffLeavesNoRunBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, err := server.MockConfig(mockserver.Extended)
+		require.NoError(t, err)
+		m, err := mockserver.New(cfg)
+		require.NoError(t, err)
+		listener, end := serve(m)
+		defer func() { _ = m.Close(); end() }()
+		target := server.MockTarget(m)
+		target.URL, target.Dial = "ws://mock/worker", listener.DialContext
+		ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond) // the case takes twice as long
+		defer cancel()
+		report, err := suite.Run(ctx, server.Cases(server.Shared(target)), suite.Options{Cases: []string{"S7.5"}})
+		require.NoError(t, err)
+		require.Equal(t, suite.NotTried, report.Results[0].Verdict)
+		open := m.Runs(mockserver.RunQuery{States: []mockserver.State{"available", "claimed", "started"}})
+		require.Empty(t, open.Runs)
+		require.EqualValues(t, 1, m.Stats().Enqueued)
 	})
 }
 

@@ -36,6 +36,7 @@ const (
 // session is one case against its server.
 type session struct {
 	t           *suite.T
+	ctx         context.Context // that of t, and in the end one of its own
 	target      Target
 	connections int
 	held        map[string]string // the latest token of each run that was claimed
@@ -50,12 +51,20 @@ func begin(t *suite.T, servers Servers) *session {
 	if err != nil {
 		t.Fatalf("a server to try", "%v", err)
 	}
-	s := &session{t: t, target: target, held: make(map[string]string)}
+	s := &session{t: t, ctx: t.Context(), target: target, held: make(map[string]string)}
 	if servers.shared {
 		s.sweep()
-		t.Cleanup(s.complete)
+		t.Cleanup(s.tidy)
 	}
 	return s
+}
+
+// tidy completes what the case has left. It has time of its own, for that of the case may be over.
+func (s *session) tidy() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), patience)
+	defer cancel()
+	s.ctx = ctx
+	s.complete()
 }
 
 // sweep completes what earlier cases have left in the queue.
@@ -122,7 +131,7 @@ func (s *session) tryDial(worker string, params url.Values) (c *client, status i
 	query := url.Values{"vsn": {"2.0.0"}, "api_version": {"1.2"}, "worker_version": {"1.29.2"}}
 	maps.Copy(query, params)
 	dialer := websocket.Dialer{NetDialContext: s.target.Dial, HandshakeTimeout: patience}
-	conn, resp, err := dialer.DialContext(s.t.Context(), s.target.URL+"/websocket?"+query.Encode(), nil)
+	conn, resp, err := dialer.DialContext(s.ctx, s.target.URL+"/websocket?"+query.Encode(), nil)
 	if resp != nil && resp.Body != nil {
 		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
 		_ = resp.Body.Close()

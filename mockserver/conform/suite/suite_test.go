@@ -235,7 +235,7 @@ func TestReports(t *testing.T) {
 
 	var page bytes.Buffer
 	require.NoError(t, report.WriteHTML(&page))
-	for _, want := range []string{"a &lt;cat&gt;", "Because &lt;b&gt;.", "worker:queue", "conformance is not shown", "not tried: no legs", "frames (1)"} {
+	for _, want := range []string{"a &lt;cat&gt;", "Because &lt;b&gt;.", "worker:queue", "Not every must of this report", "conformance is not shown", "not tried: no legs", "frames (1)"} {
 		require.Contains(t, page.String(), want)
 	}
 	require.NotContains(t, page.String(), "<cat>")

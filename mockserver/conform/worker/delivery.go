@@ -76,7 +76,10 @@ func deliveryTrials() []trial {
 			Why:    "The first one may have been applied, and be answered yet; under the same join its copy is refused, or stored twice.",
 			Source: "OpenFn/kit#1130, #1137: retries were switched off because they duplicated logs",
 			Limit:  40 * time.Second,
-		}, setup: setup{patience: time.Second, faults: []fault.Rule{{Event: "run:log", Skip: 2, Action: fault.Withhold, When: fault.After}}}, do: checkSentOnce},
+		}, setup: setup{patience: time.Second, faults: []fault.Rule{
+			{Event: "run:log", Skip: 2, Action: fault.Withhold, When: fault.After},
+			{Event: "run:batch_logs", Action: fault.Withhold, When: fault.After},
+		}}, do: checkSentOnce},
 		{Case: suite.Case{
 			ID: "W4.21", Title: "log lines come in the order in which they were logged, all of them", Level: suite.Must,
 			Why:    "A log in another order is worse than none.",
@@ -232,9 +235,19 @@ func checkDelivered(l *lab, record mockserver.RunRecord) {
 		l.Failf("the server to have taken run:start", "none")
 	}
 	logged := numbered(record)
-	if strings.Contains(string(record.Plan), "line ") && !slices.Equal(slices.Compact(logged), fiftyLines()) {
+	if strings.Contains(string(record.Plan), "line ") && !slices.Equal(firstOfEach(logged), fiftyLines()) {
 		l.Failf("the lines of the job, all of them and in order", "%s", list(logged))
 	}
+}
+
+// firstOfEach leaves out what was there before: a batch of lines that is sent again comes behind all of its own.
+func firstOfEach(all []string) (first []string) {
+	for _, text := range all {
+		if !slices.Contains(first, text) {
+			first = append(first, text)
+		}
+	}
+	return first
 }
 
 // numbered are the lines that codeLog wrote, of a run.
@@ -268,6 +281,9 @@ func (l *lab) oneConnection() {
 // checkSentOnce compares what was pushed under each join.
 func checkSentOnce(l *lab) {
 	l.execute(chain(codeLog, codeCount))
+	if len(l.server.Faults()) == 0 {
+		l.Skipf("the worker has sent no third run:log and no batch of lines, so that each answer came")
+	}
 	sent := make(map[string]bool)
 	for _, f := range l.sent("run:log", "run:batch_logs") {
 		key := fmt.Sprint(f.socket, " ", f.joinRef, " ", string(f.payload))

@@ -179,29 +179,32 @@ const tick = 50 * time.Millisecond
 // errLate says that a wait was over before the condition held.
 var errLate = errors.New("it took too long")
 
+// underWay is how long what a worker has sent may take to be read here after the worker has gone.
+const underWay = 250 * time.Millisecond
+
 // until waits until the condition holds, which is looked at after each frame and each request for a socket.
-// The error is errLate after the time given, errExited when the worker has gone, or that of the case.
+// The error is errLate after the time given, how the worker has ended a moment after it has, or that of the case.
 func (l *lab) until(limit time.Duration, holds func() bool) error {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	exited := l.worker.done
+	var read <-chan time.Time // when the last frames are, once it has gone
 	for {
 		more := l.read()
 		_, knock := l.door.requests()
 		if holds() {
 			return nil
 		}
-		if exited == nil {
-			return errors.New(l.worker.exited())
-		}
 		select {
 		case <-more:
 		case <-knock:
 		case <-ticker.C:
 		case <-exited:
-			exited = nil // once more, for the last frames
+			exited, read = nil, time.After(underWay)
+		case <-read:
+			return errors.New(l.worker.exited())
 		case <-timer.C:
 			return errLate
 		case <-l.Context().Done():

@@ -284,8 +284,9 @@ func (l *lab) joinedAt(i int, push seen) bool {
 	return holds
 }
 
-// crossing is how long a frame may be under way when another comes the other way.
-const crossing = 200 * time.Millisecond
+// crossing is how long a frame, or a signal, may be under way when a frame comes the other way. A busy machine needs that
+// much; the cases wait for longer.
+const crossing = 500 * time.Millisecond
 
 // wakeAllTheTime wakes the worker every few milliseconds until the function that it returns is called.
 func (l *lab) wakeAllTheTime() (stop func()) {

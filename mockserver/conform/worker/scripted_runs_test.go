@@ -493,7 +493,7 @@ func (r *execution) tell(event string, payload any) (answer, error) {
 			if r.w.is("lets be what is not answered") && !strings.HasPrefix(event, "fetch:") {
 				return answer{status: "ok"}, nil
 			}
-			if !r.w.is("again under the same join") {
+			if !strings.HasPrefix(r.w.flaw, "again under the same join") {
 				r.ref = "" // another join
 			}
 		case errors.Is(err, errCrashed):
@@ -808,6 +808,16 @@ func (r *execution) step(ctx context.Context, v visit, credentials map[string]ma
 	result, logged, out := r.do(ctx, job.Body, state)
 	if r.w.is("lines in another order") {
 		slices.Reverse(logged)
+	}
+	if strings.HasSuffix(r.w.flaw, "in batches") && len(logged) > 0 {
+		var batch []fields
+		for _, text := range logged {
+			batch = append(batch, r.line(text, id))
+		}
+		if _, err := r.tell("run:batch_logs", fields{"logs": batch}); err != nil {
+			return nil, out, err
+		}
+		logged = nil
 	}
 	for _, text := range logged {
 		if c, _ := state["configuration"].(map[string]any); c != nil && !r.w.is("logs secrets") {

@@ -150,7 +150,7 @@ func (w *scripted) token() string {
 	if w.is("a token without worker_id") {
 		delete(claims, "worker_id")
 	}
-	if w.is("a token for a minute") {
+	if w.is("a token for a minute") || w.is("a token for a minute, and another for each connection") {
 		claims["exp"] = time.Now().Add(time.Minute).Unix()
 	}
 	token, _ := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte(w.Secret))
@@ -219,6 +219,8 @@ func (w *scripted) dial() (*session, int) {
 	query := url.Values{"vsn": {"2.0.0"}, "token": {w.started}, "api_version": {"1.2"}, "worker_version": {"1.0.0"}}
 	path := "/websocket"
 	switch w.flaw {
+	case "a token for a minute, and another for each connection":
+		query.Set("token", w.token())
 	case "another vsn":
 		query.Set("vsn", "1.0.0")
 	case "another path":

@@ -87,8 +87,8 @@ func stopTrials() []trial {
 			l.watch(betweenSignals)
 			l.signal()
 			l.awaitExit("the worker to end within ten seconds of the second signal")
-			if record := l.record(id); !record.State.Final() {
-				l.Failf("run:complete", "none: the run is %s", record.State)
+			if l.until(stopTime, func() bool { return l.record(id).State.Final() }) != nil {
+				l.Failf("run:complete", "none: the run is %s", l.record(id).State)
 			}
 		}},
 		{Case: suite.Case{
@@ -109,8 +109,8 @@ func stopTrials() []trial {
 		}, do: func(l *lab) {
 			l.signal()
 			l.awaitExit("an idle worker to end within ten seconds of SIGTERM")
-			left := l.where(func(f seen) bool { return f.sent && f.event == "phx_leave" && f.topic == queueTopic })
-			if len(left) == 0 {
+			left := func(f seen) bool { return f.sent && f.event == "phx_leave" && f.topic == queueTopic }
+			if l.until(stopTime, func() bool { return len(l.where(left)) > 0 }) != nil {
 				l.Failf("phx_leave on worker:queue", "%s", l.soFar())
 			}
 		}},

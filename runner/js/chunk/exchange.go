@@ -115,7 +115,7 @@ func (c *Client) do(parent context.Context, x Exchange) (Answer, error) {
 	if err == nil {
 		s.keep(turn)
 		answer, err = c.request(s, turn, x)
-		turn.Answered()
+		x.Call.Answer(turn)
 	}
 	if err != nil || answer.Done {
 		c.forget(x.Stream, s, err)

@@ -76,6 +76,7 @@ type Client struct {
 	mu         sync.Mutex
 	transports map[string]*http.Transport // by what a package says of TLS
 	streams    map[int]*stream            // by the numbers that the package gave them
+	over       map[int]bool               // by the same, which streams are over
 }
 
 // mostHeaders bounds the headers of a response, in bytes, as Node does.

@@ -2,7 +2,7 @@
 //
 // A [Policy] is what an operator writes down: "public,private,!*.evil.example". A [Guard] keeps all runs of a worker to one
 // and counts for all. [Guard.Open] returns the [Traffic] of one run, which makes its connections. What a job asks for is a [Call]
-// until it has the answer, and a request has a [Turn] besides, until its response was read.
+// until it has the answer, and a request has a [Turn] besides: others begin when the job has the response, and it ends when that was read.
 //
 // # What holds
 //
@@ -16,7 +16,7 @@
 //
 // What a job reaches by way of a host that it may reach, such as a proxy, is not seen. A name that is refused can be
 // reached under another name, or by its address. To resolve a name tells name servers that name. Responses that a job leaves
-// unread keep their turns, until the time of an exchange is over.
+// unread keep their connections, until the time of an exchange is over.
 //
 // All types may be used concurrently, but for a [Call], which one goroutine answers.
 package egress

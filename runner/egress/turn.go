@@ -21,8 +21,9 @@ const (
 type Call struct {
 	traffic *Traffic
 	size    int64
-	full    bool // holds an answer; used by the one goroutine that answers the call
-	large   bool // one beyond mostTogether; the same
+	full    bool  // holds an answer; used by the one goroutine that answers the call
+	large   bool  // one beyond mostTogether; the same
+	turn    *Turn // of the request whose response it answers, nil for none; the same
 	free    sync.Once
 }
 
@@ -76,6 +77,9 @@ func (c *Call) Free() {
 		}
 		if c.full {
 			<-c.traffic.full
+		}
+		if c.turn != nil {
+			c.turn.answered()
 		}
 		c.traffic.mu.Lock()
 		defer c.traffic.mu.Unlock()
@@ -145,15 +149,18 @@ func (u *Turn) Body(body io.Reader) io.Reader {
 	}))
 }
 
-// Answered lets another request begin, though the body of the response is still to be read: a job that reads none of its
-// bodies before it has all responses, as those of Node may, would wait for ever.
-func (u *Turn) Answered() { u.place.Do(func() { <-u.traffic.turns }) }
+// Answer has another request begin when the call is freed, though the body of the response is still to be read: a job that reads
+// none of its bodies before it has all responses, as those of Node may, would wait for ever. It is not sooner, for each response that
+// waits for the job has a connection.
+func (c *Call) Answer(u *Turn) { c.turn = u }
+
+func (u *Turn) answered() { u.place.Do(func() { <-u.traffic.turns }) }
 
 // Free ends the turn, and counts how its request ended: with an error, or nil for an answer. Only the first call counts.
 func (u *Turn) Free(err error) {
 	u.free.Do(func() {
 		u.late.Stop()
-		u.Answered()
+		u.answered()
 		u.traffic.ended(err)
 	})
 }

@@ -36,13 +36,25 @@ const follow = async url => {
 };
 exports.get = url => async state => ({ ...state, data: await follow(url) });
 exports.flood = (url, n) => async state => ({ ...state, data: (await Promise.allSettled(Array.from({ length: n }, () => ask(url)))).map(r => r.reason?.code ?? 'ok') });
+const open = async (URL, Stream) => {
+	const call = async what => {
+		const answer = JSON.parse(await host.exchange(JSON.stringify({ Stream, ...what })));
+		if (answer.error) throw Object.assign(new Error(answer.error.message), answer.error);
+		return answer;
+	};
+	await call({ Method: 'GET', URL });
+	return (await call({ Op: 'rest' })).text.length;
+};
+exports.many = (url, n) => async state => ({ ...state, data: (await Promise.allSettled(Array.from({ length: n }, (_, i) => open(url, i + 1)))).map(r => r.reason?.code ?? r.value) });
+exports.delete = () => state => ({ ...state, data: 'gone' });
+exports['an odd name'] = 1;
 `
 
 // wired has that adaptor.
 type wired struct{ store *chunk.Store }
 
 func (w wired) Package(context.Context, string) (*Package, error) {
-	return &Package{Name: "@openfn/language-wire", Version: "1.0.0", Entry: "node_modules/@openfn/language-wire/index.js", Exports: []string{"get", "flood"}, Chunks: w.store}, nil
+	return &Package{Name: "@openfn/language-wire", Version: "1.0.0", Entry: "node_modules/@openfn/language-wire/index.js", Exports: []string{"get", "flood", "many", "delete", "an odd name"}, Chunks: w.store}, nil
 }
 
 func (w wired) Unfit(*Package, string) {}
@@ -128,5 +140,27 @@ func TestAJobThatFloodsTheNetwork(t *testing.T) {
 		require.EqualValues(t, 800, came+refused, "each was answered")
 		require.Positive(t, refused)
 		require.Equal(t, asked.Load(), came)
+	}
+}
+
+// Guards against responses that come faster than the job takes them, each with a connection of its own: where Node has its answers, so has the job.
+func TestAJobThatAsksForMuchAtOnce(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(strings.Repeat("x", 10_000))) }))
+	t.Cleanup(server.Close)
+	record := executeWired(t, egress.New(egress.Config{Policy: egress.MustParse("any"), Limits: egress.Limits{AtOnce: 4, Open: 16}}), `many('`+server.URL+`', 200)`)
+	require.Equal(t, "success", record.Reason, record.ErrorMessage)
+	var state struct{ Data []any }
+	require.NoError(t, json.Unmarshal(record.FinalState, &state))
+	for i, one := range state.Data {
+		require.EqualValues(t, 10_000, one, i)
+	}
+}
+
+// Guards against a module that cannot be read: what an adaptor exports may have a name that no variable has.
+func TestExportsWithNamesOfTheLanguage(t *testing.T) {
+	for _, body := range []string{`import { delete as remove } from '@openfn/language-wire'; remove();`, `import * as wire from '@openfn/language-wire'; wire.delete();`} {
+		record := executeWired(t, nil, body)
+		require.Equal(t, "success", record.Reason, record.ErrorMessage)
+		require.JSONEq(t, `{"data":"gone"}`, string(record.FinalState))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/phxworker/phxworker/runner"
@@ -74,6 +75,9 @@ func (s *step) chunks(id string) ([]byte, error) {
 // words are what may be names in the code of a job.
 var words = regexp.MustCompile(`[\w$]+`)
 
+// identifier is what a job can import by.
+var identifier = regexp.MustCompile(`^[\p{L}_$][\p{L}\p{N}_$]*$`)
+
 // code is the text of the module of a package, whose exports lie in a global when it is evaluated. It has the exports
 // that a job speaks of, and all if that imports all: what is read of a package is loaded.
 func (p *Package) code(body string) string {
@@ -82,15 +86,17 @@ func (p *Package) code(body string) string {
 		said[word] = true
 	}
 	all := strings.Contains(body, "*") && strings.Contains(body, p.Name)
-	names := make([]string, 0, len(p.Exports))
-	for _, name := range p.Exports {
-		if name != "default" && (all || said[name]) {
-			names = append(names, name)
+	var taken, given []string // under names of ours, for theirs may be words of the language
+	for i, name := range p.Exports {
+		if name != "default" && (all || said[name]) && identifier.MatchString(name) {
+			own := "_" + strconv.Itoa(i)
+			taken = append(taken, name+": "+own)
+			given = append(given, own+" as "+name)
 		}
 	}
 	quoted, _ := json.Marshal(p.Name) // a string cannot fail
 	from := " = globalThis." + handoverName + "[" + string(quoted) + "]"
-	code := "export const { " + strings.Join(names, ", ") + " }" + from + ";"
+	code := "const { " + strings.Join(taken, ", ") + " }" + from + "; export { " + strings.Join(given, ", ") + " };"
 	if said["default"] || strings.Contains(body, p.Name) {
 		code += " export default globalThis." + handoverName + "[" + string(quoted) + "].default;"
 	}

@@ -275,7 +275,7 @@ func inUse() uint64 {
 	return m.HeapInuse
 }
 
-// Responses that a job leaves unread keep no other request from being sent, and are ended when the time of an exchange is over.
+// A response that a job leaves unread keeps no other from being asked for, and is ended when the time of an exchange is over.
 func TestResponsesThatAreNotReadAreEnded(t *testing.T) {
 	part := make([]byte, 4<<20)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(part) }))

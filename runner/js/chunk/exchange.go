@@ -59,7 +59,7 @@ type Answer struct {
 	Error      map[string]any `json:"error,omitempty"`
 	StatusCode int            `json:"statusCode"`
 	StatusText string         `json:"statusText"`
-	// Headers are the raw ones: name and value in turn, names in lower case.
+	// Headers are the raw ones: name and value in turn, names in lower case, each byte of a value a character, as in Node.
 	Headers []string `json:"headers"`
 	// Body is in base64, unless there is a Text.
 	Body string  `json:"body"`
@@ -76,6 +76,7 @@ type Client struct {
 	mu         sync.Mutex
 	transports map[string]*http.Transport // by what a package says of TLS
 	streams    map[int]*stream            // by the numbers that the package gave them
+	over       map[int]bool               // by the same, which streams are over
 }
 
 // mostHeaders bounds the headers of a response, in bytes, as Node does.
@@ -115,7 +116,7 @@ func (c *Client) do(parent context.Context, x Exchange) (Answer, error) {
 	if err == nil {
 		s.keep(turn)
 		answer, err = c.request(s, turn, x)
-		turn.Answered()
+		x.Call.Answer(turn)
 	}
 	if err != nil || answer.Done {
 		c.forget(x.Stream, s, err)
@@ -185,12 +186,33 @@ func newRequest(s *stream, turn *egress.Turn, x Exchange) (*http.Request, error)
 			request.Host = header[1]
 		case "content-length", "connection", "transfer-encoding": // the transport's
 		case "user-agent":
-			request.Header.Set(header[0], header[1])
+			request.Header.Set(header[0], bytesOf(header[1]))
 		default:
-			request.Header.Add(header[0], header[1])
+			request.Header.Add(header[0], bytesOf(header[1]))
 		}
 	}
 	return request, nil
+}
+
+// charactersOf returns a text with a character for each byte.
+func charactersOf(bytes string) string {
+	characters := make([]rune, len(bytes))
+	for i := range len(bytes) {
+		characters[i] = rune(bytes[i])
+	}
+	return string(characters)
+}
+
+// bytesOf undoes that; clients refuse other characters before.
+func bytesOf(characters string) string {
+	bytes := make([]byte, 0, len(characters))
+	for _, one := range characters {
+		if one > 0xff {
+			return characters
+		}
+		bytes = append(bytes, byte(one)) //nolint:gosec // see above
+	}
+	return string(bytes)
 }
 
 // sent is the body of a request, counted.
@@ -223,7 +245,7 @@ func (s *stream) respond(response *http.Response, turn *egress.Turn, used *count
 	answer := Answer{StatusCode: response.StatusCode, StatusText: text, Done: response.ContentLength == 0 || response.Body == http.NoBody}
 	for _, name := range slices.Sorted(maps.Keys(response.Header)) {
 		for _, value := range response.Header[name] {
-			answer.Headers = append(answer.Headers, strings.ToLower(name), value)
+			answer.Headers = append(answer.Headers, strings.ToLower(name), charactersOf(value))
 		}
 	}
 	if response.Close && response.Header.Get("Connection") == "" {

@@ -83,6 +83,15 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Add("Set-Cookie", "a=1")
 		w.Header().Add("Set-Cookie", "b=2")
 		_, _ = io.WriteString(w, "{}")
+	case path == "/accents":
+		for _, name := range []string{"Content-Disposition", "X-Name"} {
+			w.Header().Set(name, "Jos\u00e9 \u65e5\u672c")
+		}
+		w.Header().Set("Location", "/echo/\u00e9")
+		w.Header().Set("X-Latin", "Jos\xe9")
+		if r.URL.RawQuery != "" {
+			w.WriteHeader(http.StatusFound)
+		}
 	case path == "/hang-up":
 		conn, _, _ := w.(http.Hijacker).Hijack()
 		_ = conn.Close()

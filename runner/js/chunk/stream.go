@@ -31,6 +31,9 @@ const partSize = 64 << 10
 // mostStreams bounds those of a run.
 const mostStreams = 256
 
+// mostOver bounds how many streams that are over are known to be.
+const mostOver = 1 << 16
+
 // Holds returns how many bytes the answer of an exchange may take in the worker until the job has it, but for whole
 // bodies, which [egress.Call.ReadAll] counts.
 func (x *Exchange) Holds() int64 {
@@ -67,6 +70,9 @@ func (c *Client) stream(parent context.Context, id int) (*stream, error) {
 	if known := c.streams[id]; known != nil && id != 0 {
 		return known, nil
 	}
+	if c.over[id] {
+		return nil, errNoStream
+	}
 	if len(c.streams) >= mostStreams {
 		return nil, errTooMany
 	}
@@ -95,6 +101,7 @@ func (c *Client) forget(id int, s *stream, cause error) {
 	c.mu.Lock()
 	if c.streams[id] == s {
 		delete(c.streams, id)
+		c.overLocked(id)
 	}
 	c.mu.Unlock()
 	if turn := s.turn.Load(); turn != nil {
@@ -108,6 +115,14 @@ func (c *Client) forget(id int, s *stream, cause error) {
 	}
 }
 
+// overLocked has nothing begin on a stream any more: who writes where nobody reads waits for ever.
+func (c *Client) overLocked(id int) {
+	if c.over == nil || len(c.over) >= mostOver {
+		c.over = make(map[int]bool)
+	}
+	c.over[id] = true
+}
+
 func (s *stream) close() {
 	if s.shut != nil {
 		_ = s.shut.Close()
@@ -118,7 +133,14 @@ func (s *stream) close() {
 func (c *Client) onStream(ctx context.Context, x Exchange) (Answer, error) {
 	c.mu.Lock()
 	known := c.streams[x.Stream]
+	if known == nil && x.Op == opCancel && x.Stream != 0 { // perhaps before what opens it
+		c.overLocked(x.Stream)
+	}
+	over := c.over[x.Stream]
 	c.mu.Unlock()
+	if over && x.Op == opEnd {
+		return Answer{Done: true}, nil
+	}
 	switch x.Op {
 	case opCancel:
 		if known != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -17,7 +18,7 @@ func TestWaitsOnStreamsEnd(t *testing.T) {
 	require.NoError(t, err)
 	defer call.Free()
 	var under sync.WaitGroup
-	begun := client.Do(ctx, Exchange{Method: "GET", URL: server.URL + "/stalled", Stream: 1})
+	begun := client.Do(ctx, Exchange{Method: "GET", URL: server.URL + "/stalled", Stream: 1, Call: call})
 	require.Equal(t, 200, begun.StatusCode)
 	require.Equal(t, "YmVndW4=", client.Do(ctx, Exchange{Op: opRead, Stream: 1}).Body)
 	under.Go(func() { require.NotNil(t, client.Do(ctx, Exchange{Op: opRead, Stream: 1}).Error) })
@@ -28,7 +29,7 @@ func TestWaitsOnStreamsEnd(t *testing.T) {
 
 	under.Go(func() { require.NotNil(t, client.Do(ctx, Exchange{Op: opWrite, Stream: 2, Text: "to nobody"}).Error) })
 	under.Go(func() {
-		require.NotNil(t, client.Do(ctx, Exchange{Method: "POST", URL: server.URL, Stream: 3, Follows: true, Length: -1}).Error)
+		require.NotNil(t, client.Do(ctx, Exchange{Method: "POST", URL: server.URL, Stream: 3, Follows: true, Length: -1, Call: call}).Error)
 	})
 	under.Go(func() {
 		require.Nil(t, client.Do(ctx, Exchange{Op: opUnpack, Stream: 4, Method: "gzip"}).Error)
@@ -54,10 +55,34 @@ func TestABodyIsWrittenInParts(t *testing.T) {
 		}
 		require.True(t, client.Do(t.Context(), Exchange{Op: opEnd, Stream: 1}).Done)
 	})
-	answer := client.Do(t.Context(), Exchange{Method: "POST", URL: server.URL + "/echo", Stream: 1, Follows: true, Length: -1})
+	answer := client.Do(t.Context(), Exchange{Method: "POST", URL: server.URL + "/echo", Stream: 1, Follows: true, Length: -1, Call: call})
 	require.Equal(t, 200, answer.StatusCode, answer.Error)
 	rest := client.Do(t.Context(), Exchange{Op: opRest, Stream: 1, Call: call})
 	require.True(t, rest.Done)
 	require.Contains(t, *rest.Text, "one two three")
 	under.Wait()
+}
+
+// Guards against who writes on for ever, where the other side was done early, and against a request that was given up before it was begun.
+func TestNothingIsBegunOnAStreamThatIsOver(t *testing.T) {
+	server := newServer(t)
+	client := newClient(t, "any")
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	defer client.Close()
+	call, err := client.Traffic.Admit(0)
+	require.NoError(t, err)
+	defer call.Free()
+	require.Equal(t, 200, client.Do(ctx, Exchange{Method: "POST", URL: server.URL + "/streamed", Stream: 1, Call: call}).StatusCode)
+	require.True(t, client.Do(ctx, Exchange{Op: opRest, Stream: 1, Call: call}).Done)
+	client.Do(ctx, Exchange{Op: opCancel, Stream: 2})
+	server.take()
+	for id := range 2 {
+		for _, x := range []Exchange{{Op: opWrite, Text: "more"}, {Op: opUnpack, Method: "gzip"}, {Method: "GET", URL: server.URL + "/text", Call: call}} {
+			x.Stream = id + 1
+			require.Equal(t, errNoStream.Error(), client.Do(ctx, x).Error["message"], x)
+		}
+		require.True(t, client.Do(ctx, Exchange{Op: opEnd, Stream: id + 1}).Done)
+	}
+	require.Empty(t, server.take())
 }

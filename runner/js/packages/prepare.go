@@ -28,15 +28,14 @@ const mostLoad = 100 * time.Millisecond
 func (p *Provider) load(ctx context.Context, name, version string) (*js.Package, error) {
 	p.openCache()
 	if found, ok := p.readRecord(name, version); ok && !p.cfg.Again {
-		one := p.packageOf(found)
-		if found.Node != "" || !slices.ContainsFunc(found.Chunks, func(id string) bool { return !one.Chunks.Has(id) }) {
+		if one := p.packageOf(found); isWhole(found, one.Chunks) {
 			p.remember(one)
 			return one, nil
 		}
 	}
 	begin := time.Now()
 	p.cfg.Logger.Info("preparing an adaptor for the embedded engine", "package", name+"@"+version)
-	found, err := p.prepare(ctx, name, version)
+	found, made, err := p.prepare(ctx, name, version)
 	if err != nil {
 		p.cfg.Logger.Warn("an adaptor was not prepared", "package", name+"@"+version, "error", err)
 		return nil, err
@@ -45,8 +44,16 @@ func (p *Provider) load(ctx context.Context, name, version string) (*js.Package,
 	_ = p.cache.Lessen() // what cannot be removed is in nobody's way
 	p.cfg.Logger.Info("an adaptor is prepared", "package", name+"@"+version, "node", found.Node, "took", time.Since(begin).Round(time.Millisecond))
 	one := p.packageOf(found)
+	if !isWhole(found, one.Chunks) { // a folder that took none of them: a run does not wait for the registry
+		one.Chunks = made
+	}
 	p.remember(one)
 	return one, nil
+}
+
+// isWhole reports whether all chunks of an adaptor that is for the embedded engine are there.
+func isWhole(found record, chunks *chunk.Store) bool {
+	return found.Node != "" || !slices.ContainsFunc(found.Chunks, func(id string) bool { return !chunks.Has(id) })
 }
 
 // openCache opens the folder when it is first needed. Where it cannot be used, nothing is kept.
@@ -94,18 +101,18 @@ func (p *Provider) forget(found record) {
 	_ = os.Remove(p.recordFile(found.Name, found.Version))
 }
 
-// prepare makes the chunks of all that an adaptor reaches, and looks into it.
-func (p *Provider) prepare(ctx context.Context, name, version string) (record, error) {
+// prepare makes the chunks of all that an adaptor reaches, which made has in memory, and looks into it.
+func (p *Provider) prepare(ctx context.Context, name, version string) (found record, made *chunk.Store, err error) {
 	t, err := p.open(ctx, name, version)
 	if err != nil {
-		return record{}, err
+		return record{}, nil, err
 	}
 	defer t.close()
-	found := record{Name: name, Version: version, Made: chunk.Version(), Integrity: t.integrity}
+	found = record{Name: name, Version: version, Made: judgesVersion(), Integrity: t.integrity}
 	maker := chunk.New(t.files)
 	if found.Entry, err = maker.Entry(t.folder); err != nil {
 		found.Node = "has no main module that is CommonJS"
-		return found, nil
+		return found, nil, nil
 	}
 	one := p.packageOf(found)
 	nodes := p.openStandIns(ctx)
@@ -115,13 +122,13 @@ func (p *Provider) prepare(ctx context.Context, name, version string) (record, e
 		turns: semaphore.NewWeighted(int64(runtime.GOMAXPROCS(0))), seen: make(map[string]bool),
 	}
 	if err := w.all(ctx, found.Entry); err != nil {
-		return record{}, err
+		return record{}, nil, err
 	}
 	found.Chunks = w.ids()
-	if found.Node = w.why(); found.Node != "" {
-		return found, nil
+	if found.Node = w.why(); found.Node == "" {
+		found, err = inspect(ctx, found, one)
 	}
-	return inspect(ctx, found, one)
+	return found, one.Chunks, err
 }
 
 // inspect loads an adaptor.

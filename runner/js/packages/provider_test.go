@@ -152,6 +152,38 @@ func TestAFolderOfOthersIsNotBelieved(t *testing.T) {
 	require.Equal(t, 1, registry.Count("/@openfn/language-x"), "it was prepared anew")
 }
 
+// Guards against a run that begins and then needs the registry: what a folder did not take stays in memory.
+func TestAnAdaptorIsPreparedWithoutAFolder(t *testing.T) {
+	registry := npmtest.Serve(t)
+	registry.Use(t)
+	registry.Publish(t, "@openfn/language-x", "1.0.0", "", "package/index.js", common)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".embedded"), nil, 0o600))
+	p := openIn(t, dir)
+	_, err := p.Package(t.Context(), "@openfn/language-x@1.0.0")
+	require.NoError(t, err)
+	registry.Fail(500)
+	t.Setenv("npm_config_cache", t.TempDir())
+	t.Setenv("npm_config_fetch_retries", "0")
+	record := execute(t, p, "@openfn/language-x@1.0.0", "fn(() => ({ data: 2 }))")
+	require.Equal(t, "success", record.Reason, record.ErrorMessage)
+}
+
+// Guards against a verdict that was found with another list of what is verified.
+func TestAVerdictOfAnotherListIsNotBelieved(t *testing.T) {
+	registry := npmtest.Serve(t)
+	registry.Use(t)
+	registry.Publish(t, "@openfn/language-x", "1.0.0", "", "package/index.js", common)
+	dir := t.TempDir()
+	_, err := openIn(t, dir).Package(t.Context(), "@openfn/language-x@1.0.0")
+	require.NoError(t, err)
+	require.Len(t, openIn(t, dir).List(), 1)
+	before := verifiedText
+	t.Cleanup(func() { verifiedText = before })
+	verifiedText = []byte(`{"adaptors":[],"packages":[]}`)
+	require.Empty(t, openIn(t, dir).List())
+}
+
 // A folder that OpenFn's own worker has filled is used as it is, without a registry.
 func TestPackagesOfOpenFnsWorkerAreUsedAsTheyAre(t *testing.T) {
 	registry := npmtest.Serve(t)

@@ -1,6 +1,8 @@
 package packages
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -19,7 +21,7 @@ type record struct {
 	Version string `json:"version"`
 	// Node is why it is for Node; empty if it may be executed in the embedded engine.
 	Node string `json:"node,omitempty"`
-	// Made is [chunk.Version] of what it was prepared for.
+	// Made is [judgesVersion] of what it was prepared for.
 	Made string `json:"made"`
 	// Integrity is that of all its packages together.
 	Integrity string   `json:"integrity"`
@@ -50,7 +52,13 @@ func (p *Provider) readRecord(name, version string) (found record, ok bool) {
 	if err != nil || json.Unmarshal(text, &found) != nil {
 		return found, false
 	}
-	return found, found.Name == name && found.Version == version && found.Made == chunk.Version()
+	return found, found.Name == name && found.Version == version && found.Made == judgesVersion()
+}
+
+// judgesVersion changes with all that a verdict depends on besides the adaptor: its chunks, and what is verified.
+func judgesVersion() string {
+	sum := sha256.Sum256(verifiedText)
+	return chunk.Version() + " " + hex.EncodeToString(sum[:])
 }
 
 // writeRecord keeps what was found out. If that fails, it is found out again.

@@ -249,7 +249,7 @@ const fetchAs = agent => async function fetch(input, init = {}) {
     if (request.redirect === 'error') throw failed(new Error('unexpected redirect'));
     if (location === null) return response;
     if (count >= 20) throw failed(new Error('redirect count exceeded'));
-    const to = new URL(location, url);
+    const to = new URL(Buffer.from(location, 'latin1').toString(), url);
     if (!/^https?:$/.test(to.protocol)) throw failed(new Error('URL scheme must be a HTTP(S) scheme'));
     headers = new Headers(headers);
     if (([301, 302].includes(answer.statusCode) && method === 'POST') || (answer.statusCode === 303 && !['GET', 'HEAD'].includes(method))) {

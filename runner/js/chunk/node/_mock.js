@@ -70,7 +70,7 @@ module.exports = ({ Dispatcher, UndiciError, invalid, withQuery, payloadOf, read
     const content = await made.content;
     const bytes = typeof content === 'object' && !ArrayBuffer.isView(content) && !(content instanceof ArrayBuffer) ? Buffer.from(JSON.stringify(content)) : wire.asBuffer(content);
     const all = { ...made.headers, ...(made.length ? { 'content-length': bytes.length } : {}) };
-    const list = Object.entries(all).flatMap(([name, value]) => [].concat(value).flatMap(one => [name.toLowerCase(), String(one)]));
+    const list = Object.entries(all).flatMap(([name, value]) => [].concat(value).flatMap(one => [name.toLowerCase(), Buffer.from(String(one)).toString('latin1')]));
     let left_ = bytes.length > 0;
     const source = {
       next: async () => { const now = left_; left_ = false; return now ? bytes : null; },

@@ -143,6 +143,9 @@ func TestParserPanicIsAnError(t *testing.T) {
 
 // A stack overflow in Go ends the process, and nested parameter lists cost the parser twice the time each.
 func TestDeepNestingIsRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds, or fills the memory; nothing of it is concurrent")
+	}
 	const n = 1_000_000
 	tests := []struct{ name, body string }{
 		{"parentheses", strings.Repeat("(", n)},
@@ -169,6 +172,9 @@ func TestDeepNestingIsRefused(t *testing.T) {
 
 // What is not refused must not exhaust the stack.
 func TestNestingBelowTheBoundCompiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds, or fills the memory; nothing of it is concurrent")
+	}
 	const n = 12_000
 	for _, body := range []string{
 		strings.Repeat("(", n) + "fn()" + strings.Repeat(")", n),
@@ -185,6 +191,9 @@ func TestNestingBelowTheBoundCompiles(t *testing.T) {
 
 // A large body is not a deep one.
 func TestLargeBodyCompiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds, or fills the memory; nothing of it is concurrent")
+	}
 	body := strings.Repeat("fn(state => { const { a, b } = state.data; return { ...state, sum: a + b } }).then(s => s);\n", 5_000)
 	module, err := compile.Compile(compile.Job{Body: body, Adaptors: adaptors()})
 	require.NoError(t, err)

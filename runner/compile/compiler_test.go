@@ -16,6 +16,9 @@ import (
 
 // Guards against bodies that take hundreds of times their size in the worker's own process.
 func TestCodeThatIsTooLargeIsRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds, or fills the memory; nothing of it is concurrent")
+	}
 	c := NewCompiler(0)
 	job := Job{Name: "Load", Body: strings.Repeat("x=1;", 1<<18)}
 	_, err := c.Start(t.Context(), []Job{{Body: "fn()"}, job}, nil)
@@ -75,6 +78,9 @@ func hostile() map[string]string {
 
 // The count of tokens is worth nothing where code can hide from it.
 func TestCompilingTakesNoMoreThanForetold(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds, or fills the memory; nothing of it is concurrent")
+	}
 	for name, body := range hostile() {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -153,6 +159,9 @@ func TestCompilingEndsWithItsContext(t *testing.T) {
 
 // Guards against reading the body from its start for each operation and each link of a chain: this would take minutes.
 func TestPositionsAreFoundInOnePass(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds, or fills the memory; nothing of it is concurrent")
+	}
 	text := strings.Repeat("ä\r\nfn(💥);", 1<<16)
 	c := cursor{text: text}
 	for i := range 20_000 {

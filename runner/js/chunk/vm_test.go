@@ -45,6 +45,7 @@ func TestBuiltinsAreTheSame(t *testing.T) {
 	got := eachWith(t, testFile(t, "builtins.js"), home(t, httpPackage), "undici", server.URL, func(i int) {
 		// What is given up early may not have been asked.
 		asked[i] = slices.DeleteFunc(server.take(), func(told string) bool { return strings.Contains(told, `"/slow"`) })
+		slices.Sort(asked[i]) // the server tells of an upload that breaks off when it sees that, perhaps behind the next request
 	})
 	compare(t, got)
 	compare(t, asked)

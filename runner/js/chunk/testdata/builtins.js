@@ -11,14 +11,17 @@
   // go makes a request with http, and tells of its events.
   const go = ({ path = '/echo', ...options }, act = request => request.end(), { agent, input = server + path } = {}) => new Promise(done => {
     const events = [];
-    let body = [];
+    // When the last byte has gone is the system's to say, before an answer or behind it; without one it may be never.
+    let body = [], finished = false, answered = false;
     const request = http.request(input, { agent, ...options }, response => {
+      answered = true;
       events.push('response ' + response.statusCode + ' ' + response.statusMessage);
       response.on('aborted', () => events.push('aborted')).on('end', () => events.push('end'));
       body = all(response).then(bytes => [bytes.length > 300 ? bytes.length : bytes.toString(), { headers: response.headers }, response.complete], failure);
     });
-    for (const name of ['finish', 'abort', 'timeout']) request.on(name, () => events.push(name));
-    request.on('error', error => { events.push('error ' + failure(error)); if (error.syscall && events[0] === 'finish') events.shift(); }).on('close', async () => { events.push('close', request.destroyed, request.aborted); done([...events, await body]); });
+    for (const name of ['abort', 'timeout']) request.on(name, () => events.push(name));
+    request.on('finish', () => { finished = true; });
+    request.on('error', error => { events.push('error ' + failure(error)); }).on('close', async () => { events.push('close', request.destroyed, request.aborted, answered && finished); done([...events, await body]); });
     act(request, events);
   });
 

@@ -41,12 +41,18 @@ func TestHTTPIsTheSame(t *testing.T) {
 // Node's builtins, as far as packages use them, in Node and on Go's.
 func TestBuiltinsAreTheSame(t *testing.T) {
 	server := newServer(t)
-	var asked [2][]string
-	got := eachWith(t, testFile(t, "builtins.js"), home(t, httpPackage), "undici", server.URL, func(i int) {
-		// What is given up early may not have been asked.
-		asked[i] = slices.DeleteFunc(server.take(), func(told string) bool { return strings.Contains(told, `"/slow"`) })
-		slices.Sort(asked[i]) // the server tells of an upload that breaks off when it sees that, perhaps behind the next request
-	})
+	var got, asked [2][]string
+	// Some of the uses break connections off, and which event comes first then is the system's: what differs is tried again.
+	for range 3 {
+		got = eachWith(t, testFile(t, "builtins.js"), home(t, httpPackage), "undici", server.URL, func(i int) {
+			// What is given up early may not have been asked.
+			asked[i] = slices.DeleteFunc(server.take(), func(told string) bool { return strings.Contains(told, `"/slow"`) })
+			slices.Sort(asked[i]) // the server tells of an upload that breaks off when it sees that, perhaps behind the next request
+		})
+		if slices.Equal(got[0], got[1]) && slices.Equal(asked[0], asked[1]) {
+			break
+		}
+	}
 	compare(t, got)
 	compare(t, asked)
 }

@@ -68,20 +68,22 @@ func (p *program) runFile(ctx context.Context, cmd *cli.Command) error {
 	if err != nil {
 		return err
 	}
-	how, limits, logging, err := values.Execution()
+	settings, err := values.Execution()
 	if err != nil {
 		return err
 	}
+	logging := settings.Log
 	if !cmd.IsSet("log") { // what the worker does is not what whoever writes a job looks for
 		logging.Level = slog.LevelWarn
 	}
 	log := slog.New(logging.Handler(p.stderr, isTerminal(p.stderr)))
-	engine, err := newEngine(ctx, how, limits, log)
+	tellNotices(log, settings.Notices)
+	engine, err := newEngine(ctx, settings.Engine, settings.Worker.Limits, log)
 	if err != nil {
 		return err
 	}
 	defer finish(engine, log)
-	session, err := oneshot.Open(engine.runs, limits, log)
+	session, err := oneshot.Open(engine.runs, settings.Worker.Limits, log)
 	if err != nil {
 		return err
 	}

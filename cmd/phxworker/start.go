@@ -127,12 +127,16 @@ func (p *program) logger(settings *options.Settings) (log *slog.Logger, flush fu
 	return slog.New(logs.Limit(slog.NewMultiHandler(handler, reporter.Handler()))), reporter.Close, nil
 }
 
+func tellNotices(log *slog.Logger, notices []options.Notice) {
+	for _, notice := range notices {
+		log.Warn(notice.Message, "option", notice.Option, "reason", notice.Reason)
+	}
+}
+
 // prepare makes a worker that has not begun, and its engine. It logs what is
 // doubtful about the settings.
 func prepare(ctx context.Context, settings options.Settings, log *slog.Logger) (*phxworker.Worker, engine, error) {
-	for _, notice := range settings.Notices {
-		log.Warn(notice.Message, "option", notice.Option, "reason", notice.Reason)
-	}
+	tellNotices(log, settings.Notices)
 	cfg := settings.Worker
 	cfg.Logger, cfg.Version = log, build.Read().Version
 	executor, err := newEngine(ctx, settings.Engine, cfg.Limits, log)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 )
@@ -158,10 +159,14 @@ func ofThisMachine(at netip.Addr) bool {
 	return false
 }
 
-// sentence says to people what the policy refuses, and how to lift that.
-func (r *refusal) sentence(host string) string {
+// String says why, and what lets jobs there.
+func (r *refusal) String() string {
 	if r.list == "" {
-		return fmt.Sprintf("Jobs may not connect to %s: %s", host, r.why)
+		return r.why
 	}
-	return fmt.Sprintf("Jobs may not connect to %s by --egress of this worker: %s. It is to say %s where they may", host, r.why, r.list)
+	list := r.list
+	if strings.ContainsAny(list, "*!") { // which mean something to a shell
+		list = "'" + list + "'"
+	}
+	return fmt.Sprintf("refused by --egress (%s); to allow it: --egress %s", r.why, list)
 }

@@ -126,12 +126,12 @@ func TestANameThatLeadsToThisMachineIsRefused(t *testing.T) {
 		require.True(t, ok, err)
 		require.Equal(t, map[string]any{
 			"code": "EACCES", "errno": -13, "syscall": "connect", "address": "127.0.0.1", "port": refused.Port,
-			"message": "connect EACCES fhir.clinic.example:" + port + " (127.0.0.1): jobs of this worker may not connect there, loopback addresses are not in the list",
+			"message": "connect EACCES fhir.clinic.example:" + port + " (127.0.0.1): refused by --egress (loopback addresses are not in its list); to allow it: --egress public,private,loopback",
 		}, refused.Members())
 	}
 	require.Zero(t, connected.Load())
-	require.Equal(t, []string{"Jobs may not connect to fhir.clinic.example:" + port + " (127.0.0.1) by --egress of this worker: " +
-		"loopback addresses are not in the list. It is to say public,private,loopback where they may"}, told.take())
+	require.Equal(t, []string{"The job may not connect to fhir.clinic.example:" + port + " (127.0.0.1): refused by --egress (loopback addresses are not in its list); " +
+		"to allow it: --egress public,private,loopback"}, told.take())
 	require.Equal(t, map[Connection]uint64{{Loopback, Refused}: 3}, guard.Stats().Connections)
 }
 
@@ -189,7 +189,7 @@ func TestNoJobConnectsToItsWorker(t *testing.T) {
 		require.ErrorContains(t, err, "the worker itself listens there", host)
 	}
 	require.Zero(t, connected.Load())
-	require.Contains(t, told.take()[0], "Jobs may not connect to 127.0.0.1:"+port+": the worker itself listens there")
+	require.Contains(t, told.take()[0], "The job may not connect to 127.0.0.1:"+port+": the worker itself listens there")
 	made, err := traffic.Dial(t.Context(), "tcp", "127.0.0.1:"+other)
 	require.NoError(t, err)
 	require.NoError(t, made.Close())
@@ -224,7 +224,7 @@ func TestConnectionsOfARunAreBounded(t *testing.T) {
 	_, err = dial()
 	require.ErrorIs(t, err, context.Canceled)
 	require.Eventually(t, func() bool { return connected.Load() == 4 }, time.Minute, time.Millisecond)
-	require.Equal(t, []string{"The job has come to a limit of this worker: a run may have 2 connections open at once", "The job has come to a limit of this worker: a run may open 4 connections"}, told.take())
+	require.Equal(t, []string{"The job has reached a limit of this worker: a run may have 2 connections open at once", "The job has reached a limit of this worker: a run may open 4 connections"}, told.take())
 }
 
 // Requests begin in turn, so many at once; what waits is bounded by bytes.
@@ -382,5 +382,5 @@ func TestWhatIsToldIsBounded(t *testing.T) {
 		require.ErrorContains(t, err, "EACCES")
 	}
 	require.Len(t, told.take(), mostTold+1)
-	require.Contains(t, told.take()[mostTold], "without a line for each")
+	require.Contains(t, told.take()[mostTold], "the log has no line for each")
 }

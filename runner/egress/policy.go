@@ -175,7 +175,7 @@ func (p Policy) refusesName(name string) *refusal {
 		return p.denied(func(r *rules) bool { return r.hasHost(name) }, Policy.refusesName, name)
 	}
 	if name != "" && p.listed && len(p.allow.classes)+len(p.allow.networks) == 0 && !p.allow.hasHost(name) {
-		return p.unlisted("it is not in the list", name)
+		return p.unlisted("the host is not in its list", name)
 	}
 	return nil
 }
@@ -193,11 +193,11 @@ func (p Policy) refuses(name string, at netip.Addr) *refusal {
 		!class.guarded() && p.allow.hasHost(name):
 		return nil
 	case class.guarded() && class != Reserved:
-		return p.unlisted(string(class)+" addresses are not in the list", string(class))
+		return p.unlisted(string(class)+" addresses are not in its list", string(class))
 	case name == "" || class == Reserved:
-		return p.unlisted("it is not in the list", at.String())
+		return p.unlisted("the host is not in its list", at.String())
 	}
-	return p.unlisted("it is not in the list", name)
+	return p.unlisted("the host is not in its list", name)
 }
 
 // denied returns the refusal by an item with a !, which speaks says that it is; without these the list may still refuse.
@@ -211,7 +211,7 @@ func (p Policy) denied(speaks func(*rules) bool, refuses func(Policy, string) *r
 		}
 		without = append(without, item)
 	}
-	found := &refusal{strings.Join(by, " and ") + " refuses it", cmp.Or(strings.Join(without, ","), byDefault)}
+	found := &refusal{"by " + strings.Join(by, " and "), cmp.Or(strings.Join(without, ","), byDefault)}
 	if still := refuses(MustParse(found.list), name); still != nil {
 		found.list = still.list
 	}

@@ -179,15 +179,15 @@ func (t *Traffic) refused(address, to string, r *refusal) *Error {
 			shown = address + " (" + host + ")"
 		}
 	}
-	e.message = "connect EACCES " + shown + ": jobs of this worker may not connect there, " + r.why
-	t.say(r.sentence(shown))
+	e.message = fmt.Sprintf("connect EACCES %s: %v", shown, r)
+	t.say(fmt.Sprintf("The job may not connect to %s: %v", shown, r))
 	return e
 }
 
 // limited tells of a limit that struck, if the error is of one, and returns it.
 func (t *Traffic) limited(err error) error {
 	if e, ok := errors.AsType[*Error](err); ok && e.limit != "" {
-		t.say("The job has come to a limit of this worker: " + e.limit)
+		t.say("The job has reached a limit of this worker: " + e.limit)
 	}
 	return err
 }
@@ -200,7 +200,7 @@ func (t *Traffic) say(line string) {
 		t.told[line] = true
 	}
 	if len(t.told) > mostTold {
-		line = "More is refused to the job in the network, without a line for each"
+		line = "More connections and requests of the job are refused; the log has no line for each"
 	}
 	t.mu.Unlock()
 	if !silent {

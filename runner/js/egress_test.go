@@ -94,11 +94,11 @@ func TestAJobThatMayNotConnect(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	tests := []struct{ name, list, url, reason, message, line string }{
-		{"by default", "", server.URL, "fail", "connect EACCES", "It is to say public,private,loopback where they may"},
+		{"by default", "", server.URL, "fail", "to allow it: --egress public,private,loopback", "The job may not connect to 127.0.0.1"},
 		{"lifted", "any", server.URL, "success", "", ""},
-		{"a redirect to this machine", "127.0.0.1", server.URL + "/loopback", "fail", "connect EACCES 127.0.0.2", "It is to say 127.0.0.1,loopback where they may"},
-		{"a redirect to what a cloud tells", "127.0.0.1", server.URL + "/metadata", "fail", "connect EACCES 169.254.169.254", "It is to say 127.0.0.1,metadata where they may"},
-		{"redirects without end", "any", server.URL + "/again", "fail", "EDQUOT: a run may make 200 requests", "The job has come to a limit of this worker: a run may make 200 requests"},
+		{"a redirect to this machine", "127.0.0.1", server.URL + "/loopback", "fail", "to allow it: --egress 127.0.0.1,loopback", "The job may not connect to 127.0.0.2"},
+		{"a redirect to what a cloud tells", "127.0.0.1", server.URL + "/metadata", "fail", "to allow it: --egress 127.0.0.1,metadata", "The job may not connect to 169.254.169.254"},
+		{"redirects without end", "any", server.URL + "/again", "fail", "EDQUOT: a run may make 200 requests", "The job has reached a limit of this worker: a run may make 200 requests"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

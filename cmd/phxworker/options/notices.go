@@ -7,6 +7,7 @@ import (
 
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/internal/owned"
+	"github.com/phxworker/phxworker/runner/egress"
 )
 
 // Notice tells of an option that was set and does not do what it did once, or
@@ -110,8 +111,25 @@ func (r *reader) notices(s *Settings) []Notice {
 			}
 		}
 	}
+	notices = append(notices, r.doubtfulHosts()...)
 	notices = append(notices, r.sharedFolders(s)...)
 	return append(notices, r.exposures()...)
+}
+
+// doubtfulHosts tells of names of hosts that are nearly those of classes, which nobody could else see to be taken for hosts.
+func (r *reader) doubtfulHosts() (notices []Notice) {
+	classes := []string{"localhost"}
+	for _, class := range egress.Classes()[:5] { // those that a list may name
+		classes = append(classes, string(class))
+	}
+	v := r.byKey["egress"]
+	for _, item := range r.list("egress") {
+		item = strings.ToLower(strings.TrimPrefix(item, "!"))
+		if class := Closest(item, classes); class != "" && class != item {
+			notices = append(notices, Notice{Message: doubtful, Option: v.from, Reason: fmt.Sprintf("%q is taken for the name of a host: did you mean the class %q?", item, class)})
+		}
+	}
+	return notices
 }
 
 // exposures tells of secrets that other users of the machine can read.

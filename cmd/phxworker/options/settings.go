@@ -91,11 +91,13 @@ func (v *Values) Spool() (string, error) {
 	return r.folder("spool"), r.err
 }
 
-// Execution returns what the options say of executing runs, wherever these come from. It asks for
-// nothing else: to execute one takes no server and no secret. The error is an [*Error].
-func (v *Values) Execution() (Engine, phxworker.Limits, Log, error) {
+// Execution returns what the options say of executing runs, wherever these come from: Engine, Worker.Limits, Log, and
+// Notices of these. It asks for nothing else: to execute one takes no server and no secret. The error is an [*Error].
+func (v *Values) Execution() (Settings, error) {
 	r := newReader(v)
-	return r.engine(), r.limits(), r.log(), r.err
+	s := Settings{Engine: r.engine(), Log: r.log(), Notices: r.doubtfulHosts()}
+	s.Worker.Limits = r.limits()
+	return s, r.err
 }
 
 // HTTPToken returns the token that the options give for the controls of a worker,

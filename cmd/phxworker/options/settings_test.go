@@ -231,3 +231,18 @@ func TestReadEgress(t *testing.T) {
 		require.Contains(t, s.Notices[0].Reason, "connect")
 	}
 }
+
+// Guards against a class that is misspelt, and so taken for a host, without a word.
+func TestAHostThatIsNearlyAClassIsDoubtful(t *testing.T) {
+	args := []string{"--engine", "js", "--egress", "public,lopback,!metdata,node,pubic.example,mirror"}
+	want := []Notice{
+		{doubtful, "--egress", `"lopback" is taken for the name of a host: did you mean the class "loopback"?`},
+		{doubtful, "--egress", `"metdata" is taken for the name of a host: did you mean the class "metadata"?`},
+	}
+	require.Equal(t, want, read(t, environment{"WORKER_SECRET": "s"}, args...).Notices)
+	values, err := Collect(parse(t, args...), environment{}.get)
+	require.NoError(t, err)
+	how, err := values.Execution()
+	require.NoError(t, err)
+	require.Equal(t, want, how.Notices)
+}

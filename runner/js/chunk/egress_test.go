@@ -95,7 +95,7 @@ func TestARefusedAddressIsNeverReached(t *testing.T) {
 		require.Contains(t, []any{"EACCES", "ENOTFOUND"}, answer.Error["code"], host) // the latter if nobody takes it for an address
 	}
 	require.Zero(t, asked.Load())
-	require.Regexp(t, `^Jobs may not connect to 127\.0\.0\.1:\d+ by --egress of this worker: loopback addresses are not in the list. It is to say public,private,loopback`, <-e.told)
+	require.Regexp(t, `^The job may not connect to 127\.0\.0\.1:\d+: refused by --egress \(loopback addresses are not in its list\); to allow it: --egress public,private,loopback$`, <-e.told)
 	require.Zero(t, e.guard.Stats().Connections[egress.Connection{Class: egress.Loopback, Outcome: egress.Opened}])
 }
 

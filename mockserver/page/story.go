@@ -181,7 +181,7 @@ func (s *story) line(at time.Time, p payload) {
 	}
 }
 
-var place = regexp.MustCompile(`\bat line (\d+), column \d+`)
+var place = regexp.MustCompile(`\bat line (\d+), column \d+|^Error reported by ".*" operation line (\d+):$`)
 
 // marked returns the job's code with the line of the error, as the engine told it in the log; nil if it did not.
 func (st *step) marked() []codeLine {
@@ -190,7 +190,7 @@ func (st *step) marked() []codeLine {
 		if found == nil {
 			continue
 		}
-		wrong, _ := strconv.Atoi(found[1]) // digits alone: one that is too large is in no job
+		wrong, _ := strconv.Atoi(found[1] + found[2]) // digits alone: one that is too large is in no job
 		var code []codeLine
 		for i, text := range strings.Split(st.Job.Body, "\n") {
 			code = append(code, codeLine{Number: i + 1, Text: text, Wrong: i+1 == wrong})

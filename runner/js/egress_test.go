@@ -46,6 +46,7 @@ const open = async (URL, Stream) => {
 	return (await call({ Op: 'rest' })).text.length;
 };
 exports.many = (url, n) => async state => ({ ...state, data: (await Promise.allSettled(Array.from({ length: n }, (_, i) => open(url, i + 1)))).map(r => r.reason?.code ?? r.value) });
+exports.lost = () => async () => { throw Object.assign(new Error('lost'), { stack: '' }); };
 exports.delete = () => state => ({ ...state, data: 'gone' });
 exports['an odd name'] = 1;
 `
@@ -54,7 +55,7 @@ exports['an odd name'] = 1;
 type wired struct{ store *chunk.Store }
 
 func (w wired) Package(context.Context, string) (*Package, error) {
-	return &Package{Name: "@openfn/language-wire", Version: "1.0.0", Entry: "node_modules/@openfn/language-wire/index.js", Exports: []string{"get", "flood", "many", "delete", "an odd name"}, Chunks: w.store}, nil
+	return &Package{Name: "@openfn/language-wire", Version: "1.0.0", Entry: "node_modules/@openfn/language-wire/index.js", Exports: []string{"get", "flood", "many", "lost", "delete", "an odd name"}, Chunks: w.store}, nil
 }
 
 func (w wired) Unfit(*Package, string) {}
@@ -115,6 +116,15 @@ func TestAJobThatMayNotConnect(t *testing.T) {
 		})
 	}
 	require.Zero(t, secret.Load())
+}
+
+// Guards against an error that says nowhere which line of the job led to it.
+func TestAnErrorFromOutsideOfTheJobHasTheLineOfItsOperation(t *testing.T) {
+	for name, call := range map[string]string{"JobError": "lost()", "AdaptorError": "get('http://127.0.0.1')"} {
+		record := executeWired(t, egress.New(egress.Config{}), "flood('', 0);\n\n  "+call)
+		require.Equal(t, name, record.ErrorType)
+		require.Contains(t, runtest.Lines(t, record, "R/T"), `"Operation 2 failed at line 3, column 3"`)
+	}
 }
 
 // Guards against a flood that fills the worker: each request is answered, those beyond the bound without the network.

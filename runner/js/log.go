@@ -45,7 +45,7 @@ func noStateLine(operation int) runner.Line {
 }
 
 // logOutcome writes what OpenFn's engine writes when a step ends, except for
-// its lines of level debug.
+// its lines of level debug; its own tells which operation an error came from that has no place in the job.
 func logOutcome(report *runner.Step, job *runner.Job, out outcome, took time.Duration) {
 	say := func(level, text string) { report.Log(runner.TextLine(level, "R/T", text)) }
 	label := job.Label()
@@ -68,6 +68,9 @@ func logOutcome(report *runner.Step, job *runner.Job, out outcome, took time.Dur
 	say("error", message)
 	if out.stepType == "InvalidOperationError" {
 		say("error", "Ensure all top-level function or method calls are wrapped in an operation, like fn()")
+	}
+	if v.under != nil { // last, for whoever shows the code takes the place that was told last
+		say("debug", fmt.Sprintf("Operation %d failed at line %d, column %d", v.under.number, v.under.Position.Line, v.under.Position.Column))
 	}
 	if out.reason == runner.Fail {
 		say("error", "Check state.errors."+job.ID+" for details")

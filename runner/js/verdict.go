@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/compile"
 )
 
 // thrown is something that a job threw, as the prelude describes it.
@@ -54,6 +55,7 @@ type verdict struct {
 	operation string
 	line      int
 	at        *place // where in the job; nil if nowhere in it
+	under     *under // the operation under way, of an error that is nowhere in the job; nil if there was none
 }
 
 var nothing = json.RawMessage("null")
@@ -66,8 +68,25 @@ func (s *step) judge(end ending) verdict {
 	frames := framesOf(end.thrown)
 	s.name(end.thrown, frames)
 	v := s.classify(end, frames)
-	v.at = s.placeOf(frames)
+	if v.at = s.placeOf(frames); v.at == nil && end.phase == "operation" {
+		v.under = s.operationUnder(end.position)
+	}
 	return v
+}
+
+// under is an operation of the job.
+type under struct {
+	compile.Operation
+
+	number int // from 1
+}
+
+// operationUnder returns the operation that was under way, counted from 0, nil if it is not known.
+func (s *step) operationUnder(position int) *under {
+	if operations := s.node.module.Operations; position >= 0 && position < len(operations) {
+		return &under{operations[position], position + 1}
+	}
+	return nil
 }
 
 // classify follows the order in which OpenFn's runtime asks what an error is.
@@ -177,12 +196,10 @@ func (s *step) adaptorError(t *thrown, end ending, frames frames, anonymous bool
 		Line          int             `json:"line,omitempty"`
 		OperationName string          `json:"operationName,omitempty"`
 	}{Source: "runtime", Name: "AdaptorError", Details: t.Details, Severity: "fail", Message: t.Text}
-	operations := s.node.module.Operations
-	switch {
-	case anonymous:
+	if anonymous {
 		entry.Pos, entry.Step = s.placeOf(frames), s.node.id
-	case end.position >= 0 && end.position < len(operations):
-		entry.Line, entry.OperationName = operations[end.position].Position.Line, operations[end.position].Name
+	} else if o := s.operationUnder(end.position); o != nil {
+		entry.Line, entry.OperationName = o.Position.Line, o.Name
 	}
 	v := failed("AdaptorError", t.Text, entry)
 	v.operation, v.line = entry.OperationName, entry.Line

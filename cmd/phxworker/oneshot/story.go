@@ -25,8 +25,11 @@ type Story struct {
 	fault position          // where the last error of the running step is
 }
 
-// position is a place in a job, counted from 1.
-type position struct{ line, column int }
+// position is a place in a job, counted from 1. Where only the line is known, operation is what was called there.
+type position struct {
+	line, column int
+	operation    string
+}
 
 // payload is what the events of a run have that is shown.
 type payload struct {
@@ -119,6 +122,9 @@ func (s *Story) wrong(p payload, code string, at position) {
 		return
 	}
 	line := strings.ReplaceAll(lines[at.line-1], "\t", " ")
+	if before, _, found := strings.Cut(line, at.operation+"("); at.operation != "" && found {
+		at.column = utf8.RuneCountInString(before) + 1
+	}
 	number := strconv.Itoa(at.line)
 	fmt.Fprintf(s.Out, "  %s | %s\n", number, line)
 	if at.column >= 1 && at.column <= utf8.RuneCountInString(line)+1 {
@@ -143,7 +149,7 @@ func (s *Story) compiled(text string) (job string, at position) {
 	for id, name := range s.Names {
 		if strings.HasPrefix(text, name+": ") {
 			at := numbers(found)
-			return id, position{at.line, at.column + 1}
+			return id, position{line: at.line, column: at.column + 1}
 		}
 	}
 	return "", position{}
@@ -152,10 +158,15 @@ func (s *Story) compiled(text string) (job string, at position) {
 var (
 	inParentheses = regexp.MustCompile(`\((\d+):(\d+)\)$`)
 	inWords       = regexp.MustCompile(`\bat line (\d+), column (\d+)`)
+	ofOperation   = regexp.MustCompile(`^Error reported by "(.*)\(\)" operation line (\d+):$`)
 )
 
 // place returns where an error is, as the engines write it into the log.
 func place(text string) (position, bool) {
+	if found := ofOperation.FindStringSubmatch(text); found != nil {
+		line, _ := strconv.Atoi(found[2])
+		return position{line: line, operation: found[1]}, true
+	}
 	found := inWords.FindStringSubmatch(text)
 	if found == nil {
 		return position{}, false
@@ -166,7 +177,7 @@ func place(text string) (position, bool) {
 func numbers(found []string) position {
 	line, _ := strconv.Atoi(found[1]) // digits alone: one that is too large is in no job
 	column, _ := strconv.Atoi(found[2])
-	return position{line, column}
+	return position{line: line, column: column}
 }
 
 // message returns what a line of a log says: texts as they are, everything else as JSON.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -195,4 +196,31 @@ func (w *actOn) Write(p []byte) (int, error) {
 		w.act()
 	}
 	return n, err
+}
+
+// What docs/workflows.md shows.
+func TestTheExampleOfAWorkflow(t *testing.T) {
+	const dir = "../../examples/visits"
+	credential := "clinic=" + dir + "/clinic.json"
+	code, stdout, stderr := execute(t.Context(), nil, "run", dir, "--engine", "js", "--input", dir+"/visit.json", "--credential", credential)
+	require.Equal(t, exitOK, code, stderr)
+	require.JSONEq(t, `{"data":{"stored":"Ada","by":"reception"}}`, stdout)
+
+	undated := inFile(t, "visit.json", `{"data":{"patient":{"name":"Ada"}}}`)
+	code, stdout, stderr = execute(t.Context(), nil, "run", dir, "--engine", "js", "--input", undated, "--credential", credential)
+	require.Equal(t, exitOK, code, "a failure that an edge follows is no failure of the run")
+	require.JSONEq(t, `{"data":{"problem":"the visit of Ada has no date"}}`, stdout)
+	page, err := os.ReadFile("../../docs/workflows.md")
+	require.NoError(t, err)
+	took := regexp.MustCompile(`  \d+m?s\n`)
+	require.Contains(t, took.ReplaceAllString(string(page), "\n"), took.ReplaceAllString(stderr, "\n"))
+	for _, file := range []string{"workflow.yaml", "check.js"} {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		require.NoError(t, err)
+		shown := string(text)
+		if _, rest, found := strings.Cut(shown, "docs/workflows.md explains it.\n"); found {
+			shown = rest
+		}
+		require.Contains(t, string(page), shown)
+	}
 }

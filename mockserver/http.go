@@ -11,6 +11,8 @@ import (
 	"net/netip"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/phxworker/phxworker/mockserver/lightning"
 )
 
 // route is one thing that the HTTP interface does.
@@ -115,7 +117,7 @@ func readJSON(w http.ResponseWriter, r *http.Request) (json.RawMessage, bool) {
 	}
 	var raw json.RawMessage
 	if err := json.Unmarshal(body, &raw); err != nil {
-		writeJSON(w, http.StatusBadRequest, errorBody("the body is not JSON: "+err.Error()))
+		writeJSON(w, http.StatusBadRequest, errorBody("the body is not JSON: "+err.Error()+lightning.HintAt(body)))
 		return nil, false
 	}
 	if !utf8.Valid(body) {

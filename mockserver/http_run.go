@@ -56,7 +56,7 @@ func (s *Server) postRun(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusCreated, struct {
 		ID       string   `json:"id"`
 		Warnings []string `json:"warnings,omitempty"`
-	}{id, lightning.Doubts(run.Plan)})
+	}{id, s.Doubts(run)})
 }
 
 // runParameters are what may stand in the query of POST /run: a slip would be
@@ -86,7 +86,7 @@ func (s *Server) postAndWait(w http.ResponseWriter, r *http.Request, run Run) {
 			Error    string   `json:"error"`
 			ID       string   `json:"id"`
 			Warnings []string `json:"warnings,omitempty"`
-		}{fmt.Sprintf("run %q has not ended within %v; it stays, see GET /run/{id}", result.ID, patience), result.ID, lightning.Doubts(run.Plan)})
+		}{fmt.Sprintf("run %q has not ended within %v; it stays, see GET /run/{id}", result.ID, patience), result.ID, s.Doubts(run)})
 	case err != nil:
 		refuseRun(w, err)
 	default:
@@ -94,7 +94,7 @@ func (s *Server) postAndWait(w http.ResponseWriter, r *http.Request, run Run) {
 			Result
 
 			Warnings []string `json:"warnings,omitempty"`
-		}{result, lightning.Doubts(run.Plan)})
+		}{result, s.Doubts(run)})
 	}
 }
 

@@ -23,6 +23,7 @@ func TestHTTPErrors(t *testing.T) {
 	}{
 		{name: "empty", body: ``, status: 400, want: `{"error":"the body is empty: send JSON"}`},
 		{name: "no JSON", body: `{"jobs":`, status: 400, want: `{"error":"the body is not JSON: unexpected end of JSON input"}`},
+		{name: "YAML", body: "# a comment\nname: x\nsteps:\n  - id: a\n", status: 400, want: `{"error":"the body is not JSON: invalid character '#' looking for beginning of value; it looks like YAML, which phxworker run executes"}`},
 		{name: "two values", body: `{} {}`, status: 400, want: `{"error":"the body is not JSON: invalid character '{' after top-level value"}`},
 		{name: "unknown parameter", path: "/run?que=manual", body: `{` + jobs + `}`, status: 400, want: `{"error":"there is no parameter \"que\"; there are queue, priority, wakeup, wait"}`},
 		{name: "no UTF-8", body: "\"\xff\"", status: 400, want: `{"error":"the body is not UTF-8"}`},

@@ -115,13 +115,16 @@ const (
 // server is closed. Nothing is kept for a client: it reads what all read, at its own pace.
 func (s *Server) getEvents(w http.ResponseWriter, r *http.Request) {
 	n := s.service.LastChange()
+	another := false // the number is one of a server that was here before
 	if text := lastSeen(r); text != "" {
 		seen, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
 			writeJSON(w, http.StatusBadRequest, errorBody(fmt.Sprintf("after %q is not the id of an event", text)))
 			return
 		}
-		n = min(seen, n) // a number beyond is one of a server that was here before
+		if another = seen > n; !another {
+			n = seen
+		}
 	}
 	if s.followers.Add(1) > maxFollowers {
 		s.followers.Add(-1)
@@ -132,6 +135,9 @@ func (s *Server) getEvents(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	f := follower{w: w, out: http.NewResponseController(w), run: r.URL.Query().Get("run")}
+	if another && !f.write("event: missed\ndata: {\"changes\":null}\n\n") {
+		return
+	}
 	f.follow(r.Context(), s.service, n)
 }
 

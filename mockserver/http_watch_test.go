@@ -179,6 +179,7 @@ func TestWhoFollowsTheEventsTooSlowlyIsTold(t *testing.T) {
 		require.Contains(t, events.next(), `run {"id":"r904"`)
 		stop()
 		events, stop = follow(t, m, "?after=100000")
+		require.Equal(t, `missed {"changes":null}`, events.next())
 		m.Queue(mockserver.Run{Plan: mocktest.Plan("new")})
 		require.Contains(t, events.next(), `run {"id":"new"`, "a number of a server that was here before")
 		stop()
@@ -270,6 +271,19 @@ func TestARunIsQueuedAgain(t *testing.T) {
 	require.JSONEq(t, `{"b":2}`, string(again(`{"b":2}`).Input))
 	status, _ := mocktest.Call(t, m, "POST", "/run/nope/again", "")
 	require.Equal(t, 404, status)
+}
+
+// Guards against an input that was erased, and comes back with a copy while the run goes on.
+func TestARunWhoseInputWasErasedIsCopiedWithoutIt(t *testing.T) {
+	m := mocktest.New(t, mockserver.Config{OpaqueTokens: true, WipeDataclips: true})
+	c, _ := m.Claimed(mockserver.Run{Plan: json.RawMessage(`{"id":"r1","dataclip_id":"d","jobs":[]}`), Dataclip: json.RawMessage(`{"a":1}`)})
+	run, err := m.Copy("r1")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"a":1}`, string(run.Dataclip), "nobody has read it")
+	c.Exchange("run:r1", "fetch:dataclip", `{}`)
+	run, err = m.Copy("r1")
+	require.NoError(t, err)
+	require.Nil(t, run.Dataclip)
 }
 
 // A worker tells its version and its groups, and the server counts what they claim.

@@ -185,6 +185,10 @@ func (s *Server) Mode() Mode { return s.cfg.Mode }
 // has none. The errors are [*ConflictError], [*InvalidError] and [*FullError].
 func (s *Server) Enqueue(r Run) (id string, err error) { return s.service.Enqueue(r) }
 
+// Doubts returns what in the plan of a run can hardly mean what it says, a sentence each; nil if there is nothing. The
+// run may be queued all the same.
+func (s *Server) Doubts(r Run) []string { return s.service.Doubts(r) }
+
 // Dispatch is Enqueue and Wait for that run, of which the workers are told at once.
 // When the wait ends before the run does, the run stays, and the result has its id.
 func (s *Server) Dispatch(ctx context.Context, r Run) (Result, error) {

@@ -10,14 +10,22 @@ import (
 	"strings"
 )
 
-// Doubts returns what in a plan can hardly mean what it says, a sentence each, in the order of the plan;
-// nil if there is nothing. Such a plan is queued all the same: how a worker copes with it is worth a test.
-func Doubts(plan json.RawMessage) []string {
+// Doubts returns what in the plan of a run can hardly mean what it says, a sentence each, in the order of the plan;
+// nil if there is nothing. Such a run is queued all the same: how a worker copes with it is worth a test.
+func (s *Service) Doubts(r Run) []string {
+	return doubtsOf(r.Plan, func(credential string) bool {
+		s.Lock()
+		defer s.Unlock()
+		return r.Credentials[credential] != nil || s.credentials[credential] != nil
+	})
+}
+
+func doubtsOf(plan json.RawMessage, hasCredential func(id string) bool) []string {
 	var p doubtfulPlan
 	if json.Unmarshal(plan, &p) != nil {
 		return nil // parsePlan says what is wrong
 	}
-	d := &doubts{plan: &p, names: make(map[string]string)}
+	d := &doubts{plan: &p, names: make(map[string]string), hasCredential: hasCredential}
 	d.fields("the plan", plan, planFieldNames)
 	d.parts(plan)
 	for i := range p.Triggers {
@@ -32,6 +40,17 @@ func Doubts(plan json.RawMessage) []string {
 	}
 	d.start()
 	return d.found
+}
+
+// yamlField matches the fields of which workflows in YAML have one at least.
+var yamlField = regexp.MustCompile(`(?m)^(?:steps|jobs|workflows|workflow|workspace):`)
+
+// HintAt returns what to do with a text that is no JSON, empty if nobody knows.
+func HintAt(text []byte) string {
+	if yamlField.Match(text) {
+		return "; it looks like YAML, which phxworker run executes"
+	}
+	return ""
 }
 
 // doubtfulPlan is a plan as far as it is looked at.
@@ -61,7 +80,11 @@ type doubtfulJob struct {
 	Name    loose `json:"name"`
 	Adaptor loose `json:"adaptor"`
 	Body    loose `json:"body"`
-	raw     json.RawMessage
+
+	CredentialID loose `json:"credential_id"`
+	Credential   loose `json:"credential"` // empty for one that is there itself
+
+	raw json.RawMessage
 }
 
 // UnmarshalJSON keeps the text of the job.
@@ -166,6 +189,8 @@ type doubts struct {
 	plan  *doubtfulPlan
 	names map[string]string // of triggers and jobs, by id
 	found []string
+
+	hasCredential func(id string) bool
 }
 
 func (d *doubts) addf(format string, args ...any) {
@@ -213,6 +238,9 @@ func (d *doubts) job(j *doubtfulJob) {
 	d.fields(of, j.raw, jobFieldNames)
 	if name := operation(string(j.Body)); j.Adaptor == "" && name != "" {
 		d.addf(`%s has no adaptor, and calls %s(): operations are an adaptor's, such as "@openfn/language-common"`, of, name)
+	}
+	if id := string(cmp.Or(j.CredentialID, j.Credential)); id != "" && !d.hasCredential(id) {
+		d.addf("%s names the credential %q, which neither the plan nor the server has", of, id)
 	}
 }
 

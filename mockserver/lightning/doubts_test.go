@@ -65,6 +65,10 @@ func TestDoubts(t *testing.T) {
 			`the job "a" has a field "Body", which nothing reads: did you mean "body"?`,
 			`the job "a" has a field "adapter", which nothing reads: did you mean "adaptor"?`,
 		}},
+		{name: "credentials", plan: `{"jobs":[{"id":"a","credential_id":"known"},{"id":"b","credential":{"user":"x"}},{"id":"c","credential":"gone"},{"id":"d"}],
+			"edges":[{"source_job_id":"a","target_job_id":"b"},{"source_job_id":"b","target_job_id":"c"},{"source_job_id":"c","target_job_id":"d"}]}`, want: []string{
+			`the job "c" names the credential "gone", which neither the plan nor the server has`,
+		}},
 		{name: "unknown fields", plan: `{"jobs":[],"start":"a","options":{"timeout":5},"colour":1}`, want: []string{
 			`the plan has a field "colour", which nothing reads`,
 			`the plan has a field "start", which nothing reads: did you mean "starting_node_id"?`,
@@ -72,7 +76,7 @@ func TestDoubts(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			require.Equal(t, tt.want, Doubts(json.RawMessage(tt.plan)))
+			require.Equal(t, tt.want, doubtsOf(json.RawMessage(tt.plan), func(id string) bool { return id == "known" }))
 		})
 	}
 }

@@ -134,7 +134,8 @@ func (s *Service) enqueue(r Run) (*Entry, error) {
 		return nil, err
 	}
 	if s.log.Enabled(context.Background(), slog.LevelWarn) {
-		for _, doubt := range Doubts(added.plan) {
+		later := func(string) bool { return true } // a credential may be added until the run asks for it
+		for _, doubt := range doubtsOf(added.plan, later) {
 			s.log.Warn("a plan is doubtful", "run_id", added.id, "doubt", doubt)
 		}
 	}
@@ -317,7 +318,11 @@ func (s *Service) Copy(id string) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
-	return Run{Plan: plan, Queue: r.queue, Priority: r.priority, Dataclip: r.dataclip, Credentials: r.credentials, Key: r.key}, nil
+	input := r.dataclip
+	if r.wiped {
+		input = nil // what is left of it is for the worker
+	}
+	return Run{Plan: plan, Queue: r.queue, Priority: r.priority, Dataclip: input, Credentials: r.credentials, Key: r.key}, nil
 }
 
 // finishLocked ends a run in a final state and forgets the oldest one if there

@@ -197,6 +197,9 @@ func TestARunIsQueuedFromTheForm(t *testing.T) {
 		"no plan":      {form("plan", `{"jobs":7}`), `id="plan-problem" role="alert">jobs must be a list of objects`},
 		"job twice":    {form("plan", `{"jobs":[{"id":"a"},{"id":"a"}]}`), "jobs[1].id has already been taken"},
 		"id taken":     {form("plan", `{"id":"`+record.ID+`","jobs":[]}`), "exists already"},
+		"no UTF-8":     {form("plan", "{\"jobs\":[],\"name\":\"\xff\"}"), `id="plan-problem" role="alert">is not UTF-8: save the file as UTF-8`},
+		"YAML":         {form("plan", "steps:\n  - id: a\n"), `id="plan-problem" role="alert">is not JSON: line 1, column 1: invalid character 's' looking for beginning of value; it looks like YAML, which phxworker run executes`},
+		"credential":   {form("plan", `{"jobs":[{"id":"a","body":"","credential_id":"gone"}]}`), "names the credential &#34;gone&#34;, which neither the plan nor the server has"},
 		"input":        {form("input", "{"), `id="input-problem" role="alert">is not JSON: line 1`},
 		"priority":     {form("priority", "urgent"), "must be normal or immediate"},
 		"doubtful":     {form("plan", `{"jobs":[{"id":"a","bdy":"fn(s => s)"}]}`), "This can hardly mean what it says"},
@@ -233,6 +236,7 @@ func TestARunIsDownloadedAndQueuedAgain(t *testing.T) {
 	require.NotContains(t, plan+fixture, "secret")
 	status, body := mocktest.Call(t, m, "POST", "/run", plan)
 	require.Equal(t, 201, status, body)
+	require.Contains(t, body, `the job \"a\" names the credential \"c\", which neither the plan nor the server has`)
 	var made struct{ ID string }
 	require.NoError(t, json.Unmarshal([]byte(body), &made))
 	record, _ := m.Inspect(made.ID)
@@ -258,6 +262,9 @@ func TestARunIsDownloadedAndQueuedAgain(t *testing.T) {
 	status, _, body = post(t, m, "/page/cancel", url.Values{"id": {record.ID}})
 	require.Equal(t, 409, status)
 	require.Contains(t, body, "it is over already")
+	require.NotContains(t, body, "/page/fixture", "no worker has reported how it ended")
+	status, _ = get(t, m, "/page/fixture?id="+record.ID)
+	require.Equal(t, 409, status)
 }
 
 func TestWorkersAreSteered(t *testing.T) {

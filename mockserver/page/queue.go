@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/phxworker/phxworker/mockserver"
-	"github.com/phxworker/phxworker/mockserver/lightning"
 )
 
 // queueView is the form by which a run is queued.
@@ -85,7 +84,7 @@ func (p *page) postQueue(w http.ResponseWriter, r *http.Request) {
 	}
 	run := view.run()
 	if len(view.Problems) == 0 && r.FormValue("doubted") != view.Plan {
-		view.Doubts = lightning.Doubts(run.Plan)
+		view.Doubts = p.server.Doubts(run)
 	}
 	if len(view.Problems)+len(view.Doubts) > 0 {
 		p.showQueue(w, http.StatusUnprocessableEntity, view)

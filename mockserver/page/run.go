@@ -10,8 +10,10 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/mockserver/lightning"
 )
 
 // runView is one run.
@@ -32,6 +34,7 @@ type runView struct {
 	Kept       int    // how many frames there are
 	Search     string // what was looked for in them
 	Cancelable bool
+	Fixture    bool // it can be downloaded as one
 	// Problems are what is wrong with a form, by its fields.
 	Problems map[string]string
 	Again    string // what was written into the form for the input
@@ -67,6 +70,7 @@ func (p *page) showRun(w http.ResponseWriter, r *http.Request, status int, probl
 		Final: pretty(record.FinalState), Input: pretty(record.Input), Search: r.FormValue("find"), Problems: problems,
 		Credential: namesCredential(record.Plan),
 		Cancelable: !record.State.Final() && (record.State == "available" || p.server.Mode() == mockserver.Extended),
+		Fixture:    reported(record),
 		Again:      r.FormValue("input"),
 	}
 	summary := mockserver.RunSummary{EnqueuedAt: record.EnqueuedAt, ClaimedAt: record.ClaimedAt, FinishedAt: record.FinishedAt}
@@ -161,7 +165,7 @@ func (p *page) getPlan(w http.ResponseWriter, r *http.Request) {
 // getFixture sends the run as a file that [github.com/phxworker/phxworker/examples.Parse] takes: with how it ended.
 func (p *page) getFixture(w http.ResponseWriter, r *http.Request) {
 	p.download(w, r, "-fixture.json", func(record mockserver.RunRecord) (map[string]any, error) {
-		if !record.State.Final() || record.State == "lost" {
+		if !reported(record) {
 			return nil, errors.New("it has not come to an end that a worker reported")
 		}
 		expect := map[string]string{"reason": record.Reason}
@@ -173,6 +177,11 @@ func (p *page) getFixture(w http.ResponseWriter, r *http.Request) {
 			"queue": record.Queue, "expect": expect, "meta": nil,
 		}, nil
 	})
+}
+
+// reported says whether a worker has told how the run ended.
+func reported(record mockserver.RunRecord) bool {
+	return record.State.Final() && record.State != "lost" && !record.ClaimedAt.IsZero()
 }
 
 // download sends a plan without its id, with its input, and with the fields that more returns; nil takes one out.
@@ -229,14 +238,16 @@ func fileName(id string) string {
 func syntax(text []byte) string {
 	var v any
 	err := json.Unmarshal(text, &v)
-	if err == nil {
-		return ""
-	}
-	bad, ok := errors.AsType[*json.SyntaxError](err)
-	if !ok {
+	bad, isSyntax := errors.AsType[*json.SyntaxError](err)
+	switch {
+	case isSyntax:
+		before := text[:min(int(bad.Offset), len(text))]
+		line := 1 + bytes.Count(before, []byte("\n"))
+		return fmt.Sprintf("is not JSON: line %d, column %d: %v%s", line, len(before)-bytes.LastIndexByte(before, '\n')-1, bad, lightning.HintAt(text))
+	case err != nil:
 		return "is not JSON: " + err.Error()
+	case !utf8.Valid(text): // Go's decoder lets it pass
+		return "is not UTF-8: save the file as UTF-8"
 	}
-	before := text[:min(int(bad.Offset), len(text))]
-	line := 1 + bytes.Count(before, []byte("\n"))
-	return fmt.Sprintf("is not JSON: line %d, column %d: %v", line, len(before)-bytes.LastIndexByte(before, '\n')-1, bad)
+	return ""
 }

@@ -32,7 +32,7 @@ type history struct {
 	mu       sync.Mutex // guards what follows
 	points   []point    // one each samplePace, the oldest first
 	failures []phxworker.RunResult
-	missed   int // ends of runs that were not seen
+	missed   int // events of any kind that came too fast to be seen, ends of runs perhaps among them
 }
 
 // Watch remembers the last hour of the worker for the page, until ctx ends. [Server.Serve] does so by itself; a program

@@ -101,10 +101,10 @@ func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
 	}
 	if _, err := exec.LookPath("node"); err != nil {
 		for _, one := range embedded {
-			p.tellEmbedded(one)
+			p.tellReady(one.Name+"@"+one.Version, false, one)
 		}
 		progress("nothing is installed for the OpenFn engine: there is no node in PATH")
-		return p.notInstalled(len(failed), cmd)
+		return p.concludeInstall(repo, len(failed), cmd)
 	}
 	runtime, _, err := repo.Runtime(ctx, progress)
 	if err == nil {
@@ -139,12 +139,14 @@ func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
 		progress(noCache(err))
 	}
 	for _, pkg := range ready {
-		fmt.Fprintf(p.stdout, "%s@%s is ready\n", pkg.Name, pkg.Version)
+		i := slices.IndexFunc(embedded, func(one *js.Package) bool { return one.Name == pkg.Name && one.Version == pkg.Version })
+		if i < 0 {
+			p.tellReady(pkg.Name+"@"+pkg.Version, true, nil)
+			continue
+		}
+		p.tellReady(pkg.Name+"@"+pkg.Version, true, embedded[i])
 	}
-	for _, one := range embedded {
-		p.tellEmbedded(one)
-	}
-	return p.notInstalled(len(failed), cmd)
+	return p.concludeInstall(repo, len(failed), cmd)
 }
 
 // prepareEmbedded prepares adaptors for the embedded engine, and tells which could not be had.
@@ -165,16 +167,24 @@ func (p *program) prepareEmbedded(ctx context.Context, provider *packages.Provid
 	return ready, failed
 }
 
-// tellEmbedded says which engine an adaptor is for.
-func (p *program) tellEmbedded(one *js.Package) {
-	if one.Node != "" {
-		fmt.Fprintf(p.stdout, "%s@%s is for Node: it %s\n", one.Name, one.Version, one.Node)
-		return
+// tellReady says of a package which engines it is ready for; embedded is nil for the runtime.
+func (p *program) tellReady(name string, node bool, embedded *js.Package) {
+	switch {
+	case embedded == nil:
+		fmt.Fprintf(p.stdout, "%s is ready\n", name)
+	case node && embedded.Node == "":
+		fmt.Fprintf(p.stdout, "%s is ready for both engines\n", name)
+	case node:
+		fmt.Fprintf(p.stdout, "%s is ready for Node alone: it %s\n", name, embedded.Node)
+	case embedded.Node == "":
+		fmt.Fprintf(p.stdout, "%s is ready for the embedded engine\n", name)
+	default:
+		fmt.Fprintf(p.stdout, "%s is for Node: it %s\n", name, embedded.Node)
 	}
-	fmt.Fprintf(p.stdout, "%s@%s is ready for the embedded engine\n", one.Name, one.Version)
 }
 
-func (p *program) notInstalled(failed int, cmd *cli.Command) error {
+func (p *program) concludeInstall(repo *adaptors.Repo, failed int, cmd *cli.Command) error {
+	fmt.Fprintln(p.stdout, "what is ready is in", repo.Dir())
 	if failed == 0 {
 		return nil
 	}

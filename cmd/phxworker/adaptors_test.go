@@ -78,7 +78,9 @@ func TestAdaptorsAreInstalledAndListed(t *testing.T) {
 	code, stdout, stderr := execute(t.Context(), env, "adaptors", "install", "@openfn/language-one@1.0.0", "@openfn/missing@1.0.0", "@openfn/not a name")
 	require.Equal(t, exitFailure, code, stderr)
 	require.Contains(t, stdout, "Installing @openfn/language-one@1.0.0\n")
-	require.Contains(t, stdout, "@openfn/language-one@1.0.0 is ready\n")
+	require.Contains(t, stdout, "@openfn/language-one@1.0.0 is ready for Node alone: it cannot be made")
+	require.Equal(t, 1, strings.Count(stdout, "language-one@1.0.0 is "), stdout)
+	require.True(t, strings.HasSuffix(stdout, "what is ready is in "+dir+"\n"), stdout)
 	require.Regexp(t, `^Error installing @openfn/missing@1.0.0: the registry knows no such package or version, or may not give it out: .* says 404
 Error installing @openfn/not a name: this is not the name of an npm package
 phxworker: 2 of 3 adaptors could not be installed; the lines above say why
@@ -119,7 +121,7 @@ phxworker: 2 of 3 adaptors could not be installed; the lines above say why
 `, stderr)
 	require.NotContains(t, stdout, "full@1.0.0 is ready")
 	require.NotContains(t, stdout, "broken@1.0.0 is ready")
-	require.Contains(t, stdout, "@openfn/language-one@1.0.0 is ready\n")
+	require.Contains(t, stdout, "@openfn/language-one@1.0.0 is ready for Node alone")
 
 	manifests, err := filepath.Glob(filepath.Join(dir, "@openfn", "language-one@1.0.0", "bundle-*", "node_modules", "@openfn", "logger", "package.json"))
 	require.NoError(t, err)

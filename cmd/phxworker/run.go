@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -134,11 +135,20 @@ func (p *program) executeFile(ctx context.Context, cmd *cli.Command, session *on
 			return files, err
 		}
 	}
+	if found := undefined.FindStringSubmatch(record.ErrorMessage); found != nil && isJob(file) && !cmd.IsSet("adaptor") {
+		fmt.Fprintf(p.stderr, "  if %s() is an operation of another adaptor than @openfn/language-common, name that, as in --adaptor http\n", found[1])
+	}
 	if record.Reason != string(runner.Success) {
 		return files, &logged{&reasonError{record.Reason}}
 	}
 	return files, nil
 }
+
+// undefined matches the error of a name that is nobody's.
+var undefined = regexp.MustCompile(`^(?:ReferenceError: )?(\w+) is not defined`)
+
+// isJob reports whether a file is a job alone, which has no place to name its adaptor.
+func isJob(file string) bool { return strings.HasSuffix(file, "js") }
 
 // given are the files that the command line names besides the workflow.
 func given(cmd *cli.Command) (files []string) {
@@ -243,7 +253,7 @@ func (p *program) watchFile(ctx context.Context, file string, once func(n int) (
 		known = slices.Concat(files, []string{file})
 		now := stamps(known)
 		maps.Copy(now, before)
-		fmt.Fprintf(p.stderr, "— again when %s changes; Ctrl+C ends it\n", filepath.Base(file))
+		fmt.Fprintf(p.stderr, "— again when %s changes; Ctrl+C ends it\n", listed(known))
 		for maps.Equal(now, stamps(slices.Collect(maps.Keys(now)))) {
 			select {
 			case <-ticker.C:
@@ -251,7 +261,54 @@ func (p *program) watchFile(ctx context.Context, file string, once func(n int) (
 				return nil
 			}
 		}
+		awaitSaves(ctx, ticker.C, now)
 	}
+}
+
+// listed names files for people, each once, and no folders.
+func listed(files []string) string {
+	var names []string
+	for i, file := range files {
+		if info, err := os.Stat(file); err == nil && info.IsDir() || slices.Contains(files[:i], file) {
+			continue
+		}
+		names = append(names, filepath.Base(file))
+	}
+	if last := len(names) - 1; last > 0 {
+		return strings.Join(names[:last], ", ") + " or " + names[last]
+	}
+	return strings.Join(names, "")
+}
+
+const (
+	// fresh is how long ago a file was written that may not be whole yet.
+	fresh = 5 * time.Millisecond
+	// mostLooks is how often a file is looked at that stays as it is in the middle of a save: it is meant so.
+	mostLooks = 10
+)
+
+// awaitSaves waits as long as one of the known files is in the middle of a save: many editors empty a file, or move it
+// away, before they write it. It looks again with each value of looks.
+func awaitSaves(ctx context.Context, looks <-chan time.Time, known map[string]string) {
+	for range mostLooks {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(known)), func(file string) bool { return torn(file, known[file]) }) {
+			return
+		}
+		select {
+		case <-looks:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// torn reports whether a file is in the middle of a save; before is its stamp of before.
+func torn(file, before string) bool {
+	info, err := os.Stat(file)
+	if err != nil {
+		return before != ""
+	}
+	return info.Size() == 0 || time.Since(info.ModTime()).Abs() < fresh
 }
 
 // stamps returns what changes when a file does, by file.

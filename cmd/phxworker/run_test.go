@@ -136,6 +136,56 @@ func TestRunWatches(t *testing.T) {
 	require.Contains(t, stderr.String(), "nope is not defined")
 }
 
+// Guards against a file that an editor has emptied and not written yet: what is half there would be executed.
+func TestAFileIsNotReadInTheMiddleOfASave(t *testing.T) {
+	job := inFile(t, "job.js", "fn(s => s)")
+	long := time.Now().Add(-time.Hour)
+	save := func(text string, at time.Time) {
+		require.NoError(t, os.WriteFile(job, []byte(text), 0o600))
+		require.NoError(t, os.Chtimes(job, at, at))
+	}
+	for name, tear := range map[string]func(){
+		"emptied":              func() { save("", long) },
+		"moved out of the way": func() { require.NoError(t, os.Remove(job)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			save("fn(s => s)", long)
+			known := stamps([]string{job})
+			tear()
+			looks, settled := make(chan time.Time), make(chan struct{})
+			go func() { awaitSaves(t.Context(), looks, known); close(settled) }()
+			looks <- time.Time{}
+			looks <- time.Time{} // it has looked again, and still waits
+			save("fn(s => 1)", long)
+			select {
+			case looks <- time.Time{}:
+				<-settled
+			case <-settled:
+			}
+		})
+	}
+	save("fn(s =", time.Now().Add(fresh/2)) // a moment ago, however slow this machine is
+	require.True(t, torn(job, "there"))
+	save("fn(s =", long)
+	require.False(t, torn(job, "there"))
+}
+
+// Guards against whoever tries a job of another adaptor, and is told nothing but that its operation is not defined.
+func TestAnOperationOfAnotherAdaptorIsHintedAt(t *testing.T) {
+	job := inFile(t, "get.js", "get('https://clinic.example');")
+	code, _, stderr := execute(t.Context(), nil, "run", job, "--engine", "js")
+	require.Equal(t, 5, code)
+	const hint = "  if get() is an operation of another adaptor than @openfn/language-common, name that, as in --adaptor http\n"
+	require.True(t, strings.HasSuffix(stderr, "crash\n"+hint), stderr)
+	_, _, stderr = execute(t.Context(), nil, "run", job, "--engine", "js", "--adaptor", "common")
+	require.NotContains(t, stderr, "--adaptor")
+}
+
+func TestWhatIsWatchedIsNamed(t *testing.T) {
+	require.Equal(t, "job.js", listed([]string{"a/job.js", "a/job.js"}))
+	require.Equal(t, "workflow.yaml, a.js or in.json", listed([]string{"a/workflow.yaml", "a/a.js", "in.json", t.TempDir()}))
+}
+
 func TestRunWatchesNoStandardInput(t *testing.T) {
 	requireUsageError(t, "--input - and --watch exclude each other: standard input is read once", nil, "run", "job.js", "--input", "-", "--watch")
 }

@@ -561,6 +561,12 @@ func (r *execution) live() {
 	}
 	stop := r.renew()
 	defer stop()
+	const most = 3 // attempts
+	if r.Attempt > most && !r.w.is("tries for ever") {
+		_, _ = r.tell("run:complete", fields{"reason": "exception", "error_type": "Poisonous", "error_message": "enough", "timestamp": r.stamp()})
+		r.leave()
+		return
+	}
 	end, lost := r.walk()
 	if errors.Is(lost, errLostRun) || errors.Is(context.Cause(r.ctx), errLostRun) && !r.w.is("reports what it has lost") {
 		r.leave()

@@ -139,6 +139,7 @@ func connectTrials() []trial {
 			ID: fmt.Sprintf("W1.%d", 11+i), Title: "it comes back " + end.what, Level: suite.Must,
 			Why: end.why, Source: "Phoenix: the close codes of cowboy and bandit; only the client's own close is final",
 		}, do: func(l *lab) {
+			l.awaitClaim()              // W2.17 is about a claim that is under way
 			_ = l.server.Kick(end.code) // the code is a good one
 			l.awaitBack(1)
 			l.reason(l.execute(one(codeCount)), "success")
@@ -199,6 +200,7 @@ func checkPing(l *lab) {
 			_, _, err = conn.ReadMessage()
 		}
 	}))
+	l.awaitClaim()                    // W2.17 is about a claim that is under way
 	_ = l.server.Kick(fault.Abnormal) // the code is a good one
 	l.await("a pong that answers the ping", func() bool {
 		select {

@@ -19,7 +19,7 @@ type door struct {
 
 	mu     sync.Mutex // guards what follows
 	knocks []knock
-	other  http.Handler // where it leads instead, if not nil
+	other  http.Handler  // where it leads instead, if not nil
 	more   chan struct{} // closed with the next knock
 	refuse func(n int) int
 }

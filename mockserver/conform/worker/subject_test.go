@@ -33,7 +33,7 @@ func startShell(t *testing.T, l *lab, script string) (s *subject, text string) {
 }
 
 // inCase calls do in a case that has no worker yet. The context is that of the whole.
-func inCase(t *testing.T, ctx context.Context, do func(l *lab)) { //nolint:revive // t is first in tests
+func inCase(t *testing.T, ctx context.Context, do func(l *lab)) {
 	t.Helper()
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip("there is no sh")

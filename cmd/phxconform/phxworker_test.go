@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/phxworker/phxworker/internal/runtest"
 	"github.com/phxworker/phxworker/mockserver/conform"
 	"github.com/phxworker/phxworker/mockserver/conform/suite"
 	"github.com/phxworker/phxworker/mockserver/conform/worker"
@@ -20,17 +21,37 @@ var (
 
 // Our own worker, as it is shipped, passes every case. The slow ones are for `make conform`.
 func TestPhxworkerConforms(t *testing.T) {
+	tryOurs(t, *engine, suite.Options{Parallel: 8, Slow: *slow})
+}
+
+// What depends on the engine is tried with Node as well: it executes the same jobs in another way.
+func TestTheEngineOfNodeConforms(t *testing.T) {
+	tryOurs(t, "openfn", suite.Options{
+		Patience: 3, // a busy machine takes seconds to start Node
+		Cases:    []string{"W3.10", "W3.11", "W3.12", "W3.15", "W3.20", "W4.22", "W5.2", "W5.6", "W6.10"},
+	})
+}
+
+// tryOurs tries the binary that is shipped. No failure of any level is excused.
+func tryOurs(t *testing.T, engine string, o suite.Options) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("the binary has no race detector in it, for which -short is")
 	}
 	binary := filepath.Join(t.TempDir(), "phxworker")
-	output, err := exec.Command("go", "build", "-o", binary, "../phxworker").CombinedOutput()
-	require.NoError(t, err, "%s", output)
-	conform.Worker(t,
-		worker.Target{
-			Command: []string{binary, "start", "--engine", *engine, "--extensions", "all"},
-			Env:     []string{"WORKER_HOST=127.0.0.1"},
-		},
-		suite.Options{Parallel: 8, Slow: *slow, Expected: []string{}}, // no failure of any level
-	)
+	execute := func(name string, args ...string) {
+		output, err := exec.Command(name, args...).CombinedOutput()
+		require.NoError(t, err, "%s", output)
+	}
+	execute("go", "build", "-o", binary, "../phxworker")
+	target := worker.Target{Command: []string{binary, "start", "--engine", engine, "--extensions", "all"}, Env: []string{"WORKER_HOST=127.0.0.1"}}
+	if engine == "openfn" { // it takes longer to install an adaptor than a case has
+		runtest.Need(t, "node", "npm")
+		dir := runtest.Adaptors(t)
+		target.Adaptor = "@openfn/language-common@3.3.4"
+		execute(binary, "adaptors", "install", "--repo-dir", dir, target.Adaptor)
+		target.Command = append(target.Command, "--repo-dir", dir)
+	}
+	o.Expected = []string{}
+	conform.Worker(t, target, o)
 }

@@ -18,14 +18,16 @@ func workerCommand(out output) *cli.Command {
 
 The command is started with WORKER_LIGHTNING_SERVICE_URL, WORKER_SECRET and the other variables of
 OpenFn's ws-worker. In its arguments {url}, {secret}, {capacity} and {workloops} are filled in.`,
-		Flags:        outputFlags(),
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "adaptor", Usage: "the `ADAPTOR` of all jobs, with its version: one that is installed, for a worker that asks npm about the latest", Value: "@openfn/language-common@latest"},
+		}, outputFlags()...),
 		OnUsageError: onUsageError,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			o, err := options(cmd)
 			if err != nil {
 				return err
 			}
-			target := worker.Target{Command: cmd.Args().Slice()}
+			target := worker.Target{Command: cmd.Args().Slice(), Adaptor: cmd.String("adaptor")}
 			if cmd.Bool("list") {
 				return out.list(worker.Cases(target), o.Cases)
 			}

@@ -12,11 +12,11 @@ import (
 	"github.com/phxworker/phxworker/mockserver"
 )
 
-// The terms of the mock servers that are tried: as short as a busy machine allows, for the cases wait for their end.
+// The terms of the mock servers that are tried: a busy machine may hold up a renewal for a second, and the cases wait for their end.
 const (
-	mockLease         = time.Second
-	mockClaimAck      = 700 * time.Millisecond
-	mockStatusTimeout = time.Second
+	mockLease         = 3 * time.Second
+	mockClaimAck      = 2 * time.Second
+	mockStatusTimeout = 3 * time.Second
 	mockJanitor       = time.Second
 )
 

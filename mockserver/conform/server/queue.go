@@ -86,8 +86,8 @@ var queueCases = []entry{
 	}, noDemand},
 	{suite.Case{
 		ID: "S3.15", Level: suite.Must, Title: "a worker that goes away while its claim is answered takes no other run with it",
-		Why:    "Workers die at any moment; the run of that claim may be lost at Lightning, the next one may not.",
-		Source: ofLightning + "no rollback of the claim; " + ofOurs + "claim-ack.md for a server that does better",
+		Why:    "Workers die at any moment; the run of that claim may be lost at some versions of Lightning, the next one may not.",
+		Source: ofLightning + "some versions make the claim undone when the socket has gone (worker_channel.ex: rollback_claimed_runs), others do not: both are right here; " + ofOurs + "claim-ack.md for a server that does better",
 	}, goneBeforeReply},
 	{suite.Case{
 		ID: "S3.16", Level: suite.Must, Title: "a run that was given away is not given again while its worker has it",

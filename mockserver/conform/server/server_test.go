@@ -87,7 +87,7 @@ func TestACaseThatIsCutOffLeavesNoRunBehind(t *testing.T) {
 		defer func() { _ = m.Close(); end() }()
 		target := server.MockTarget(m)
 		target.URL, target.Dial = "ws://mock/worker", listener.DialContext
-		ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond) // the case takes twice as long
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // the case takes twice as long
 		defer cancel()
 		report, err := suite.Run(ctx, server.Cases(server.Shared(target)), suite.Options{Cases: []string{"S7.5"}})
 		require.NoError(t, err)

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func tryAll(ctx context.Context, cases []Case, o Options) []Result {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return int(cases[b].Limit - cases[a].Limit) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(cases[b].Limit, cases[a].Limit) })
 
 	results := make([]Result, len(cases))
 	next := make(chan int)
@@ -112,7 +113,7 @@ func try(ctx context.Context, c Case, o Options) Result {
 	default:
 		c.Limit = orDefault(c.Limit, defaultLimit) * time.Duration(orDefault(o.Patience, 1))
 		r = c.execute(ctx, o.Spec)
-		if ctx.Err() != nil && r.Verdict != Passed { // it may have failed for that alone
+		if ctx.Err() != nil { // it may have failed for that alone, or passed: an interrupt ends what is under test
 			r.Verdict, r.Reason, r.Failures = NotTried, fmt.Sprintf("%v while it was under way", context.Cause(ctx)), nil
 		}
 	}

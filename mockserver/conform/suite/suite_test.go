@@ -106,6 +106,37 @@ func TestCleanupsRunAfterAFailure(t *testing.T) {
 	require.Equal(t, []string{"second", "of a cleanup", "first"}, order)
 }
 
+// A cleanup that ends its case must not leave behind what the others were to end, such as a worker.
+func TestACleanupThatEndsTheCaseLeavesNoneOut(t *testing.T) {
+	for name, end := range map[string]func(*T){
+		"it fails":  func(t *T) { t.Fatalf("an end", "none") },
+		"it skips":  func(t *T) { t.Skipf("no end") },
+		"it panics": func(*T) { panic("oh") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			left := true
+			r := try1(t, Case{ID: "W1.1", Run: func(t *T) {
+				t.Cleanup(func() { left = false })
+				t.Cleanup(func() { end(t) })
+			}}, Options{})
+			require.False(t, left)
+			require.NotEqual(t, Passed, r.Verdict)
+		})
+	}
+}
+
+// Limits are compared as durations: where an int has 32 bits, two seconds are too many nanoseconds for it.
+func TestTheLongestCaseBeginsFirst(t *testing.T) {
+	var order []string
+	var cases []Case
+	for id, limit := range map[string]time.Duration{"W1.1": time.Second, "W1.2": time.Hour, "W1.3": 4 * time.Second} {
+		cases = append(cases, Case{ID: id, Limit: limit, Run: func(*T) { order = append(order, id) }})
+	}
+	_, err := Run(t.Context(), cases, Options{Parallel: 1})
+	require.NoError(t, err)
+	require.Equal(t, []string{"W1.2", "W1.3", "W1.1"}, order)
+}
+
 // What is interrupted is no failure, and what was not begun is not either.
 func TestAnInterruptLeavesCasesUntried(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -153,19 +154,20 @@ func (t *T) recover() {
 	}
 }
 
+// clean calls the cleanups, also those behind one that ends the goroutine.
 func (t *T) clean() {
-	for {
-		t.mu.Lock()
-		n := len(t.cleanups)
-		if n == 0 {
-			t.mu.Unlock()
-			return
-		}
-		f := t.cleanups[n-1]
-		t.cleanups = t.cleanups[:n-1]
+	t.mu.Lock()
+	n := len(t.cleanups)
+	if n == 0 {
 		t.mu.Unlock()
-		f()
+		return
 	}
+	f := t.cleanups[n-1]
+	t.cleanups = t.cleanups[:n-1]
+	t.mu.Unlock()
+	defer t.clean()
+	defer t.recover()
+	f()
 }
 
 func (t *T) result(c Case) Result {
@@ -175,7 +177,7 @@ func (t *T) result(c Case) Result {
 	r.Took = time.Since(t.began)
 	r.Failures, r.Outputs = t.failures, t.outputs
 	r.Frames = slices.Clone(t.frames)
-	slices.SortStableFunc(r.Frames, func(a, b Frame) int { return int(a.After - b.After) })
+	slices.SortStableFunc(r.Frames, func(a, b Frame) int { return cmp.Compare(a.After, b.After) })
 	switch {
 	case len(t.failures) > 0:
 		r.Verdict = Failed

@@ -185,6 +185,7 @@ func cuts() (trials []trial) {
 		trials = append(trials, trial{Case: suite.Case{
 			ID: fmt.Sprintf("W4.%d", 1+i), Title: fmt.Sprintf("the connection is lost %s %s is applied", cut.when, cut.event), Level: suite.Must,
 			Why: why, Source: lostInFlight,
+			Limit: time.Minute, // ws-worker waits 30 s for an answer that was lost with the connection, and then goes on
 		}, setup: setup{faults: faults}, do: func(l *lab) {
 			checkDelivered(l, l.execute(chain(codeLog, codeCount)))
 			if len(l.server.Faults()) == 0 {

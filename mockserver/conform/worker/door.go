@@ -19,6 +19,7 @@ type door struct {
 
 	mu     sync.Mutex // guards what follows
 	knocks []knock
+	other  http.Handler  // where it leads instead, if not nil
 	more   chan struct{} // closed with the next knock
 	refuse func(n int) int
 }
@@ -29,6 +30,8 @@ type knock struct {
 	path   string
 	query  url.Values
 	status int // that it was refused with; 0 if it was let through
+	// extensions are those of WebSocket that it offers.
+	extensions string
 }
 
 // openDoor serves the handler on the listener. The function says with which status the n-th request is
@@ -45,23 +48,37 @@ func openDoor(l net.Listener, inner http.Handler, refuse func(n int) int) *door 
 
 // ServeHTTP implements [http.Handler].
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if status := d.knock(r); status != 0 {
+	status, inner := d.knock(r)
+	if status != 0 {
 		w.WriteHeader(status)
 		return
 	}
-	d.inner.ServeHTTP(w, r)
+	inner.ServeHTTP(w, r)
 }
 
-func (d *door) knock(r *http.Request) (status int) {
+// lead has the door lead elsewhere from now on.
+func (d *door) lead(to http.Handler) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.other = to
+}
+
+func (d *door) knock(r *http.Request) (status int, inner http.Handler) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if inner = d.other; inner == nil {
+		inner = d.inner
+	}
 	if d.refuse != nil {
 		status = d.refuse(len(d.knocks))
 	}
-	d.knocks = append(d.knocks, knock{at: time.Now(), path: r.URL.Path, query: r.URL.Query(), status: status})
+	d.knocks = append(d.knocks, knock{
+		at: time.Now(), path: r.URL.Path, query: r.URL.Query(), status: status,
+		extensions: r.Header.Get("Sec-WebSocket-Extensions"),
+	})
 	close(d.more)
 	d.more = make(chan struct{})
-	return status
+	return status, inner
 }
 
 // requests returns the requests so far, and a channel that is closed with the next.

@@ -206,6 +206,20 @@ func extensionTrials() []trial {
 			}
 			l.reason(l.execute(one(codeCount)), "success")
 		}},
+		{Case: suite.Case{
+			ID: "W6.13", Title: "attempt: a run that was lost again and again is ended, and not tried for ever", Level: suite.Must,
+			Why:    "A run that kills its workers goes round, and takes one worker after the other with it.",
+			Source: "docs/extensions/attempt.md",
+		}, setup: setup{
+			mock:   with(extended(), func(c *mockserver.Config) { c.Lease = 700 * time.Millisecond }),
+			faults: []fault.Rule{{Event: "run:renew", Action: fault.Refuse, Response: json.RawMessage(`{"reason":"lease_lost"}`), Count: -1}},
+		}, do: func(l *lab) {
+			l.needs("attempt", "lease")
+			record := l.execute(one(codeLong))
+			if record.Reason != "exception" || record.Attempt < 2 {
+				l.Failf("an exception at a later attempt than the first", "%s at attempt %d", record.Reason, record.Attempt)
+			}
+		}},
 	}
 }
 

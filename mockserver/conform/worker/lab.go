@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
@@ -93,7 +94,19 @@ func (l *lab) another() *subject {
 		w.kill()
 		<-w.done
 	})
+	l.Cleanup(l.onInterrupt(w.kill))
 	return w
+}
+
+// onInterrupt does something as soon as somebody wants all to end, until stop is called. Who presses Ctrl+C again ends
+// this process at once, and nobody would end the workers.
+func (l *lab) onInterrupt(do func()) (stop func()) {
+	forget := context.AfterFunc(l.Context(), func() {
+		if errors.Is(context.Cause(l.Context()), suite.ErrInterrupted) {
+			do()
+		}
+	})
+	return func() { forget() }
 }
 
 func (l *lab) startServer() {
@@ -329,7 +342,10 @@ func (l *lab) runTokens() map[string]string {
 }
 
 // given is a run in the reply to a claim.
-type given struct{ ID, Token string }
+type given struct {
+	ID, Token string
+	Attempt   int // where the extension is agreed on
+}
 
 // given returns the runs that the worker was given, in turn.
 func (l *lab) given() (runs []given) {
@@ -373,6 +389,9 @@ func (l *lab) awaitExit(expected string) {
 
 // enqueue makes a run available, and returns its id.
 func (l *lab) enqueue(r mockserver.Run) string {
+	if l.target.Adaptor != "" {
+		r.Plan = bytes.ReplaceAll(r.Plan, []byte(adaptor), []byte(l.target.Adaptor))
+	}
 	id, err := l.server.Enqueue(r)
 	if err != nil {
 		l.Fatalf("the kit to make good plans", "a fault of the kit: %v", err)

@@ -485,7 +485,7 @@ func (r *execution) tell(event string, payload any) (answer, error) {
 				return a, errLostRun
 			}
 			return a, r.refused(event, string(a.response))
-		case r.w.is("gives up at " + event), r.w.is("counts before it escapes") && errors.Is(err, errGone): // or it would go on with 18 MB
+		case r.w.is("gives up at " + event), r.w.is("counts before it escapes") && errors.Is(err, errGone) && size(payload) > maxFrame: // or it would go on with 18 MB
 			return answer{}, errLostRun
 		case r.w.is("not again: "+event) && errors.Is(err, errGone):
 			return answer{status: "ok"}, nil
@@ -561,6 +561,12 @@ func (r *execution) live() {
 	}
 	stop := r.renew()
 	defer stop()
+	const most = 3 // attempts
+	if r.Attempt > most && !r.w.is("tries for ever") {
+		_, _ = r.tell("run:complete", fields{"reason": "exception", "error_type": "Poisonous", "error_message": "enough", "timestamp": r.stamp()})
+		r.leave()
+		return
+	}
 	end, lost := r.walk()
 	if errors.Is(lost, errLostRun) || errors.Is(context.Cause(r.ctx), errLostRun) && !r.w.is("reports what it has lost") {
 		r.leave()

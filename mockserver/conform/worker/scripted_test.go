@@ -228,7 +228,7 @@ func (w *scripted) dial() (*session, int) {
 	case "no versions":
 		query.Del("api_version")
 	}
-	dialer := websocket.Dialer{NetDialContext: w.Dial}
+	dialer := websocket.Dialer{NetDialContext: w.Dial, EnableCompression: true}
 	conn, res, err := dialer.DialContext(w.gone, w.URL+path+"?"+query.Encode(), http.Header{})
 	if res != nil && res.Body != nil {
 		_ = res.Body.Close()
@@ -238,6 +238,9 @@ func (w *scripted) dial() (*session, int) {
 			return nil, res.StatusCode
 		}
 		return nil, 0
+	}
+	if w.is("answers no ping") {
+		conn.SetPingHandler(func(string) error { return nil })
 	}
 	return &session{worker: w, conn: conn, waiting: make(map[string]chan answer), topics: make(map[string]*joined), done: make(chan struct{}), writing: make(chan struct{}, 1)}, 0
 }
@@ -545,7 +548,7 @@ func (s *session) read() int {
 		switch {
 		case errors.As(err, &closed):
 			return closed.Code
-		case err != nil:
+		case err != nil, s.worker.is("cannot read what is compressed") && len(data) > 1024:
 			return websocket.CloseAbnormalClosure
 		}
 		s.take(data, kind == websocket.BinaryMessage)

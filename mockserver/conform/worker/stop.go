@@ -96,6 +96,7 @@ func stopTrials() []trial {
 			Why:    "When a whole site is shut down, nobody waits for who waits for the server.",
 			Source: "phxworker: docs/operate.md",
 		}, do: func(l *lab) {
+			l.awaitClaim() // W2.17 is about a claim that is under way
 			l.door.shut()
 			_ = l.server.Kick(fault.Abnormal) // the code is a good one
 			l.watch(300 * time.Millisecond)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -71,10 +72,12 @@ func (target Target) startCommand(e Environment) (*subject, error) {
 	}
 	s := &subject{done: make(chan struct{}), log: log}
 	s.signal = func() error { return terminate(cmd) }
-	s.kill = group
+	killOnce := sync.OnceFunc(group)
+	s.kill = killOnce
 	go func() {
 		defer close(s.done)
 		s.err = cmd.Wait()
+		killOnce() // now, and never later: its id may be that of another group by then
 		if errors.Is(s.err, exec.ErrWaitDelay) {
 			s.err = nil
 		}
@@ -104,7 +107,7 @@ func (e Environment) workloops() string {
 func (e Environment) variables() []string {
 	vars := []string{
 		"WORKER_LIGHTNING_SERVICE_URL=" + e.URL, "WORKER_SECRET=" + e.Secret,
-		"WORKER_PORT=0", // several workers at once
+		"WORKER_PORT=" + freePort(), // several workers at once; ws-worker takes 0 for its own 2222
 		fmt.Sprintf("WORKER_BACKOFF=%d/%d", int(e.MinBackoff.Seconds()), int(e.MaxBackoff.Seconds())),
 	}
 	if e.Workloops != "" {
@@ -119,6 +122,17 @@ func (e Environment) variables() []string {
 		vars = append(vars, "WORKER_MESSAGE_TIMEOUT_SECONDS="+strconv.Itoa(int(e.MessageTimeout.Seconds())))
 	}
 	return vars
+}
+
+// freePort is a port of loopback that nobody listens on, or 0 where there is none.
+func freePort() string {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "0"
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String()) // it is an address of TCP
+	return port
 }
 
 // exited says how the worker ended.

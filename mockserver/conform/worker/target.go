@@ -20,6 +20,9 @@ type Target struct {
 	// is what SIGTERM is for a command: runs that are under way may end first. The error stands for the
 	// exit code: nil is 0.
 	Func func(ctx context.Context, e Environment) error
+	// Adaptor is the adaptor of all jobs, with its version. A worker that asks npm what the latest is, for each
+	// run, is better told one that is installed. Defaults to @openfn/language-common@latest.
+	Adaptor string
 
 	// listen makes what the server listens on, and how a Func reaches it. Defaults to loopback. Tests
 	// that are to run in fake time set it.

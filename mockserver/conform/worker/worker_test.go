@@ -38,7 +38,7 @@ func try(t *testing.T, f func(context.Context, Environment) error, o suite.Optio
 	return report
 }
 
-var everything = []string{"lease", "release", "longpoll", "claim_ack", "status", "drain", "cancel", "notify"}
+var everything = []string{"lease", "release", "longpoll", "claim_ack", "status", "drain", "cancel", "notify", "attempt"}
 
 func TestAGoodWorkerPassesAll(t *testing.T) {
 	for _, spec := range suite.Specs() {
@@ -84,13 +84,15 @@ var flaws = []struct {
 	{name: "1001 is final", red: "W1.12"},
 	{name: "1011 is final", red: "W1.13"},
 	{name: "1012 is final", red: "W1.14 W4.13"},
-	{name: "1006 is final", red: "W1.9 W1.21 W1.15 W2.10 W2.16 W2.17 W4.1 W4.2 W4.3 W4.4 W4.5 W4.6 W4.7 W4.8 W4.9 W4.26 W4.28"},
+	{name: "1006 is final", red: "W1.9 W1.21 W1.15 W1.23 W2.10 W2.16 W2.17 W4.1 W4.2 W4.3 W4.4 W4.5 W4.6 W4.7 W4.8 W4.9 W4.26 W4.28"},
 	{name: "exit code 0 when refused", red: "W1.16"},
 	{name: "gives up at 401", red: "W1.16"},
 	{name: "gives up at 403", red: "W1.17"},
 	{name: "gives up at 503", red: "W1.8 W1.18"},
 	{name: "no heartbeat", red: "W1.20 W1.21"},
 	{name: "heartbeats go unheeded", red: "W1.21"},
+	{name: "cannot read what is compressed", red: "W1.22"},
+	{name: "answers no ping", red: "W1.23"},
 	{name: "no capacity", red: "W2.1"},
 	{name: "claims without queues", red: "W2.2 W2.11 W2.12"},
 	{name: "claims more than it has room for", red: "W2.3 W2.4"},
@@ -180,8 +182,8 @@ var flaws = []struct {
 	{name: "waits for the server", red: "W5.7"},
 	{name: "no goodbye", red: "W5.8"},
 	{name: "wait_ms for everybody", red: "W6.1"},
-	{name: "never renews", red: "W6.2 W6.3", extended: true},
-	{name: "reports what it has lost", red: "W6.3", extended: true},
+	{name: "never renews", red: "W6.2 W6.3 W6.13", extended: true},
+	{name: "reports what it has lost", red: "W6.3 W6.13", extended: true},
 	{name: "returns nothing", red: "W6.4", extended: true},
 	{name: "claims without wait_ms", red: "W6.5", extended: true},
 	{name: "tries again for ever: lease_lost", red: "W6.6", extended: true},
@@ -192,6 +194,7 @@ var flaws = []struct {
 	{name: "deaf to cancel", red: "W6.10", extended: true},
 	{name: "stumbles over notices", red: "W6.11", extended: true},
 	{name: "offers what crashed", red: "W6.12", extended: true},
+	{name: "tries for ever", red: "W6.13", extended: true},
 }
 
 var (

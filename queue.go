@@ -111,8 +111,7 @@ func (q *queue) run(ctx context.Context, wake func()) {
 }
 
 // MarshalJSON is what the server is told at each join: the slots that the pools have by then, in
-// all and by the names of their groups, of which some may be alike, and what the worker can do
-// beyond the protocol.
+// all and by the names of their groups, and what the worker can do beyond the protocol.
 func (q *queue) MarshalJSON() ([]byte, error) {
 	payload := struct {
 		Capacity   int            `json:"capacity"`
@@ -122,7 +121,7 @@ func (q *queue) MarshalJSON() ([]byte, error) {
 	for _, pool := range q.pools {
 		n := pool.Counts().Size
 		payload.Capacity += n
-		payload.Queues[pool.Group().Name] += n
+		payload.Queues[pool.Group().Name] = n
 	}
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

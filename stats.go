@@ -219,12 +219,7 @@ func (w *Worker) status() status {
 	_, err := w.claiming()
 	s := status{Groups: make(map[string]slots.Counts), Runs: []string{}, Draining: err != nil}
 	for _, g := range stats.Groups {
-		sum := s.Groups[g.Name] // groups may be alike
-		sum.Size += g.Size
-		sum.Open += g.Open
-		sum.Claimed += g.Claimed
-		sum.Running += g.Running
-		s.Groups[g.Name] = sum
+		s.Groups[g.Name] = g.Counts
 	}
 	for _, run := range stats.Runs {
 		s.Runs = append(s.Runs, run.RunID)

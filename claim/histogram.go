@@ -54,18 +54,6 @@ func (h Histogram) Mean() float64 {
 	return h.Sum / float64(h.Count)
 }
 
-// Add adds up two histograms.
-func (h Histogram) Add(other Histogram) Histogram {
-	sum := Histogram{Count: h.Count + other.Count, Sum: h.Sum + other.Sum}
-	if h.Buckets != nil || other.Buckets != nil {
-		sum.Buckets = make(map[float64]uint64, len(bounds))
-		for _, bound := range bounds {
-			sum.Buckets[bound] = h.Buckets[bound] + other.Buckets[bound]
-		}
-	}
-	return sum
-}
-
 // MarshalJSON returns the average, to a hundred-thousandth of a second.
 func (h Histogram) MarshalJSON() ([]byte, error) {
 	return json.Marshal(math.Round(h.Mean()*1e5) / 1e5)

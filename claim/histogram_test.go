@@ -28,19 +28,12 @@ func TestDurationsAreCountedUpToTheirBounds(t *testing.T) {
 	require.Equal(t, uint64(5), s.Buckets[3600], "two hours are only in Count")
 }
 
-func TestHistogramsAreAddedUpAndWritten(t *testing.T) {
-	var one, two claim.Durations
-	one.Observe(time.Second)
-	two.Observe(2 * time.Second)
-	two.Observe(2 * time.Hour)
-	sum := one.Histogram().Add(two.Histogram())
-	require.Equal(t, uint64(3), sum.Count)
-	require.Equal(t, uint64(1), sum.Buckets[1])
-	require.Equal(t, uint64(2), sum.Buckets[3600])
-	require.Equal(t, one.Histogram(), one.Histogram().Add(claim.Histogram{}))
-	require.Equal(t, claim.Histogram{}, claim.Histogram{}.Add(claim.Histogram{}))
-
-	for want, h := range map[string]claim.Histogram{"0": {}, "2401": sum} {
+func TestAHistogramIsWrittenAsItsAverage(t *testing.T) {
+	var some claim.Durations
+	for _, d := range []time.Duration{time.Second, 2 * time.Second, 2 * time.Hour} {
+		some.Observe(d)
+	}
+	for want, h := range map[string]claim.Histogram{"0": {}, "2401": some.Histogram()} {
 		text, err := json.Marshal(h)
 		require.NoError(t, err)
 		require.Equal(t, want, string(text))

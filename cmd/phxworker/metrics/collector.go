@@ -64,7 +64,7 @@ func (c *collector) Describe(descs chan<- *prometheus.Desc) {
 // Collect implements [prometheus.Collector].
 func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	stats := c.worker.Stats()
-	now := &snapshot{Stats: stats, at: time.Now(), groups: merge(stats.Groups), processes: c.cfg.Processes(), egress: c.cfg.Egress(), version: c.cfg.Version, commit: c.cfg.Commit}
+	now := &snapshot{Stats: stats, at: time.Now(), processes: c.cfg.Processes(), egress: c.cfg.Egress(), version: c.cfg.Version, commit: c.cfg.Commit}
 	for i := range families {
 		f := &families[i]
 		f.read(now, &series{desc: c.descs[i], kind: f.kind, empty: c.empty, metrics: metrics})
@@ -76,39 +76,9 @@ type snapshot struct {
 	phxworker.Stats
 
 	at              time.Time
-	groups          []phxworker.GroupStats // no two of the same name
 	processes       int
 	egress          egress.Stats
 	version, commit string
-}
-
-// merge adds up groups of the same name, which a worker may have.
-func merge(groups []phxworker.GroupStats) []phxworker.GroupStats {
-	var merged []phxworker.GroupStats
-	for _, g := range groups {
-		i := slices.IndexFunc(merged, func(m phxworker.GroupStats) bool { return m.Name == g.Name })
-		if i < 0 {
-			merged = append(merged, g)
-			continue
-		}
-		m := &merged[i]
-		m.Paused = m.Paused && g.Paused // one that claims is enough for the name to
-		m.Size += g.Size
-		m.Claimed += g.Claimed
-		m.Running += g.Running
-		m.Claims.Brought += g.Claims.Brought
-		m.Claims.Empty += g.Claims.Empty
-		m.Claims.Failed += g.Claims.Failed
-		m.Claims.Exhausted += g.Claims.Exhausted
-		m.HeldBack += g.HeldBack
-		m.Refused += g.Refused
-		m.Wakes += g.Wakes
-		m.Coalesced += g.Coalesced
-		m.Prefetched += g.Prefetched
-		m.PrefetchReturned += g.PrefetchReturned
-		m.Answered = m.Answered.Add(g.Answered)
-	}
-	return merged
 }
 
 // family is one metric, with all its series.
@@ -145,8 +115,8 @@ func byGroup(kind prometheus.ValueType, name, help string, labels []string, read
 	return family{
 		name: name, help: help, kind: kind, labels: append([]string{"group"}, labels...),
 		read: func(now *snapshot, out *series) {
-			for i := range now.groups {
-				read(&now.groups[i], out)
+			for i := range now.Groups {
+				read(&now.Groups[i], out)
 			}
 		},
 	}

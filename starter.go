@@ -79,8 +79,7 @@ type underway struct {
 
 	// What is below is its own goroutine's.
 
-	started time.Time // when its engine began
-	trial   bool      // it decides whether the engine is well
+	trial bool // it decides whether the engine is well
 
 	mu      sync.Mutex
 	slot    *slots.Slot // nil while there is none
@@ -160,16 +159,7 @@ func (u *underway) announce(outcome runner.Outcome) {
 	if u.work.Err() != nil && (outcome.Err != nil || outcome.Stopped) { // else only its report was under way
 		u.stopped.Add(1)
 	}
-	ended := time.Now()
-	lasted := ended.Sub(u.Claimed)
-	result := RunResult{
-		Outcome: outcome, Group: u.Group,
-		Claimed: u.Claimed.UTC(), Started: u.started.UTC(), Ended: ended.UTC(), Lasted: seconds(lasted),
-	}
-	if result.elsewhere() {
-		result.Reason, result.Type = "", ""
-	}
-	u.tally.add(result, lasted)
+	result := u.tally.add(outcome)
 	kind := EventCompleted
 	switch {
 	case outcome.Settled.InQueue():
@@ -179,7 +169,7 @@ func (u *underway) announce(outcome runner.Outcome) {
 	case outcome.Err != nil:
 		kind = EventUndelivered
 	}
-	if outcome.Settled == runner.Undelivered || outcome.Err == nil && !outcome.Settled.InQueue() {
+	if !outcome.Settled.Elsewhere() {
 		u.budget.count(outcome.Err)
 	}
 	u.feed.publish(Event{Kind: kind, RunID: u.ID, Group: u.Group, Result: &result})
@@ -274,14 +264,14 @@ func (u *underway) Joining() {
 
 // Started implements [runner.Host].
 func (u *underway) Started() {
-	u.started = time.Now()
+	now := time.Now()
 	if u.begun.Add(1) == int64(u.cfg.MaxRuns) {
 		u.log.Info("stopping: as many runs were begun as there were to be", "runs", u.cfg.MaxRuns)
 		u.drain.raise()
 	}
-	u.tally.claimToStart.Observe(u.started.Sub(u.Claimed))
+	u.tally.claimToStart.Observe(now.Sub(u.Claimed))
 	if !u.Woken.IsZero() {
-		u.tally.wakeToStart.Observe(u.started.Sub(u.Woken))
+		u.tally.wakeToStart.Observe(now.Sub(u.Woken))
 	}
 	u.feed.publish(Event{Kind: EventStarted, RunID: u.ID, Group: u.Group})
 }

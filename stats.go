@@ -123,18 +123,12 @@ type RunStats struct {
 	InPhase Seconds `json:"phase_seconds"`
 }
 
-// RunResult is how a run ended. Reason and Type are empty for one that ended elsewhere: that
-// went back to the queue, or is another worker's.
+// RunResult is how a run ended.
 type RunResult struct {
 	runner.Outcome
 
-	Group string `json:"group"`
-	// Claimed, Started and Ended are when; Started is zero for a run that never
-	// began to execute. Lasted is the time from the claim to the end.
-	Claimed time.Time `json:"claimed"`
-	Started time.Time `json:"started,omitzero"`
-	Ended   time.Time `json:"ended"`
-	Lasted  Seconds   `json:"took_seconds"`
+	// Lasted is the time from the claim to the end.
+	Lasted Seconds `json:"took_seconds"`
 }
 
 // TimeStats is how long what happens to a run took; averages in JSON.
@@ -175,6 +169,7 @@ func (w *Worker) Stats() Stats {
 	stats.Unable = append(stats.Unable, s.turnstile.unable(now)...)
 	stats.ExtensionsOff = append(stats.ExtensionsOff, w.extensions.Off()...)
 	stats.Delivery = s.starter.runner.Stats()
+	stats.Undelivered = int(stats.Delivery.Settled[runner.Undelivered])
 	for settled, n := range stats.Delivery.Settled {
 		if settled.InQueue() {
 			stats.Returned += n
@@ -232,45 +227,37 @@ const maxResults = 20
 
 // tally counts runs that are over.
 type tally struct {
-	mu          sync.Mutex
-	ended       map[Reason]int
-	undelivered int
-	results     []RunResult // the latest last
+	mu      sync.Mutex
+	ended   map[Reason]int
+	results []RunResult // the latest last
 
 	run, claimToStart, wakeToStart claim.Durations
 }
 
-func (t *tally) add(result RunResult, lasted time.Duration) {
+func (t *tally) add(outcome runner.Outcome) RunResult {
+	lasted := outcome.Ended.Sub(outcome.Claimed)
+	outcome.Claimed, outcome.Started, outcome.Ended = outcome.Claimed.UTC(), outcome.Started.UTC(), outcome.Ended.UTC()
+	result := RunResult{outcome, seconds(lasted)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ended == nil {
-		t.ended = make(map[Reason]int)
-	}
-	if !result.elsewhere() {
-		t.ended[result.Reason]++
+	if !outcome.Settled.Elsewhere() {
+		t.ended[outcome.Reason]++
 		t.run.Observe(lasted)
-	}
-	if result.Settled == runner.Undelivered {
-		t.undelivered++
 	}
 	if len(t.results) == maxResults {
 		t.results = slices.Delete(t.results, 0, 1)
 	}
 	t.results = append(t.results, result)
+	return result
 }
 
-// elsewhere reports whether the run goes on, or ends, in another worker's hands.
-func (r *RunResult) elsewhere() bool { return r.Settled.InQueue() || r.Settled == runner.LeaseLost }
-
 func (t *tally) read() Stats {
-	s := Stats{
-		Ended: make(map[Reason]int), Results: []RunResult{},
-		Times: TimeStats{Run: t.run.Histogram(), ClaimToStart: t.claimToStart.Histogram(), WakeToStart: t.wakeToStart.Histogram()},
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	maps.Copy(s.Ended, t.ended)
-	s.Undelivered, s.Results = t.undelivered, append(s.Results, t.results...)
+	s := Stats{
+		Ended: maps.Clone(t.ended), Results: append([]RunResult{}, t.results...),
+		Times: TimeStats{Run: t.run.Histogram(), ClaimToStart: t.claimToStart.Histogram(), WakeToStart: t.wakeToStart.Histogram()},
+	}
 	slices.Reverse(s.Results)
 	return s
 }

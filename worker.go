@@ -61,6 +61,7 @@ func New(cfg Config) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, id: uuid.NewString(), server: cfg.server(), phase: PhaseNew, log: cfg.Logger,
+		tally:  tally{ended: make(map[Reason]int)},
 		budget: newBudget(cfg.MaxErrors), drain: newSignal(), abort: newSignal(), over: newSignal(),
 	}
 	if cfg.PublicKey != "" {

@@ -43,7 +43,6 @@ type Run struct {
 	log         *slog.Logger
 	given       claim.Run // as the server gave it
 	host        Host
-	began       time.Time
 	tally       *tally                  // the runner's
 	able        func()                  // tells that the engine executes the run
 	cancelWork  context.CancelCauseFunc // ends the engine's work

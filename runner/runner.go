@@ -110,9 +110,15 @@ func New(cfg Config) *Runner {
 type Outcome struct {
 	RunID string `json:"id"`
 	// Name is that of its workflow; empty if it has none, or its plan never came.
-	Name string `json:"name,omitempty"`
-	// Reason is what run:complete said, or would have said; empty when the run was
-	// returned.
+	Name  string `json:"name,omitempty"`
+	Group string `json:"group"`
+	// Claimed, Started and Ended are when; Started is zero for a run that its engine never
+	// began to execute.
+	Claimed time.Time `json:"claimed"`
+	Started time.Time `json:"started,omitzero"`
+	Ended   time.Time `json:"ended"`
+	// Reason is what run:complete said, or would have said; empty when the run ended
+	// elsewhere: it was returned, or is another worker's.
 	Reason Reason `json:"reason"`
 	// Type and Message are empty after a success. Of a run that was returned, the
 	// message says why. It is in no JSON, for it may quote data of the run.
@@ -199,7 +205,7 @@ func (r *Runner) enlist(given claim.Run, host Host, cancelWork context.CancelCau
 	run := &Run{
 		ID: given.ID, Plan: &Plan{ID: given.ID}, Attempt: given.Attempt,
 		log: slog.New(r.cfg.Logger.Handler().WithAttrs(labels)), given: given, host: host, cancelWork: cancelWork, lease: terms.NewLease(given), tally: &r.tally, room: planRoom{all: r.plans},
-		settled: Unsettled, phase: Joining, began: now, since: now, noticing: make(chan struct{}, 1), able: func() {},
+		settled: Unsettled, phase: Joining, since: now, noticing: make(chan struct{}, 1), able: func() {},
 	}
 	run.outbox = r.delivery.Open(given, run.lease, run.log)
 	run.limit(r.cfg.Limits)
@@ -253,15 +259,15 @@ func (r *Runner) Cancel(runID string, cause error) error {
 
 // conclude says how a run went.
 func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
-	out := Outcome{RunID: run.ID, Reason: Success, Err: err, Settled: run.settlement(failure, err)}
-	if run.Plan != nil {
-		out.Name = inShort(run.Plan.Name)
+	out := Outcome{
+		RunID: run.ID, Name: delivery.Short(run.Plan.Name), Group: run.given.Group, Claimed: run.given.Claimed, Started: run.started, Ended: time.Now(),
+		Reason: Success, Err: err, Settled: run.settlement(failure, err),
 	}
 	if failure != nil && failure.wants != nil {
 		out.Stopped, out.Unable = failure.wants.stopped, failure.wants.unable != nil
 	}
 	switch {
-	case run.settled != Unsettled:
+	case out.Settled.Elsewhere():
 		out.Reason, out.Message = "", run.why
 	case failure != nil:
 		out.Reason, out.Type, out.Message = failure.Reason, failure.Type, failure.Message
@@ -274,7 +280,7 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
 	}
 	// The message of a job's error is not logged: it may quote the data of the run. It is with the run, at the
 	// server.
-	took := time.Since(run.began).Round(time.Microsecond) // from the join of the topic
+	took := out.Ended.Sub(out.Claimed).Round(time.Microsecond)
 	attrs := []any{"reason", out.Reason, "took", took}
 	if out.Type != "" {
 		attrs = append(attrs, "error_type", out.Type)
@@ -284,12 +290,12 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
 	}
 	log := run.log
 	if project := run.Plan.meta().ProjectID; project != "" {
-		log = log.With("project_id", inShort(project))
+		log = log.With("project_id", delivery.Short(project))
 	}
 	switch {
 	case out.Settled == LeaseLost:
 		log.Warn("the run is another worker's now; nothing more is reported of it", "took", took)
-	case run.settled != Unsettled:
+	case out.Settled.InQueue():
 		log.Info("run returned to the queue", "settled", out.Settled, "why", firstLine(run.why), "took", took)
 	case err == nil:
 		log.Info("run complete", attrs...)
@@ -315,9 +321,6 @@ func (r *Run) settlement(failure *Failure, err error) Settlement {
 	}
 	return Processed
 }
-
-// inShort returns a name as it is kept and shown: a plan may have any.
-func inShort(name string) string { return delivery.Cut(name, delivery.MaxWords, "…") }
 
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
@@ -409,14 +412,14 @@ func (r *Run) progress() Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p.Phase, p.Since, p.Started = r.phase, r.since, r.started
-	if r.phase == Joining || r.phase == Loading || r.Plan == nil { // it is being written, or never was
+	if r.phase == Joining || r.phase == Loading { // it is being written
 		return p
 	}
-	p.Name = inShort(r.Plan.Name)
+	p.Name = delivery.Short(r.Plan.Name)
 	if n := len(r.open); n > 0 {
 		p.Job = r.open[n-1].jobID
 		if i := slices.IndexFunc(r.Plan.Jobs, func(j Job) bool { return j.ID == p.Job }); i >= 0 {
-			p.JobName = inShort(r.Plan.Jobs[i].Name)
+			p.JobName = delivery.Short(r.Plan.Jobs[i].Name)
 		}
 	}
 	return p

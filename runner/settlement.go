@@ -38,6 +38,9 @@ func Settlements() []Settlement {
 // InQueue reports whether the run is in the server's queue again.
 func (s Settlement) InQueue() bool { return s == Requeued || s == Postponed || s == Returned }
 
+// Elsewhere reports whether the run goes on, or ends, in another worker's hands.
+func (s Settlement) Elsewhere() bool { return s.InQueue() || s == LeaseLost }
+
 // disposition is an error by which an engine, or who accepts runs, says what is to
 // become of the run other than that it failed.
 type disposition struct {

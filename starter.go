@@ -264,15 +264,11 @@ func (u *underway) Joining() {
 
 // Started implements [runner.Host].
 func (u *underway) Started() {
-	now := time.Now()
 	if u.begun.Add(1) == int64(u.cfg.MaxRuns) {
 		u.log.Info("stopping: as many runs were begun as there were to be", "runs", u.cfg.MaxRuns)
 		u.drain.raise()
 	}
-	u.tally.claimToStart.Observe(now.Sub(u.Claimed))
-	if !u.Woken.IsZero() {
-		u.tally.wakeToStart.Observe(now.Sub(u.Woken))
-	}
+	u.tally.start(u.Run)
 	u.feed.publish(Event{Kind: EventStarted, RunID: u.ID, Group: u.Group})
 }
 

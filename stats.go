@@ -225,13 +225,12 @@ func (w *Worker) status() status {
 // maxResults is how many results are remembered.
 const maxResults = 20
 
-// tally counts runs that are over.
+// tally counts runs that were begun, and those that are over.
 type tally struct {
 	mu      sync.Mutex
 	ended   map[Reason]int
 	results []RunResult // the latest last
-
-	run, claimToStart, wakeToStart claim.Durations
+	times   TimeStats
 }
 
 func (t *tally) add(outcome runner.Outcome) RunResult {
@@ -242,7 +241,7 @@ func (t *tally) add(outcome runner.Outcome) RunResult {
 	defer t.mu.Unlock()
 	if !outcome.Settled.Elsewhere() {
 		t.ended[outcome.Reason]++
-		t.run.Observe(lasted)
+		t.times.Run.Observe(lasted)
 	}
 	if len(t.results) == maxResults {
 		t.results = slices.Delete(t.results, 0, 1)
@@ -251,13 +250,21 @@ func (t *tally) add(outcome runner.Outcome) RunResult {
 	return result
 }
 
+// start counts a run whose engine begins.
+func (t *tally) start(run claim.Run) {
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.times.ClaimToStart.Observe(now.Sub(run.Claimed))
+	if !run.Woken.IsZero() {
+		t.times.WakeToStart.Observe(now.Sub(run.Woken))
+	}
+}
+
 func (t *tally) read() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := Stats{
-		Ended: maps.Clone(t.ended), Results: append([]RunResult{}, t.results...),
-		Times: TimeStats{Run: t.run.Histogram(), ClaimToStart: t.claimToStart.Histogram(), WakeToStart: t.wakeToStart.Histogram()},
-	}
+	s := Stats{Ended: maps.Clone(t.ended), Results: append([]RunResult{}, t.results...), Times: t.times}
 	slices.Reverse(s.Results)
 	return s
 }

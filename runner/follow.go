@@ -70,7 +70,7 @@ func (r *Run) survive(do func() error) (err error) {
 
 // panicked counts and logs a panic, and returns what it says, without secrets.
 func (r *Run) panicked(where string, v any) (said string) {
-	r.tally.panics.Add(1)
+	r.count(func(s *Stats) { s.Panics++ })
 	said = r.outbox.Scrub(fmt.Sprint(v))
 	r.log.Error(where, "panic", said, "stack", string(debug.Stack()))
 	return said

@@ -33,7 +33,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -89,12 +88,11 @@ type Runner struct {
 	cfg      Config
 	delivery *delivery.Delivery
 	terms    *terms.Terms
-	tally    tally
 	plans    *semaphore.Weighted // the memory for large plans, see planRoom
 
-	mu      sync.Mutex
-	active  map[string]*Run       // those under way, by id
-	settled map[Settlement]uint64 // runs that are over, by what became of them
+	mu     sync.Mutex
+	active map[string]*Run // those under way, by id
+	stats  Stats           // those of delivery and terms left out
 }
 
 // New returns a Runner.
@@ -102,7 +100,7 @@ func New(cfg Config) *Runner {
 	cfg = cfg.withDefaults()
 	return &Runner{
 		cfg: cfg, delivery: delivery.New(cfg.Delivery, cfg.Logger), terms: terms.New(cfg.Extensions, cfg.Releaser),
-		active: make(map[string]*Run), settled: make(map[Settlement]uint64), plans: semaphore.NewWeighted(maxPlan),
+		active: make(map[string]*Run), stats: Stats{Settled: make(map[Settlement]uint64)}, plans: semaphore.NewWeighted(maxPlan),
 	}
 }
 
@@ -204,7 +202,7 @@ func (r *Runner) enlist(given claim.Run, host Host, cancelWork context.CancelCau
 	}
 	run := &Run{
 		ID: given.ID, Plan: &Plan{ID: given.ID}, Attempt: given.Attempt,
-		log: slog.New(r.cfg.Logger.Handler().WithAttrs(labels)), given: given, host: host, cancelWork: cancelWork, lease: terms.NewLease(given), tally: &r.tally, room: planRoom{all: r.plans},
+		log: slog.New(r.cfg.Logger.Handler().WithAttrs(labels)), given: given, host: host, cancelWork: cancelWork, lease: terms.NewLease(given), count: r.count, room: planRoom{all: r.plans},
 		settled: Unsettled, phase: Joining, since: now, noticing: make(chan struct{}, 1), able: func() {},
 	}
 	run.outbox = r.delivery.Open(given, run.lease, run.log)
@@ -272,9 +270,7 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
 	case failure != nil:
 		out.Reason, out.Type, out.Message = failure.Reason, failure.Type, failure.Message
 	}
-	r.mu.Lock()
-	r.settled[out.Settled]++
-	r.mu.Unlock()
+	r.count(func(s *Stats) { s.Settled[out.Settled]++ })
 	if n := run.outbox.LeftOut(); n > 0 {
 		run.log.Warn("lines of the run's log were left out: there was no room for them when its time was over, or it was over already", "lines", n)
 	}
@@ -346,22 +342,22 @@ type Stats struct {
 	Settled map[Settlement]uint64 `json:"settled"`
 }
 
-// tally is what the runner counts itself.
-type tally struct {
-	panics, stuck atomic.Uint64
-	stuckNow      atomic.Int64
+// count changes the numbers.
+func (r *Runner) count(change func(s *Stats)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(&r.stats)
 }
 
 // Stats returns the numbers so far. It may be called at any time.
 func (r *Runner) Stats() Stats {
-	t := &r.tally
 	r.mu.Lock()
-	settled := maps.Clone(r.settled)
+	stats := r.stats
+	stats.Settled = maps.Clone(stats.Settled)
 	r.mu.Unlock()
-	return Stats{
-		Stats: r.delivery.Stats(), Panics: t.panics.Load(), Stuck: t.stuck.Load(), StuckNow: t.stuckNow.Load(),
-		Renewed: r.terms.Renewed.Load(), LeasesLost: settled[LeaseLost], Unknown: r.terms.Unknown.Load(), Settled: settled,
-	}
+	stats.Stats, stats.LeasesLost = r.delivery.Stats(), stats.Settled[LeaseLost]
+	stats.Renewed, stats.Unknown = r.terms.Renewed.Load(), r.terms.Unknown.Load()
+	return stats
 }
 
 // Phase is how far a run has come.

@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/phxworker/phxworker"
-	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/runner/egress"
 )
 
@@ -17,7 +16,6 @@ type collector struct {
 	worker Source
 	cfg    Config
 	descs  []*prometheus.Desc // of families
-	empty  map[float64]uint64 // the buckets of a histogram that has counted nothing
 }
 
 var _ prometheus.Collector = (*collector)(nil)
@@ -35,23 +33,12 @@ func NewCollector(worker Source, cfg Config) prometheus.Collector {
 	if cfg.Version == "" {
 		cfg.Version = phxworker.Version()
 	}
-	c := &collector{worker: worker, cfg: cfg, empty: noneCounted()}
+	c := &collector{worker: worker, cfg: cfg}
 	for i := range families {
 		f := &families[i]
 		c.descs = append(c.descs, prometheus.NewDesc(f.name, f.help, f.labels, nil))
 	}
 	return c
-}
-
-// noneCounted returns the buckets that all histograms of the worker have.
-func noneCounted() map[float64]uint64 {
-	var h claim.Durations
-	h.Observe(0) // without a duration, a snapshot has no buckets
-	buckets := h.Histogram().Buckets
-	for bound := range buckets {
-		buckets[bound] = 0
-	}
-	return buckets
 }
 
 // Describe implements [prometheus.Collector].
@@ -67,7 +54,7 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	now := &snapshot{Stats: stats, at: time.Now(), processes: c.cfg.Processes(), egress: c.cfg.Egress(), version: c.cfg.Version, commit: c.cfg.Commit}
 	for i := range families {
 		f := &families[i]
-		f.read(now, &series{desc: c.descs[i], kind: f.kind, empty: c.empty, metrics: metrics})
+		f.read(now, &series{desc: c.descs[i], kind: f.kind, metrics: metrics})
 	}
 }
 
@@ -160,7 +147,6 @@ func bit(yes bool) float64 {
 type series struct {
 	desc    *prometheus.Desc
 	kind    prometheus.ValueType
-	empty   map[float64]uint64
 	metrics chan<- prometheus.Metric
 }
 
@@ -171,10 +157,7 @@ func (s *series) number(value float64, labels ...string) {
 
 // durations adds a series that is a histogram.
 func (s *series) durations(h phxworker.Histogram, labels ...string) {
-	if h.Buckets == nil {
-		h.Buckets = s.empty
-	}
-	s.metrics <- prometheus.MustNewConstHistogram(s.desc, h.Count, h.Sum, h.Buckets, readable(labels)...)
+	s.metrics <- prometheus.MustNewConstHistogram(s.desc, h.Count, h.Sum, h.Buckets(), readable(labels)...)
 }
 
 // readable makes of the labels what Prometheus takes, which is any UTF-8.

@@ -96,7 +96,7 @@ func (h hanging) Stats() phxworker.Stats {
 
 // Whatever a snapshot says, Prometheus gets something that it can read.
 func TestNoSnapshotMakesAScrapeFail(t *testing.T) {
-	odd := phxworker.Histogram{Count: 1, Sum: math.NaN(), Buckets: map[float64]uint64{1: 5, 0.5: 7}}
+	odd := phxworker.Histogram{Count: 1, Sum: math.NaN()}
 	tests := []struct {
 		name  string
 		stats phxworker.Stats

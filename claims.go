@@ -227,22 +227,3 @@ func (q *queue) Release(ctx context.Context, r terms.Release) error {
 		}
 	}
 }
-
-// returnTimeout bounds the return of a run that is not begun, reconnects
-// included.
-const returnTimeout = 30 * time.Second
-
-// returnRun returns a run to the server's queue that is not begun, if the server takes it,
-// and reports whether it did.
-func (q *queue) returnRun(ctx context.Context, run claim.Run, reason string, delay time.Duration) bool {
-	if takes, _ := q.TakesBack(); !takes {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, returnTimeout)
-	defer cancel()
-	err := q.Release(ctx, terms.Release{ID: run.ID, Token: run.Token, Reason: reason, DelayMS: delay.Milliseconds()})
-	if err != nil {
-		q.log.Debug("a run that was not begun could not be returned to the queue", "run_id", run.ID, "error", err)
-	}
-	return err == nil
-}

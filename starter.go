@@ -127,7 +127,7 @@ func (u *underway) execute() Settlement {
 		// The server has taken it from the worker, which has not noticed yet; another worker may have it. Unless it
 		// is the very run that is executed.
 		if !u.runner.Has(u.Run) {
-			u.queue.returnRun(u.report, u.Run, terms.ReleasePostpone, refusedFor)
+			u.runner.Return(u.work, u.report, u.Run, terms.ReleasePostpone, refusedFor)
 		}
 	} else {
 		u.announce(outcome)
@@ -297,23 +297,15 @@ func (s *starter) refuseToken(run claim.Run, err error) {
 		s.turnstile.trip(&s.turnstile.key, fmt.Errorf("the public key of the worker (WORKER_LIGHTNING_PUBLIC_KEY) does not fit the server's: %w", err))
 	}
 	s.done.Go(func() {
-		back := run.ID != "" && s.queue.returnRun(s.report, run, terms.ReleasePostpone, refusedFor)
+		back := run.ID != "" && s.runner.Return(s.work, s.report, run, terms.ReleasePostpone, refusedFor)
 		s.log.Log(s.report, level, "run refused, it will not be started", "run_id", run.ID, "returned", back, "error", err)
 	})
 }
 
-// returnAborted is how long a run may still be returned when work has ended.
-const returnAborted = 5 * time.Second
-
 // returnUnbegun returns a run to the queue that was claimed and not begun, as the worker
-// stops. When the worker is aborted meanwhile, that leaves time to report the run.
+// stops.
 func (s *starter) returnUnbegun(ctx context.Context, run claim.Run) bool {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	soon, stop := lingering(s.work, returnAborted)
-	defer stop()
-	defer context.AfterFunc(soon, cancel)()
-	returned := s.queue.returnRun(ctx, run, terms.ReleaseDrain, 0)
+	returned := s.runner.Return(s.work, ctx, run, terms.ReleaseDrain, 0)
 	if returned {
 		s.log.Info("a run that was not begun was returned to the queue, as the worker stops", "run_id", run.ID)
 	}

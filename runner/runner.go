@@ -196,13 +196,9 @@ func (r *Runner) enlist(given claim.Run, host Host, cancelWork context.CancelCau
 	if given.Claimed.IsZero() {
 		given.Claimed = now
 	}
-	labels := []slog.Attr{slog.String("run_id", given.ID)}
-	if given.Group != "" {
-		labels = append(labels, slog.String("group", given.Group))
-	}
 	run := &Run{
 		ID: given.ID, Plan: &Plan{ID: given.ID}, Attempt: given.Attempt,
-		log: slog.New(r.cfg.Logger.Handler().WithAttrs(labels)), given: given, host: host, cancelWork: cancelWork, lease: terms.NewLease(given), count: r.count, room: planRoom{all: r.plans},
+		log: r.logOf(given), given: given, host: host, cancelWork: cancelWork, lease: terms.NewLease(given), count: r.count, room: planRoom{all: r.plans},
 		settled: Unsettled, phase: Joining, since: now, noticing: make(chan struct{}, 1), able: func() {},
 	}
 	run.outbox = r.delivery.Open(given, run.lease, run.log)
@@ -214,6 +210,15 @@ func (r *Runner) enlist(given claim.Run, host Host, cancelWork context.CancelCau
 	}
 	r.active[run.ID] = run
 	return run
+}
+
+// logOf returns the log of what is about a run.
+func (r *Runner) logOf(run claim.Run) *slog.Logger {
+	labels := []slog.Attr{slog.String("run_id", run.ID)}
+	if run.Group != "" {
+		labels = append(labels, slog.String("group", run.Group))
+	}
+	return slog.New(r.cfg.Logger.Handler().WithAttrs(labels))
 }
 
 func (r *Runner) dismiss(run *Run) {

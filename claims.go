@@ -177,15 +177,19 @@ func (q *queue) readRun(data json.RawMessage, join *channel.Join) (run claim.Run
 	if len(run.ID) > maxRunID || len(run.Token) > maxToken {
 		return run, fmt.Errorf("its id has %d bytes, and its token %d; %d and %d are the most that are taken", len(run.ID), len(run.Token), maxRunID, maxToken)
 	}
+	leased, counted := q.set.Agreed(join, extLease, nil), q.set.Agreed(join, extAttempt, nil)
+	if !leased && !counted {
+		return run, nil
+	}
 	var told struct {
 		LeaseMS float64 `json:"lease_ms"`
 		Attempt int     `json:"attempt"`
 	}
 	_ = json.Unmarshal(data, &told)
-	if q.set.Agreed(join, extLease, nil) {
+	if leased {
 		run.Lease = extension.Milliseconds(told.LeaseMS)
 	}
-	if q.set.Agreed(join, extAttempt, nil) {
+	if counted {
 		run.Attempt = told.Attempt
 	}
 	return run, nil

@@ -98,12 +98,9 @@ func (r *Run) fetchDataclip(ctx context.Context, id string) (json.RawMessage, er
 // values (lightning-mock).
 func dataclipBody(reply channel.Reply) (json.RawMessage, error) {
 	body := bytes.TrimSpace(reply.Response)
-	var values []byteValue
+	var values []byte // encoding/json takes a text for base64, an array for what it is
 	if !reply.Binary && bytes.HasPrefix(body, []byte("[")) && json.Unmarshal(body, &values) == nil {
-		body = body[:0]
-		for _, v := range values { // each has taken a byte at least
-			body = append(body, byte(v))
-		}
+		body = values
 	}
 	switch {
 	case len(body) == 0:
@@ -113,9 +110,6 @@ func dataclipBody(reply channel.Reply) (json.RawMessage, error) {
 	}
 	return body, nil
 }
-
-// byteValue is a byte written as a number; encoding/json would take a []byte for base64.
-type byteValue uint8
 
 // fetchCredentials returns the credential of each job that has one, by job id. They are fetched side by side, one that
 // several jobs share once.

@@ -141,7 +141,7 @@ func (d *Delivery) Open(run claim.Run, permit Permit, log *slog.Logger) *Outbox 
 		tokenEnd: run.Claimed.Add(lifetime(run.Token)),
 		work:     make(chan struct{}, 1), room: make(chan struct{}),
 	}
-	o.limits.Store(&unlimited)
+	o.limits.Store(new(Limits))
 	o.Hide(nil)
 	if o.untold = !o.tokenEnd.After(run.Claimed); o.untold {
 		o.tokenEnd = run.Claimed.Add(untoldLife)

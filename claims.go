@@ -24,7 +24,6 @@ type claims struct {
 
 var _ claim.Claimer = (*claims)(nil)
 
-// Ready implements [claim.Claimer].
 func (c *claims) Ready() <-chan struct{} {
 	if room, changed := c.turnstile.room(c.group); room == 0 {
 		return changed
@@ -43,7 +42,6 @@ var always = func() <-chan struct{} {
 	return c
 }()
 
-// Claim implements [claim.Claimer].
 func (c *claims) Claim(ctx context.Context, req claim.Request) ([]claim.Run, error) {
 	admitted, trial := c.turnstile.admit(c.group, req.Demand)
 	if admitted == 0 {
@@ -195,7 +193,6 @@ func (q *queue) readRun(data json.RawMessage, join *channel.Join) (run claim.Run
 	return run, nil
 }
 
-// TakesBack implements [terms.Releaser].
 func (q *queue) TakesBack() (yes, known bool) {
 	join, _ := q.now()
 	return join != nil && q.set.Agreed(join, extRelease, nil), join != nil

@@ -87,10 +87,8 @@ type underway struct {
 	settled Settlement
 }
 
-// Start implements [claim.Starter].
 func (s *starter) Start(run claim.Run, slot *slots.Slot) { s.launch(run, slot, nil) }
 
-// CanPrefetch implements [claim.Prefetcher].
 func (s *starter) CanPrefetch() bool {
 	takesBack, _ := s.queue.TakesBack()
 	return takesBack
@@ -124,11 +122,6 @@ func (u *underway) execute() Settlement {
 	outcome := u.executeSeated()
 	if errors.Is(outcome.Err, runner.ErrTwice) {
 		u.log.Error("the server gave a run that this worker is executing already; not executed twice", "run_id", u.ID, "group", u.Group)
-		// The server has taken it from the worker, which has not noticed yet; another worker may have it. Unless it
-		// is the very run that is executed.
-		if !u.runner.Has(u.Run) {
-			u.runner.Return(u.work, u.report, u.Run, terms.ReleasePostpone, refusedFor)
-		}
 	} else {
 		u.announce(outcome)
 	}
@@ -138,9 +131,8 @@ func (u *underway) execute() Settlement {
 	return outcome.Settled
 }
 
-// refusedFor is how long nobody gets a run that this worker was given twice, for it is
-// about to notice that the first one is no longer its own; or one whose token it refused,
-// so that it does not come right back.
+// refusedFor is how long nobody gets a run whose token this worker refused, so that it does
+// not come right back.
 const refusedFor = 3 * time.Second
 
 // executeSeated executes the run; it has a place on a socket from the join of its topic to the end.
@@ -253,16 +245,13 @@ func (u *underway) returnAhead() {
 
 var _ runner.Host = (*underway)(nil)
 
-// Begin implements [runner.Host].
 func (u *underway) Begin() <-chan error { return u.begin }
 
-// Joining implements [runner.Host].
 func (u *underway) Joining() {
 	u.noteRun()
 	u.feed.publish(Event{Kind: EventClaimed, RunID: u.ID, Group: u.Group})
 }
 
-// Started implements [runner.Host].
 func (u *underway) Started() {
 	if u.begun.Add(1) == int64(u.cfg.MaxRuns) {
 		u.log.Info("stopping: as many runs were begun as there were to be", "runs", u.cfg.MaxRuns)
@@ -272,16 +261,13 @@ func (u *underway) Started() {
 	u.feed.publish(Event{Kind: EventStarted, RunID: u.ID, Group: u.Group})
 }
 
-// Able implements [runner.Host].
 func (u *underway) Able(began time.Time) {
 	u.turnstile.prove(began)
 	u.proven()
 }
 
-// Unable implements [runner.Host].
 func (u *underway) Unable(cause error) { u.turnstile.trip(&u.turnstile.engine, cause) }
 
-// AwaitEngine implements [runner.Host].
 func (u *underway) AwaitEngine(ctx context.Context) (err error) {
 	u.trial, err = u.turnstile.await(ctx)
 	return err

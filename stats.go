@@ -146,7 +146,7 @@ type TimeStats struct {
 func (w *Worker) Stats() Stats {
 	now := time.Now()
 	stats := w.tally.read()
-	stats.Connection = ConnectionStats{Server: w.server, Lost: map[channel.Cause]uint64{}}
+	stats.Connection = ConnectionStats{Server: w.cfg.server(), Lost: map[channel.Cause]uint64{}}
 	stats.Queue.Extensions, stats.Unable, stats.Runs, stats.ExtensionsOff = []string{}, []UnableStats{}, []RunStats{}, []string{}
 	stats.Delivery.Undelivered, stats.Delivery.Settled = map[string]uint64{}, map[Settlement]uint64{}
 	w.mu.Lock()

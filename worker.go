@@ -21,7 +21,6 @@ import (
 type Worker struct {
 	cfg      Config
 	id       string // the worker_id of its tokens
-	server   string // the URL as it may be shown
 	verifier *claim.Verifier
 	// extensions are those that are offered to the server.
 	extensions *extension.Set
@@ -60,7 +59,7 @@ func New(cfg Config) (*Worker, error) {
 		return nil, fmt.Errorf("phxworker: %w", err)
 	}
 	w := &Worker{
-		cfg: cfg, id: uuid.NewString(), server: cfg.server(), phase: PhaseNew, log: cfg.Logger,
+		cfg: cfg, id: uuid.NewString(), phase: PhaseNew, log: cfg.Logger,
 		tally:  tally{ended: make(map[Reason]int)},
 		budget: newBudget(cfg.MaxErrors), drain: newSignal(), abort: newSignal(), over: newSignal(),
 	}

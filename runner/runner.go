@@ -146,7 +146,7 @@ var _ Joiner = (*channel.Socket)(nil)
 // When work ends, the engine is stopped and the run is reported as a Cancel; so is one whose work has ended before it
 // began. What the server is told, it is told under report, which must outlast work by as long as that may take.
 //
-// A run whose id is that of one under way is left alone: the error of its outcome is [ErrTwice]. Without a host (nil),
+// A run whose id is that of one under way is not executed: the error of its outcome is [ErrTwice]. Without a host (nil),
 // a run that the engine is not able to prepare ends at once.
 func (r *Runner) Run(work, report context.Context, socket Joiner, given claim.Run, host Host) Outcome {
 	work, cancelWork := context.WithCancelCause(work)
@@ -154,9 +154,9 @@ func (r *Runner) Run(work, report context.Context, socket Joiner, given claim.Ru
 	if host == nil {
 		host = noHost{}
 	}
-	run := r.enlist(given, host, cancelWork)
-	if run == nil {
-		return Outcome{RunID: given.ID, Err: ErrTwice, Settled: Unsettled}
+	run, other := r.enlist(given, host, cancelWork)
+	if other != nil {
+		return r.refuseTwice(work, report, given, other)
 	}
 	defer r.dismiss(run)
 	host.Joining()
@@ -190,13 +190,23 @@ var (
 	ErrReporting = errors.New("the run has ended, and is being reported or returned to the queue")
 )
 
-// enlist makes the record of a run that begins now, nil if there is one of its id.
-func (r *Runner) enlist(given claim.Run, host Host, cancelWork context.CancelCauseFunc) *Run {
+// refuseTwice says what became of a run that is under way already. The server has taken that one from the worker, which
+// has not noticed yet, and another worker may have this one; unless it is the very run that is executed.
+func (r *Runner) refuseTwice(work, report context.Context, given claim.Run, other *Run) Outcome {
+	out := Outcome{RunID: given.ID, Err: ErrTwice, Settled: Unsettled}
+	if given.Token != other.given.Token && r.Return(work, report, given, terms.ReleasePostpone, requeueDelay) {
+		out.Settled = Returned
+	}
+	return out
+}
+
+// enlist makes the record of a run that begins now, or returns the other one of its id that is under way.
+func (r *Runner) enlist(given claim.Run, host Host, cancelWork context.CancelCauseFunc) (run, other *Run) {
 	now := time.Now()
 	if given.Claimed.IsZero() {
 		given.Claimed = now
 	}
-	run := &Run{
+	run = &Run{
 		ID: given.ID, Plan: &Plan{ID: given.ID}, Attempt: given.Attempt,
 		log: r.logOf(given), given: given, host: host, cancelWork: cancelWork, lease: terms.NewLease(given), count: r.count, room: planRoom{all: r.plans},
 		settled: Unsettled, phase: Joining, since: now, noticing: make(chan struct{}, 1), able: func() {},
@@ -205,11 +215,11 @@ func (r *Runner) enlist(given claim.Run, host Host, cancelWork context.CancelCau
 	run.limit(r.cfg.Limits)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.active[run.ID] != nil {
-		return nil
+	if other = r.active[run.ID]; other != nil {
+		return nil, other
 	}
 	r.active[run.ID] = run
-	return run
+	return run, nil
 }
 
 // logOf returns the log of what is about a run.
@@ -232,12 +242,6 @@ func (r *Runner) underWay(id string) *Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.active[id]
-}
-
-// Has reports whether this very run, with this token, is under way.
-func (r *Runner) Has(run claim.Run) bool {
-	active := r.underWay(run.ID)
-	return active != nil && active.given.Token == run.Token
 }
 
 // Cancel ends the work on a run, which is reported with the cause, and does not wait for that. The error is

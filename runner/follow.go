@@ -48,7 +48,7 @@ func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run 
 		failure = &Failure{Reason: Exception, Type: "WorkerError", Message: mistake.Error()}
 	}
 	err = run.survive(func() (err error) {
-		failure, err = r.tell(work, reportCtx, sent, run, result, failure)
+		failure, err = r.reportEnd(work, reportCtx, sent, run, result, failure)
 		return err
 	})
 	run.cancelWork(nil)
@@ -89,9 +89,9 @@ func (r *Runner) work(working, report context.Context, run *Run) (Result, *Failu
 	return r.carryOut(working, run)
 }
 
-// tell reports the end of a run, unless it is returned to the queue; sent tells when all of its events
+// reportEnd reports the end of a run, unless it is returned to the queue; sent tells when all of its events
 // were delivered. The error is why the server could not be told.
-func (r *Runner) tell(working, report context.Context, sent <-chan error, run *Run, result Result, failure *Failure) (*Failure, error) {
+func (r *Runner) reportEnd(working, report context.Context, sent <-chan error, run *Run, result Result, failure *Failure) (*Failure, error) {
 	run.enter(Reporting)
 	if run.settled != Unsettled || r.returnRun(working, report, run, failure) {
 		run.outbox.Close()

@@ -103,13 +103,13 @@ func (q *queue) claim(ctx context.Context, req claim.Request, mayWait bool) ([]c
 // waiting claim holds up a stop, unless the server hears of that; so both must be
 // agreed on. It must be answered well before the worker gives it up.
 func (q *queue) waitFor(ctx context.Context, join *channel.Join) int64 {
-	var terms struct {
+	var agreed struct {
 		MaxWaitMS float64 `json:"max_wait_ms"`
 	}
-	if !q.set.Agreed(join, extLongpoll, &terms) || q.statusInterval(join) == never {
+	if !q.set.Agreed(join, extLongpoll, &agreed) || q.statusInterval(join) == never {
 		return 0
 	}
-	wait := extension.Milliseconds(terms.MaxWaitMS)
+	wait := extension.Milliseconds(agreed.MaxWaitMS)
 	if until, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(until)/2)
 	}

@@ -270,13 +270,13 @@ const (
 
 // statusInterval returns how often the server wants to hear of the worker.
 func (q *queue) statusInterval(join *channel.Join) time.Duration {
-	var terms struct {
+	var agreed struct {
 		IntervalMS float64 `json:"interval_ms"`
 	}
-	if !q.set.Agreed(join, extStatus, &terms) || terms.IntervalMS <= 0 {
+	if !q.set.Agreed(join, extStatus, &agreed) || agreed.IntervalMS <= 0 {
 		return never
 	}
-	return max(extension.Milliseconds(terms.IntervalMS), leastInterval)
+	return max(extension.Milliseconds(agreed.IntervalMS), leastInterval)
 }
 
 // reportStatus reports to the server how the worker is, as often as it wants, and once

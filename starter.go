@@ -298,8 +298,8 @@ func (s *starter) returnUnbegun(ctx context.Context, run claim.Run) bool {
 	return returned
 }
 
-// underway returns the runs under way, the oldest first.
-func (s *starter) underway(now time.Time) (runs []RunStats) {
+// runStats returns the runs under way, the oldest first.
+func (s *starter) runStats(now time.Time) (runs []RunStats) {
 	for _, p := range s.runner.Active() {
 		age, inPhase := seconds(now.Sub(p.Claimed)), seconds(now.Sub(p.Since))
 		p.Since, p.Claimed, p.Started = p.Since.UTC(), p.Claimed.UTC(), p.Started.UTC()

@@ -169,13 +169,13 @@ func (w *Worker) Stats() Stats {
 	stats.Unable = append(stats.Unable, s.turnstile.unable(now)...)
 	stats.ExtensionsOff = append(stats.ExtensionsOff, w.extensions.Off()...)
 	stats.Delivery = s.starter.runner.Stats()
-	stats.Undelivered = int(stats.Delivery.Settled[runner.Undelivered])
+	stats.Undelivered = int(stats.Delivery.Settled[runner.Undelivered]) //nolint:gosec // they are counted one by one
 	for settled, n := range stats.Delivery.Settled {
 		if settled.InQueue() {
 			stats.Returned += n
 		}
 	}
-	stats.Runs = append(stats.Runs, s.starter.underway(now)...)
+	stats.Runs = append(stats.Runs, s.starter.runStats(now)...)
 	return stats
 }
 

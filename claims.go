@@ -24,7 +24,6 @@ type claims struct {
 
 var _ claim.Claimer = (*claims)(nil)
 
-// Ready implements [claim.Claimer].
 func (c *claims) Ready() <-chan struct{} {
 	if room, changed := c.turnstile.room(c.group); room == 0 {
 		return changed
@@ -43,7 +42,6 @@ var always = func() <-chan struct{} {
 	return c
 }()
 
-// Claim implements [claim.Claimer].
 func (c *claims) Claim(ctx context.Context, req claim.Request) ([]claim.Run, error) {
 	admitted, trial := c.turnstile.admit(c.group, req.Demand)
 	if admitted == 0 {
@@ -105,13 +103,13 @@ func (q *queue) claim(ctx context.Context, req claim.Request, mayWait bool) ([]c
 // waiting claim holds up a stop, unless the server hears of that; so both must be
 // agreed on. It must be answered well before the worker gives it up.
 func (q *queue) waitFor(ctx context.Context, join *channel.Join) int64 {
-	var terms struct {
+	var agreed struct {
 		MaxWaitMS float64 `json:"max_wait_ms"`
 	}
-	if !q.set.Agreed(join, extLongpoll, &terms) || q.statusInterval(join) == never {
+	if !q.set.Agreed(join, extLongpoll, &agreed) || q.statusInterval(join) == never {
 		return 0
 	}
-	wait := extension.Milliseconds(terms.MaxWaitMS)
+	wait := extension.Milliseconds(agreed.MaxWaitMS)
 	if until, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(until)/2)
 	}
@@ -177,21 +175,24 @@ func (q *queue) readRun(data json.RawMessage, join *channel.Join) (run claim.Run
 	if len(run.ID) > maxRunID || len(run.Token) > maxToken {
 		return run, fmt.Errorf("its id has %d bytes, and its token %d; %d and %d are the most that are taken", len(run.ID), len(run.Token), maxRunID, maxToken)
 	}
+	leased, counted := q.set.Agreed(join, extLease, nil), q.set.Agreed(join, extAttempt, nil)
+	if !leased && !counted {
+		return run, nil
+	}
 	var told struct {
 		LeaseMS float64 `json:"lease_ms"`
 		Attempt int     `json:"attempt"`
 	}
 	_ = json.Unmarshal(data, &told)
-	if q.set.Agreed(join, extLease, nil) {
+	if leased {
 		run.Lease = extension.Milliseconds(told.LeaseMS)
 	}
-	if q.set.Agreed(join, extAttempt, nil) {
+	if counted {
 		run.Attempt = told.Attempt
 	}
 	return run, nil
 }
 
-// TakesBack implements [terms.Releaser].
 func (q *queue) TakesBack() (yes, known bool) {
 	join, _ := q.now()
 	return join != nil && q.set.Agreed(join, extRelease, nil), join != nil
@@ -226,23 +227,4 @@ func (q *queue) Release(ctx context.Context, r terms.Release) error {
 			return err
 		}
 	}
-}
-
-// returnTimeout bounds the return of a run that is not begun, reconnects
-// included.
-const returnTimeout = 30 * time.Second
-
-// returnRun returns a run to the server's queue that is not begun, if the server takes it,
-// and reports whether it did.
-func (q *queue) returnRun(ctx context.Context, run claim.Run, reason string, delay time.Duration) bool {
-	if takes, _ := q.TakesBack(); !takes {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, returnTimeout)
-	defer cancel()
-	err := q.Release(ctx, terms.Release{ID: run.ID, Token: run.Token, Reason: reason, DelayMS: delay.Milliseconds()})
-	if err != nil {
-		q.log.Debug("a run that was not begun could not be returned to the queue", "run_id", run.ID, "error", err)
-	}
-	return err == nil
 }

@@ -105,19 +105,12 @@ func (w *Worker) Resize(group string, n int) error {
 	if n < 1 || n > slots.MaxGroupSlots {
 		return fmt.Errorf("a group cannot have %d slots: give from 1 to %d; to stop its claims, pause it", n, slots.MaxGroupSlots)
 	}
-	first := slices.IndexFunc(w.cfg.Groups, func(g slots.Group) bool { return g.Name == group })
-	if first < 0 {
+	i := slices.IndexFunc(w.cfg.Groups, func(g slots.Group) bool { return g.Name == group })
+	if i < 0 {
 		return w.unknown(group)
 	}
 	w.log.Info("resized", "group", group, "slots", n)
-	for i, pool := range w.pools[first:] {
-		switch {
-		case i == 0:
-			pool.Resize(n)
-		case pool.Group().Name == group: // groups that are alike are one to whoever names them
-			pool.Resize(0)
-		}
-	}
+	w.pools[i].Resize(n)
 	return nil
 }
 

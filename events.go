@@ -56,39 +56,35 @@ type Subscription struct {
 func (s *Subscription) Events() <-chan Event { return s.events }
 
 // Close ends the subscription. It may be called again.
-func (s *Subscription) Close() { s.feed.drop(s) }
+func (s *Subscription) Close() {
+	s.feed.mu.Lock()
+	defer s.feed.mu.Unlock()
+	if i := slices.Index(s.feed.subscriptions, s); i >= 0 {
+		s.feed.subscriptions = slices.Delete(s.feed.subscriptions, i, i+1)
+		close(s.events)
+	}
+}
 
 // Subscribe returns the worker's events. It may be called at any time, before
 // [Worker.Run] as well. The worker never waits for a reader: when the buffer is
 // full, events are left out, and the next one tells how many.
-func (w *Worker) Subscribe(buffer int) *Subscription { return w.feed.subscribe(buffer) }
+func (w *Worker) Subscribe(buffer int) *Subscription {
+	s := &Subscription{feed: &w.feed, events: make(chan Event, max(buffer, 1))}
+	s.feed.mu.Lock()
+	defer s.feed.mu.Unlock()
+	if s.feed.ended {
+		close(s.events)
+		return s
+	}
+	s.feed.subscriptions = append(s.feed.subscriptions, s)
+	return s
+}
 
 // feed passes events on to subscriptions.
 type feed struct {
 	mu            sync.Mutex
 	ended         bool
 	subscriptions []*Subscription
-}
-
-func (f *feed) subscribe(buffer int) *Subscription {
-	s := &Subscription{feed: f, events: make(chan Event, max(buffer, 1))}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.ended {
-		close(s.events)
-		return s
-	}
-	f.subscriptions = append(f.subscriptions, s)
-	return s
-}
-
-func (f *feed) drop(s *Subscription) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if i := slices.Index(f.subscriptions, s); i >= 0 {
-		f.subscriptions = slices.Delete(f.subscriptions, i, i+1)
-		close(s.events)
-	}
 }
 
 func (f *feed) publish(e Event) {

@@ -111,8 +111,7 @@ func (q *queue) run(ctx context.Context, wake func()) {
 }
 
 // MarshalJSON is what the server is told at each join: the slots that the pools have by then, in
-// all and by the names of their groups, of which some may be alike, and what the worker can do
-// beyond the protocol.
+// all and by the names of their groups, and what the worker can do beyond the protocol.
 func (q *queue) MarshalJSON() ([]byte, error) {
 	payload := struct {
 		Capacity   int            `json:"capacity"`
@@ -122,7 +121,7 @@ func (q *queue) MarshalJSON() ([]byte, error) {
 	for _, pool := range q.pools {
 		n := pool.Counts().Size
 		payload.Capacity += n
-		payload.Queues[pool.Group().Name] += n
+		payload.Queues[pool.Group().Name] = n
 	}
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -271,13 +270,13 @@ const (
 
 // statusInterval returns how often the server wants to hear of the worker.
 func (q *queue) statusInterval(join *channel.Join) time.Duration {
-	var terms struct {
+	var agreed struct {
 		IntervalMS float64 `json:"interval_ms"`
 	}
-	if !q.set.Agreed(join, extStatus, &terms) || terms.IntervalMS <= 0 {
+	if !q.set.Agreed(join, extStatus, &agreed) || agreed.IntervalMS <= 0 {
 		return never
 	}
-	return max(extension.Milliseconds(terms.IntervalMS), leastInterval)
+	return max(extension.Milliseconds(agreed.IntervalMS), leastInterval)
 }
 
 // reportStatus reports to the server how the worker is, as often as it wants, and once

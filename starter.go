@@ -79,8 +79,7 @@ type underway struct {
 
 	// What is below is its own goroutine's.
 
-	started time.Time // when its engine began
-	trial   bool      // it decides whether the engine is well
+	trial bool // it decides whether the engine is well
 
 	mu      sync.Mutex
 	slot    *slots.Slot // nil while there is none
@@ -88,10 +87,8 @@ type underway struct {
 	settled Settlement
 }
 
-// Start implements [claim.Starter].
 func (s *starter) Start(run claim.Run, slot *slots.Slot) { s.launch(run, slot, nil) }
 
-// CanPrefetch implements [claim.Prefetcher].
 func (s *starter) CanPrefetch() bool {
 	takesBack, _ := s.queue.TakesBack()
 	return takesBack
@@ -125,11 +122,6 @@ func (u *underway) execute() Settlement {
 	outcome := u.executeSeated()
 	if errors.Is(outcome.Err, runner.ErrTwice) {
 		u.log.Error("the server gave a run that this worker is executing already; not executed twice", "run_id", u.ID, "group", u.Group)
-		// The server has taken it from the worker, which has not noticed yet; another worker may have it. Unless it
-		// is the very run that is executed.
-		if !u.runner.Has(u.Run) {
-			u.queue.returnRun(u.report, u.Run, terms.ReleasePostpone, refusedFor)
-		}
 	} else {
 		u.announce(outcome)
 	}
@@ -139,9 +131,8 @@ func (u *underway) execute() Settlement {
 	return outcome.Settled
 }
 
-// refusedFor is how long nobody gets a run that this worker was given twice, for it is
-// about to notice that the first one is no longer its own; or one whose token it refused,
-// so that it does not come right back.
+// refusedFor is how long nobody gets a run whose token this worker refused, so that it does
+// not come right back.
 const refusedFor = 3 * time.Second
 
 // executeSeated executes the run; it has a place on a socket from the join of its topic to the end.
@@ -160,16 +151,7 @@ func (u *underway) announce(outcome runner.Outcome) {
 	if u.work.Err() != nil && (outcome.Err != nil || outcome.Stopped) { // else only its report was under way
 		u.stopped.Add(1)
 	}
-	ended := time.Now()
-	lasted := ended.Sub(u.Claimed)
-	result := RunResult{
-		Outcome: outcome, Group: u.Group,
-		Claimed: u.Claimed.UTC(), Started: u.started.UTC(), Ended: ended.UTC(), Lasted: seconds(lasted),
-	}
-	if result.elsewhere() {
-		result.Reason, result.Type = "", ""
-	}
-	u.tally.add(result, lasted)
+	result := u.tally.add(outcome)
 	kind := EventCompleted
 	switch {
 	case outcome.Settled.InQueue():
@@ -179,7 +161,7 @@ func (u *underway) announce(outcome runner.Outcome) {
 	case outcome.Err != nil:
 		kind = EventUndelivered
 	}
-	if outcome.Settled == runner.Undelivered || outcome.Err == nil && !outcome.Settled.InQueue() {
+	if !outcome.Settled.Elsewhere() {
 		u.budget.count(outcome.Err)
 	}
 	u.feed.publish(Event{Kind: kind, RunID: u.ID, Group: u.Group, Result: &result})
@@ -263,39 +245,29 @@ func (u *underway) returnAhead() {
 
 var _ runner.Host = (*underway)(nil)
 
-// Begin implements [runner.Host].
 func (u *underway) Begin() <-chan error { return u.begin }
 
-// Joining implements [runner.Host].
 func (u *underway) Joining() {
 	u.noteRun()
 	u.feed.publish(Event{Kind: EventClaimed, RunID: u.ID, Group: u.Group})
 }
 
-// Started implements [runner.Host].
 func (u *underway) Started() {
-	u.started = time.Now()
 	if u.begun.Add(1) == int64(u.cfg.MaxRuns) {
 		u.log.Info("stopping: as many runs were begun as there were to be", "runs", u.cfg.MaxRuns)
 		u.drain.raise()
 	}
-	u.tally.claimToStart.Observe(u.started.Sub(u.Claimed))
-	if !u.Woken.IsZero() {
-		u.tally.wakeToStart.Observe(u.started.Sub(u.Woken))
-	}
+	u.tally.start(u.Run)
 	u.feed.publish(Event{Kind: EventStarted, RunID: u.ID, Group: u.Group})
 }
 
-// Able implements [runner.Host].
 func (u *underway) Able(began time.Time) {
 	u.turnstile.prove(began)
 	u.proven()
 }
 
-// Unable implements [runner.Host].
 func (u *underway) Unable(cause error) { u.turnstile.trip(&u.turnstile.engine, cause) }
 
-// AwaitEngine implements [runner.Host].
 func (u *underway) AwaitEngine(ctx context.Context) (err error) {
 	u.trial, err = u.turnstile.await(ctx)
 	return err
@@ -311,31 +283,23 @@ func (s *starter) refuseToken(run claim.Run, err error) {
 		s.turnstile.trip(&s.turnstile.key, fmt.Errorf("the public key of the worker (WORKER_LIGHTNING_PUBLIC_KEY) does not fit the server's: %w", err))
 	}
 	s.done.Go(func() {
-		back := run.ID != "" && s.queue.returnRun(s.report, run, terms.ReleasePostpone, refusedFor)
+		back := run.ID != "" && s.runner.Return(s.work, s.report, run, terms.ReleasePostpone, refusedFor)
 		s.log.Log(s.report, level, "run refused, it will not be started", "run_id", run.ID, "returned", back, "error", err)
 	})
 }
 
-// returnAborted is how long a run may still be returned when work has ended.
-const returnAborted = 5 * time.Second
-
 // returnUnbegun returns a run to the queue that was claimed and not begun, as the worker
-// stops. When the worker is aborted meanwhile, that leaves time to report the run.
+// stops.
 func (s *starter) returnUnbegun(ctx context.Context, run claim.Run) bool {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	soon, stop := lingering(s.work, returnAborted)
-	defer stop()
-	defer context.AfterFunc(soon, cancel)()
-	returned := s.queue.returnRun(ctx, run, terms.ReleaseDrain, 0)
+	returned := s.runner.Return(s.work, ctx, run, terms.ReleaseDrain, 0)
 	if returned {
 		s.log.Info("a run that was not begun was returned to the queue, as the worker stops", "run_id", run.ID)
 	}
 	return returned
 }
 
-// underway returns the runs under way, the oldest first.
-func (s *starter) underway(now time.Time) (runs []RunStats) {
+// runStats returns the runs under way, the oldest first.
+func (s *starter) runStats(now time.Time) (runs []RunStats) {
 	for _, p := range s.runner.Active() {
 		age, inPhase := seconds(now.Sub(p.Claimed)), seconds(now.Sub(p.Since))
 		p.Since, p.Claimed, p.Started = p.Since.UTC(), p.Claimed.UTC(), p.Started.UTC()

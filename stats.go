@@ -123,18 +123,12 @@ type RunStats struct {
 	InPhase Seconds `json:"phase_seconds"`
 }
 
-// RunResult is how a run ended. Reason and Type are empty for one that ended elsewhere: that
-// went back to the queue, or is another worker's.
+// RunResult is how a run ended.
 type RunResult struct {
 	runner.Outcome
 
-	Group string `json:"group"`
-	// Claimed, Started and Ended are when; Started is zero for a run that never
-	// began to execute. Lasted is the time from the claim to the end.
-	Claimed time.Time `json:"claimed"`
-	Started time.Time `json:"started,omitzero"`
-	Ended   time.Time `json:"ended"`
-	Lasted  Seconds   `json:"took_seconds"`
+	// Lasted is the time from the claim to the end.
+	Lasted Seconds `json:"took_seconds"`
 }
 
 // TimeStats is how long what happens to a run took; averages in JSON.
@@ -152,7 +146,7 @@ type TimeStats struct {
 func (w *Worker) Stats() Stats {
 	now := time.Now()
 	stats := w.tally.read()
-	stats.Connection = ConnectionStats{Server: w.server, Lost: map[channel.Cause]uint64{}}
+	stats.Connection = ConnectionStats{Server: w.cfg.server(), Lost: map[channel.Cause]uint64{}}
 	stats.Queue.Extensions, stats.Unable, stats.Runs, stats.ExtensionsOff = []string{}, []UnableStats{}, []RunStats{}, []string{}
 	stats.Delivery.Undelivered, stats.Delivery.Settled = map[string]uint64{}, map[Settlement]uint64{}
 	w.mu.Lock()
@@ -175,12 +169,13 @@ func (w *Worker) Stats() Stats {
 	stats.Unable = append(stats.Unable, s.turnstile.unable(now)...)
 	stats.ExtensionsOff = append(stats.ExtensionsOff, w.extensions.Off()...)
 	stats.Delivery = s.starter.runner.Stats()
+	stats.Undelivered = int(stats.Delivery.Settled[runner.Undelivered]) //nolint:gosec // they are counted one by one
 	for settled, n := range stats.Delivery.Settled {
 		if settled.InQueue() {
 			stats.Returned += n
 		}
 	}
-	stats.Runs = append(stats.Runs, s.starter.underway(now)...)
+	stats.Runs = append(stats.Runs, s.starter.runStats(now)...)
 	return stats
 }
 
@@ -219,12 +214,7 @@ func (w *Worker) status() status {
 	_, err := w.claiming()
 	s := status{Groups: make(map[string]slots.Counts), Runs: []string{}, Draining: err != nil}
 	for _, g := range stats.Groups {
-		sum := s.Groups[g.Name] // groups may be alike
-		sum.Size += g.Size
-		sum.Open += g.Open
-		sum.Claimed += g.Claimed
-		sum.Running += g.Running
-		s.Groups[g.Name] = sum
+		s.Groups[g.Name] = g.Counts
 	}
 	for _, run := range stats.Runs {
 		s.Runs = append(s.Runs, run.RunID)
@@ -235,47 +225,46 @@ func (w *Worker) status() status {
 // maxResults is how many results are remembered.
 const maxResults = 20
 
-// tally counts runs that are over.
+// tally counts runs that were begun, and those that are over.
 type tally struct {
-	mu          sync.Mutex
-	ended       map[Reason]int
-	undelivered int
-	results     []RunResult // the latest last
-
-	run, claimToStart, wakeToStart claim.Durations
+	mu      sync.Mutex
+	ended   map[Reason]int
+	results []RunResult // the latest last
+	times   TimeStats
 }
 
-func (t *tally) add(result RunResult, lasted time.Duration) {
+func (t *tally) add(outcome runner.Outcome) RunResult {
+	lasted := outcome.Ended.Sub(outcome.Claimed)
+	outcome.Claimed, outcome.Started, outcome.Ended = outcome.Claimed.UTC(), outcome.Started.UTC(), outcome.Ended.UTC()
+	result := RunResult{outcome, seconds(lasted)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ended == nil {
-		t.ended = make(map[Reason]int)
-	}
-	if !result.elsewhere() {
-		t.ended[result.Reason]++
-		t.run.Observe(lasted)
-	}
-	if result.Settled == runner.Undelivered {
-		t.undelivered++
+	if !outcome.Settled.Elsewhere() {
+		t.ended[outcome.Reason]++
+		t.times.Run.Observe(lasted)
 	}
 	if len(t.results) == maxResults {
 		t.results = slices.Delete(t.results, 0, 1)
 	}
 	t.results = append(t.results, result)
+	return result
 }
 
-// elsewhere reports whether the run goes on, or ends, in another worker's hands.
-func (r *RunResult) elsewhere() bool { return r.Settled.InQueue() || r.Settled == runner.LeaseLost }
-
-func (t *tally) read() Stats {
-	s := Stats{
-		Ended: make(map[Reason]int), Results: []RunResult{},
-		Times: TimeStats{Run: t.run.Histogram(), ClaimToStart: t.claimToStart.Histogram(), WakeToStart: t.wakeToStart.Histogram()},
-	}
+// start counts a run whose engine begins.
+func (t *tally) start(run claim.Run) {
+	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	maps.Copy(s.Ended, t.ended)
-	s.Undelivered, s.Results = t.undelivered, append(s.Results, t.results...)
+	t.times.ClaimToStart.Observe(now.Sub(run.Claimed))
+	if !run.Woken.IsZero() {
+		t.times.WakeToStart.Observe(now.Sub(run.Woken))
+	}
+}
+
+func (t *tally) read() Stats {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := Stats{Ended: maps.Clone(t.ended), Results: append([]RunResult{}, t.results...), Times: t.times}
 	slices.Reverse(s.Results)
 	return s
 }

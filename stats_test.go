@@ -97,8 +97,11 @@ func TestAnEventTellsHowARunEnded(t *testing.T) {
 		}
 		require.Equal(t, []phxworker.EventKind{phxworker.EventCompleted, phxworker.EventUndelivered}, kinds)
 		require.Equal(t, phxworker.RunResult{
-			Outcome: runner.Outcome{RunID: "a", Reason: "success", Joined: true, Settled: runner.Processed},
-			Group:   "manual", Claimed: begin, Started: begin, Ended: begin.Add(time.Second), Lasted: 1,
+			Outcome: runner.Outcome{
+				RunID: "a", Reason: "success", Joined: true, Settled: runner.Processed,
+				Group: "manual", Claimed: begin, Started: begin, Ended: begin.Add(time.Second),
+			},
+			Lasted: 1,
 		}, results[0])
 		require.ErrorContains(t, results[1].Err, "takes run:complete in no form")
 		require.Equal(t, "b", results[1].RunID)

@@ -43,7 +43,6 @@ type turnstile struct {
 	log   *slog.Logger
 	check func(ctx context.Context) error // says whether there is any use in a trial of the engine; nil if only a run can tell
 	share int                             // of mostUnproven, for each group
-	moved chan struct{}                   // capacity one: receives when a breaker was opened or closed
 
 	mu       sync.Mutex
 	engine   breaker
@@ -53,12 +52,12 @@ type turnstile struct {
 	proven   time.Time      // when a run was last
 	waiting  int            // runs that could not be prepared and wait for the engine
 	trying   bool           // one of them is the trial
-	changed  chan struct{}  // closed and replaced when more may be let in
+	changed  chan struct{}  // closed and replaced when more may be admitted, or a trial is due at another time
 }
 
 func newTurnstile(w *Worker) *turnstile {
 	t := &turnstile{
-		feed: &w.feed, log: w.log, share: max(1, mostUnproven/len(w.cfg.Groups)), moved: make(chan struct{}, 1),
+		feed: &w.feed, log: w.log, share: max(1, mostUnproven/len(w.cfg.Groups)),
 		changed: make(chan struct{}), unproven: make(map[string]int),
 		engine: breaker{name: BreakerEngine, problem: "the engine cannot execute runs", first: 5 * time.Second, most: 5 * time.Minute},
 		key:    breaker{name: BreakerKey, problem: "the tokens of runs cannot be verified", first: time.Minute, most: 30 * time.Minute},
@@ -208,15 +207,7 @@ func (t *turnstile) trialOver() {
 func (t *turnstile) hastenLocked() {
 	if soon := time.Now().Add(waitingMost); t.waiting > 0 && t.engine.next.After(soon) {
 		t.engine.next = soon
-		t.signal()
-	}
-}
-
-// signal has the next trial reckoned anew.
-func (t *turnstile) signal() {
-	select {
-	case t.moved <- struct{}{}:
-	default:
+		t.changeLocked()
 	}
 }
 
@@ -234,7 +225,7 @@ func (t *turnstile) trip(b *breaker, cause error) {
 		t.proven, t.trying = time.Time{}, false
 	}
 	wait := b.wait
-	t.signal()
+	t.changeLocked()
 	t.mu.Unlock()
 	if again {
 		t.log.Warn("still no claims: "+b.problem, "error", cause, "next_trial_in", wait)
@@ -244,7 +235,7 @@ func (t *turnstile) trip(b *breaker, cause error) {
 	t.feed.publish(Event{Kind: EventUnable, Err: cause})
 }
 
-// close lets claims through again, as far as this breaker is concerned.
+// close admits claims again, as far as this breaker is concerned.
 func (t *turnstile) close(b *breaker) {
 	t.mu.Lock()
 	was := b.state
@@ -279,7 +270,7 @@ func (t *turnstile) unable(now time.Time) (unable []UnableStats) {
 	return unable
 }
 
-// err returns why no claim is let through; nil if one would be, or it is not known yet.
+// err returns why no claim is admitted; nil if one would be, or it is not known yet.
 func (t *turnstile) err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -330,32 +321,32 @@ func (t *turnstile) mend(ctx context.Context) {
 	timer := time.NewTimer(never)
 	defer timer.Stop()
 	for {
-		next := t.nextTrial()
+		next, changed := t.nextTrial()
 		timer.Reset(time.Until(next))
 		select {
 		case <-timer.C:
 			t.try(ctx)
-		case <-t.moved:
+		case <-changed:
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// nextTrial returns when the next trial of a breaker is due.
-func (t *turnstile) nextTrial() time.Time {
+// nextTrial returns when the next trial of a breaker is due, and what is closed when that may have changed.
+func (t *turnstile) nextTrial() (next time.Time, changed <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	next := time.Now().Add(never)
+	next = time.Now().Add(never)
 	for _, b := range t.breakers() {
 		if b.state == opened && b.next.Before(next) {
 			next = b.next
 		}
 	}
-	return next
+	return next, t.changed
 }
 
-// try lets one run in where a trial is due. The engine is asked first, which costs no run, and
+// try admits one run where a trial is due. The engine is asked first, which costs no run, and
 // must say that it is well.
 func (t *turnstile) try(ctx context.Context) {
 	t.mu.Lock()
@@ -397,7 +388,7 @@ type breaker struct {
 	wait    time.Duration
 }
 
-// breakerState is what a breaker lets in.
+// breakerState is what a breaker admits.
 type breakerState uint8
 
 const (
@@ -407,7 +398,7 @@ const (
 	onTrial                       // one run, which decides
 )
 
-// isShut reports whether nothing is let in.
+// isShut reports whether nothing is admitted.
 func (b *breaker) isShut() bool { return b.state == unchecked || b.state == opened }
 
 // open keeps claims back, for twice as long as the time before.

@@ -21,7 +21,6 @@ import (
 type Worker struct {
 	cfg      Config
 	id       string // the worker_id of its tokens
-	server   string // the URL as it may be shown
 	verifier *claim.Verifier
 	// extensions are those that are offered to the server.
 	extensions *extension.Set
@@ -60,7 +59,8 @@ func New(cfg Config) (*Worker, error) {
 		return nil, fmt.Errorf("phxworker: %w", err)
 	}
 	w := &Worker{
-		cfg: cfg, id: uuid.NewString(), server: cfg.server(), phase: PhaseNew, log: cfg.Logger,
+		cfg: cfg, id: uuid.NewString(), phase: PhaseNew, log: cfg.Logger,
+		tally:  tally{ended: make(map[Reason]int)},
 		budget: newBudget(cfg.MaxErrors), drain: newSignal(), abort: newSignal(), over: newSignal(),
 	}
 	if cfg.PublicKey != "" {
@@ -139,8 +139,11 @@ func (w *Worker) run(ctx context.Context, socket *channel.Socket) error {
 	defer stopIntake(errStopped)
 	work, stopWork := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stopWork(errStopped)
-	report, stopReport := lingering(work, reportGrace)
-	defer stopReport()
+	report, stopReport := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stopReport(errStopped)
+	defer context.AfterFunc(work, func() {
+		time.AfterFunc(reportGrace, func() { stopReport(context.Cause(work)) })
+	})()
 
 	further := newSockets(socket, w.dial, w.log)
 	defer further.close()
@@ -337,16 +340,3 @@ func (w *Worker) limitGrace(work context.Context, stopWork context.CancelCauseFu
 // reportGrace is how long the server may take to hear how the runs ended that a
 // worker stopped, and to answer a claim that was put before.
 const reportGrace = 15 * time.Second
-
-// lingering returns a context that ends a grace period after parent does.
-func lingering(parent context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
-	stop := context.AfterFunc(parent, func() {
-		timer := time.AfterFunc(grace, func() { cancel(context.Cause(parent)) })
-		context.AfterFunc(ctx, func() { timer.Stop() })
-	})
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
-}

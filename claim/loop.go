@@ -25,9 +25,8 @@ type Loop struct {
 	// prefetcher is nil when no run is claimed ahead.
 	prefetcher Prefetcher
 
-	mu       sync.Mutex // a leaf
-	stats    Stats      // Answered left out
-	answered Durations
+	mu    sync.Mutex // a leaf
+	stats Stats
 
 	// What is below is used by Run's goroutine only.
 

@@ -57,9 +57,7 @@ const (
 func (l *Loop) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	stats := l.stats
-	stats.Answered = l.answered.Histogram()
-	return stats
+	return l.stats
 }
 
 // State returns what the loop does just now. It may be called at any time.

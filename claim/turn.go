@@ -78,8 +78,8 @@ func (l *Loop) put(work context.Context) (runs []Run, woken time.Time, o outcome
 		return nil, woken, nothing
 	}
 	l.logChange(&l.failure, nil, "", "claims are answered again")
-	l.answered.Observe(time.Since(asked))
 	l.count(func(s *Stats) {
+		s.Answered.Observe(time.Since(asked))
 		switch {
 		case len(runs) > 0:
 			s.Claims.Brought++

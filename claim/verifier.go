@@ -3,7 +3,6 @@ package claim
 import (
 	"cmp"
 	"crypto/rsa"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
 	"errors"
@@ -38,7 +37,7 @@ type runClaims struct {
 }
 
 // NewVerifier returns a verifier for tokens signed with the private half of
-// publicKey: an RSA key of at least 2048 bits as PEM, or that PEM in base64, which
+// publicKey: an RSA key of at least 2048 bits as PEM, or in a certificate, or that PEM in base64, which
 // is what Lightning's WORKER_LIGHTNING_PUBLIC_KEY holds. The error says what is wrong
 // with anything else, without any of it.
 func NewVerifier(publicKey string) (*Verifier, error) {
@@ -117,39 +116,20 @@ func parsePublicKey(text string) (*rsa.PublicKey, error) {
 			return nil, fmt.Errorf("it is neither PEM nor base64: %w", err)
 		}
 	}
-	block, _ := pem.Decode(data)
-	if block == nil {
+	switch block, _ := pem.Decode(data); {
+	case block == nil:
 		return nil, errors.New("there is no PEM block in it")
-	}
-	key, err := parseBlock(block)
-	if err != nil {
-		return nil, err
-	}
-	if bits := key.N.BitLen(); bits < minKeyBits {
-		return nil, fmt.Errorf("it has %d bits, and RS256 needs at least %d", bits, minKeyBits)
-	}
-	return key, nil
-}
-
-func parseBlock(block *pem.Block) (*rsa.PublicKey, error) {
-	var parsed any
-	var err error
-	switch {
 	case strings.Contains(block.Type, "PRIVATE KEY"):
 		return nil, errors.New("it is a private key, which must not leave Lightning")
-	case block.Type == "RSA PUBLIC KEY":
-		parsed, err = x509.ParsePKCS1PublicKey(block.Bytes)
-	case block.Type == "PUBLIC KEY":
-		parsed, err = x509.ParsePKIXPublicKey(block.Bytes)
-	default:
-		return nil, fmt.Errorf("the PEM block is a %q", block.Type)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("the PEM block is damaged: %w", err)
-	}
-	key, ok := parsed.(*rsa.PublicKey)
-	if !ok {
+	key, err := jwt.ParseRSAPublicKeyFromPEM(data)
+	switch {
+	case errors.Is(err, jwt.ErrNotRSAPublicKey):
 		return nil, errors.New("it is not an RSA key")
+	case err != nil:
+		return nil, fmt.Errorf("the PEM block is damaged, or no public key: %w", err)
+	case key.N.BitLen() < minKeyBits:
+		return nil, fmt.Errorf("it has %d bits, and RS256 needs at least %d", key.N.BitLen(), minKeyBits)
 	}
 	return key, nil
 }

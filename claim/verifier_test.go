@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math/big"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -133,6 +134,9 @@ func TestNewVerifier(t *testing.T) {
 	require.NoError(t, err)
 	ellipticalDER, err := x509.MarshalPKIXPublicKey(&elliptical.PublicKey)
 	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, k.PrivateKey)
+	require.NoError(t, err)
 	private := asPEM("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(k.PrivateKey))
 
 	tests := []struct {
@@ -146,6 +150,7 @@ func TestNewVerifier(t *testing.T) {
 		{name: "PEM", text: public},
 		{name: "PEM with white space around", text: "\n  " + public + "\n"},
 		{name: "PKCS #1", text: asPEM("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(&k.PublicKey))},
+		{name: "a certificate", text: asPEM("CERTIFICATE", certificate)},
 		{name: "nothing", text: " \n", err: "it is empty"},
 		{name: "neither", text: "not a key!", err: "neither PEM nor base64"},
 		{name: "base64 of something else", text: base64.StdEncoding.EncodeToString([]byte("hello")), err: "no PEM block"},
@@ -154,7 +159,7 @@ func TestNewVerifier(t *testing.T) {
 		{name: "a damaged PKCS #1 block", text: asPEM("RSA PUBLIC KEY", []byte("hello")), err: "damaged"},
 		{name: "a private key", text: private, err: "it is a private key"},
 		{name: "a private key in base64", text: base64.StdEncoding.EncodeToString([]byte(private)), err: "it is a private key"},
-		{name: "a certificate", text: asPEM("CERTIFICATE", []byte("hello")), err: `the PEM block is a "CERTIFICATE"`},
+		{name: "a damaged certificate", text: asPEM("CERTIFICATE", []byte("hello")), err: "damaged"},
 		{name: "an elliptic curve", text: asPEM("PUBLIC KEY", ellipticalDER), err: "it is not an RSA key"},
 		{name: "too short a key", text: key{small}.publicPEM(t), err: "it has 1024 bits"},
 	}

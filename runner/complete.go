@@ -90,7 +90,7 @@ func withoutData(state json.RawMessage) json.RawMessage {
 // explain logs what a failure of the plan, in the words of OpenFn's runtime, leaves out: which edge it is about, and
 // between which jobs, by their names.
 func (r *Run) explain(failure *Failure) {
-	if failure == nil || r.Plan == nil {
+	if failure == nil {
 		return
 	}
 	for _, line := range r.Plan.explain(failure, r.openJobs()) {

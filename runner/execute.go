@@ -86,7 +86,7 @@ func guard[T any](ctx context.Context, r *Runner, run *Run, call func() (T, erro
 			}
 			ended <- e
 			if parted.Swap(true) {
-				run.tally.stuckNow.Add(-1)
+				r.count(func(s *Stats) { s.StuckNow-- })
 				run.log.Warn("an engine that had been left behind has returned after all")
 				late(e.result)
 			}
@@ -111,8 +111,7 @@ func guard[T any](ctx context.Context, r *Runner, run *Run, call func() (T, erro
 		e := <-ended
 		return e.result, failureOf(ctx, e.err)
 	}
-	run.tally.stuck.Add(1)
-	run.tally.stuckNow.Add(1)
+	r.count(func(s *Stats) { s.Stuck++; s.StuckNow++ })
 	run.log.Error("the engine did not stop when its context ended; the run goes on without it", "grace", r.cfg.EngineGrace)
 	var none T
 	return none, failureOf(ctx, context.Cause(ctx))

@@ -28,8 +28,8 @@ func unfetched(kind, message string) *Failure {
 // whyUnfetched makes that of a read that was refused, with the response in its message, or given up; any other error
 // stays what it is.
 func whyUnfetched(err error, kind, doing string) error {
-	if why, ok := delivery.WhyUnread(err); ok {
-		return unfetched(kind, doing+why)
+	if why, ok := errors.AsType[delivery.Unread](err); ok {
+		return unfetched(kind, doing+string(why))
 	}
 	return err
 }
@@ -79,7 +79,7 @@ func (r *Run) fetchDataclip(ctx context.Context, id string) (json.RawMessage, er
 	if id == "" {
 		return nil, nil
 	}
-	doing := "Failed to load dataclip " + delivery.Cut(id, delivery.MaxWords, "…") + ": "
+	doing := "Failed to load dataclip " + delivery.Short(id) + ": "
 	reply, again, err := r.outbox.Read(ctx, r.topic, "fetch:dataclip", idPayload{id}, true)
 	if err != nil {
 		return nil, whyUnfetched(err, "DataClip", doing+"[fetch:dataclip] ")
@@ -98,12 +98,9 @@ func (r *Run) fetchDataclip(ctx context.Context, id string) (json.RawMessage, er
 // values (lightning-mock).
 func dataclipBody(reply channel.Reply) (json.RawMessage, error) {
 	body := bytes.TrimSpace(reply.Response)
-	var values []byteValue
+	var values []byte // encoding/json takes a text for base64, an array for what it is
 	if !reply.Binary && bytes.HasPrefix(body, []byte("[")) && json.Unmarshal(body, &values) == nil {
-		body = body[:0]
-		for _, v := range values { // each has taken a byte at least
-			body = append(body, byte(v))
-		}
+		body = values
 	}
 	switch {
 	case len(body) == 0:
@@ -113,9 +110,6 @@ func dataclipBody(reply channel.Reply) (json.RawMessage, error) {
 	}
 	return body, nil
 }
-
-// byteValue is a byte written as a number; encoding/json would take a []byte for base64.
-type byteValue uint8
 
 // fetchCredentials returns the credential of each job that has one, by job id. They are fetched side by side, one that
 // several jobs share once.
@@ -140,8 +134,8 @@ func (r *Run) fetchCredentials(ctx context.Context, jobs []Job) (map[string]json
 	var missing []string
 	held, copied := 0, 0
 	for i, id := range ids {
-		if why, ok := delivery.WhyUnread(errs[i]); ok {
-			missing = append(missing, "Failed to load credential "+delivery.Cut(id, delivery.MaxWords, "…")+": [fetch:credential] "+why)
+		if why, ok := errors.AsType[delivery.Unread](errs[i]); ok {
+			missing = append(missing, "Failed to load credential "+delivery.Short(id)+": [fetch:credential] "+string(why))
 		} else if errs[i] != nil {
 			return nil, errs[i]
 		}

@@ -48,7 +48,7 @@ func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run 
 		failure = &Failure{Reason: Exception, Type: "WorkerError", Message: mistake.Error()}
 	}
 	err = run.survive(func() (err error) {
-		failure, err = r.tell(work, reportCtx, sent, run, result, failure)
+		failure, err = r.reportEnd(work, reportCtx, sent, run, result, failure)
 		return err
 	})
 	run.cancelWork(nil)
@@ -70,7 +70,7 @@ func (r *Run) survive(do func() error) (err error) {
 
 // panicked counts and logs a panic, and returns what it says, without secrets.
 func (r *Run) panicked(where string, v any) (said string) {
-	r.tally.panics.Add(1)
+	r.count(func(s *Stats) { s.Panics++ })
 	said = r.outbox.Scrub(fmt.Sprint(v))
 	r.log.Error(where, "panic", said, "stack", string(debug.Stack()))
 	return said
@@ -89,9 +89,9 @@ func (r *Runner) work(working, report context.Context, run *Run) (Result, *Failu
 	return r.carryOut(working, run)
 }
 
-// tell reports the end of a run, unless it is returned to the queue; sent tells when all of its events
+// reportEnd reports the end of a run, unless it is returned to the queue; sent tells when all of its events
 // were delivered. The error is why the server could not be told.
-func (r *Runner) tell(working, report context.Context, sent <-chan error, run *Run, result Result, failure *Failure) (*Failure, error) {
+func (r *Runner) reportEnd(working, report context.Context, sent <-chan error, run *Run, result Result, failure *Failure) (*Failure, error) {
 	run.enter(Reporting)
 	if run.settled != Unsettled || r.returnRun(working, report, run, failure) {
 		run.outbox.Close()
@@ -170,7 +170,12 @@ func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	run.Versions = Versions{"worker": r.cfg.Version}
 	maps.Copy(run.Versions, ready.versions)
 
-	end, late := run.deadline()
+	end, early := run.lastMoment()
+	late := timeout("Workflow failed to return within %dms", run.Limits.RunTimeout.Milliseconds())
+	if early {
+		late = timeout("The run had %v left of its %v when it began, and had to end before its token expires",
+			max(time.Until(end), 0).Round(time.Millisecond), run.Limits.RunTimeout)
+	}
 	ctx, cancel := context.WithDeadlineCause(ctx, end, late)
 	defer cancel()
 	run.outbox.WaitUntil(ctx)
@@ -196,19 +201,16 @@ func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	return result, failure
 }
 
-// deadline returns when the run must end if its time begins now, and how it has failed if it
-// does not: in time for its end to be told while its token is good.
-func (r *Run) deadline() (at time.Time, failure *Failure) {
+// lastMoment returns when the run must end if its time begins now. It is early where the run's token does not last for
+// all of its time: its end has to be told while that is good.
+func (r *Run) lastMoment() (at time.Time, early bool) {
 	const toTell = 5 * time.Second
-	limit := r.Limits.RunTimeout
-	at = time.Now().Add(limit)
+	at = time.Now().Add(r.Limits.RunTimeout)
 	end, told := r.outbox.TokenEnd()
-	last := end.Add(-toTell)
-	if !told || !last.Before(at) {
-		return at, timeout("Workflow failed to return within %dms", limit.Milliseconds())
+	if last := end.Add(-toTell); told && last.Before(at) {
+		return last, true
 	}
-	return last, timeout("The run had %v left of its %v when it began, and had to end before its token expires",
-		max(time.Until(last), 0).Round(time.Millisecond), limit)
+	return at, false
 }
 
 // longPreparation is more than an engine that is well takes to prepare a run; one with less
@@ -224,9 +226,7 @@ const ableAfter = 500 * time.Millisecond
 // server takes it back.
 func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) (readied, *Failure) {
 	limit := run.Limits.RunTimeout
-	end, _ := run.deadline()
-	waiting, cancel := context.WithDeadline(ctx, end)
-	defer cancel()
+	end, _ := run.lastMoment()
 	for {
 		preparing, cancel := context.WithTimeoutCause(ctx, limit, timeout("The engine was not ready for the run within %v; what it waited for may be there the next time", limit))
 		run.outbox.WaitUntil(preparing)
@@ -244,7 +244,13 @@ func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) 
 			}
 			return ready, failure
 		}
-		if goesBack, _ := r.terms.TakesBack(); goesBack || run.host.AwaitEngine(waiting) != nil {
+		if goesBack, _ := r.terms.TakesBack(); goesBack {
+			return readied{}, failure
+		}
+		waiting, cancel := context.WithDeadline(ctx, end)
+		err := run.host.AwaitEngine(waiting)
+		cancel()
+		if err != nil {
 			return readied{}, failure
 		}
 	}

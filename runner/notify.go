@@ -23,7 +23,7 @@ type Notifiable interface {
 // listen is told what the server has to say to the run, until ctx ends.
 func (r *Run) listen(ctx context.Context, to *terms.Terms) {
 	to.Listen(ctx, r.topic, func(message string) {
-		r.cancelWork(Cancellation(delivery.Cut(cmp.Or(message, "The run was cancelled by the server"), delivery.MaxWords, "…")))
+		r.cancelWork(Cancellation(delivery.Short(cmp.Or(message, "The run was cancelled by the server"))))
 	}, func(ctx context.Context, notice json.RawMessage) {
 		if err := r.notify(ctx, notice); err != nil {
 			r.log.Debug("a notice came that nobody takes just now", "error", err)

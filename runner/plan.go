@@ -150,7 +150,6 @@ type PlanOptions struct {
 	PayloadLimitMB    *float64 `json:"payload_limit_mb"`
 	LogPayloadLimitMB *float64 `json:"log_payload_limit_mb"`
 	JobLogLevel       string   `json:"job_log_level"`
-	Sanitize          string   `json:"sanitize"`
 	// DeadlineMS is when the run is of no use any more, in milliseconds since 1970.
 	// Lightning has no such option.
 	DeadlineMS *float64 `json:"deadline_ms"`

@@ -54,6 +54,28 @@ func TestARunThatWasGivenBackIsOver(t *testing.T) {
 	})
 }
 
+// Guards against a run that is said to have come to nothing, and whose slot counts as one of a
+// run that finished, though another worker gets it.
+func TestARunThatIsGivenAnewGoesBackUnlessItIsTheSame(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		queue, end, done := &takesBack{}, make(chan struct{}), make(chan Outcome)
+		id, token := w.claim(planOf(""))
+		r := New(Config{Releaser: queue, Engine: Func(func(context.Context, *Run) (any, error) { <-end; return nil, nil })})
+		run := func(token string) Outcome {
+			return r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
+		}
+		go func() { done <- run(token) }()
+		synctest.Wait()
+		same, anew := run(token), run("another")
+		close(end)
+		require.Equal(t, Processed, (<-done).Settled)
+		require.ErrorIs(t, same.Err, ErrTwice)
+		require.ErrorIs(t, anew.Err, ErrTwice)
+		require.Equal(t, []Settlement{Unsettled, Returned}, []Settlement{same.Settled, anew.Settled})
+		require.Equal(t, []terms.Release{{ID: id, Token: "another", Reason: terms.ReleasePostpone, DelayMS: requeueDelay.Milliseconds()}}, queue.released)
+	})
+}
+
 func TestARunThatIsNotTakenBackIsReported(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
 		outcome := w.run(Config{

@@ -43,8 +43,7 @@ type Run struct {
 	log         *slog.Logger
 	given       claim.Run // as the server gave it
 	host        Host
-	began       time.Time
-	tally       *tally                  // the runner's
+	count       func(func(s *Stats))    // changes the runner's numbers
 	able        func()                  // tells that the engine executes the run
 	cancelWork  context.CancelCauseFunc // ends the engine's work
 	settled     Settlement              // set by the runner when the run was returned

@@ -33,7 +33,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -89,12 +88,11 @@ type Runner struct {
 	cfg      Config
 	delivery *delivery.Delivery
 	terms    *terms.Terms
-	tally    tally
 	plans    *semaphore.Weighted // the memory for large plans, see planRoom
 
-	mu      sync.Mutex
-	active  map[string]*Run       // those under way, by id
-	settled map[Settlement]uint64 // runs that are over, by what became of them
+	mu     sync.Mutex
+	active map[string]*Run // those under way, by id
+	stats  Stats           // those of delivery and terms left out
 }
 
 // New returns a Runner.
@@ -102,7 +100,7 @@ func New(cfg Config) *Runner {
 	cfg = cfg.withDefaults()
 	return &Runner{
 		cfg: cfg, delivery: delivery.New(cfg.Delivery, cfg.Logger), terms: terms.New(cfg.Extensions, cfg.Releaser),
-		active: make(map[string]*Run), settled: make(map[Settlement]uint64), plans: semaphore.NewWeighted(maxPlan),
+		active: make(map[string]*Run), stats: Stats{Settled: make(map[Settlement]uint64)}, plans: semaphore.NewWeighted(maxPlan),
 	}
 }
 
@@ -110,9 +108,15 @@ func New(cfg Config) *Runner {
 type Outcome struct {
 	RunID string `json:"id"`
 	// Name is that of its workflow; empty if it has none, or its plan never came.
-	Name string `json:"name,omitempty"`
-	// Reason is what run:complete said, or would have said; empty when the run was
-	// returned.
+	Name  string `json:"name,omitempty"`
+	Group string `json:"group"`
+	// Claimed, Started and Ended are when; Started is zero for a run that its engine never
+	// began to execute.
+	Claimed time.Time `json:"claimed"`
+	Started time.Time `json:"started,omitzero"`
+	Ended   time.Time `json:"ended"`
+	// Reason is what run:complete said, or would have said; empty when the run ended
+	// elsewhere: it was returned, or is another worker's.
 	Reason Reason `json:"reason"`
 	// Type and Message are empty after a success. Of a run that was returned, the
 	// message says why. It is in no JSON, for it may quote data of the run.
@@ -142,7 +146,7 @@ var _ Joiner = (*channel.Socket)(nil)
 // When work ends, the engine is stopped and the run is reported as a Cancel; so is one whose work has ended before it
 // began. What the server is told, it is told under report, which must outlast work by as long as that may take.
 //
-// A run whose id is that of one under way is left alone: the error of its outcome is [ErrTwice]. Without a host (nil),
+// A run whose id is that of one under way is not executed: the error of its outcome is [ErrTwice]. Without a host (nil),
 // a run that the engine is not able to prepare ends at once.
 func (r *Runner) Run(work, report context.Context, socket Joiner, given claim.Run, host Host) Outcome {
 	work, cancelWork := context.WithCancelCause(work)
@@ -150,9 +154,9 @@ func (r *Runner) Run(work, report context.Context, socket Joiner, given claim.Ru
 	if host == nil {
 		host = noHost{}
 	}
-	run := r.enlist(given, host, cancelWork)
-	if run == nil {
-		return Outcome{RunID: given.ID, Err: ErrTwice, Settled: Unsettled}
+	run, other := r.enlist(given, host, cancelWork)
+	if other != nil {
+		return r.refuseTwice(work, report, given, other)
 	}
 	defer r.dismiss(run)
 	host.Joining()
@@ -186,30 +190,45 @@ var (
 	ErrReporting = errors.New("the run has ended, and is being reported or returned to the queue")
 )
 
-// enlist makes the record of a run that begins now, nil if there is one of its id.
-func (r *Runner) enlist(given claim.Run, host Host, cancelWork context.CancelCauseFunc) *Run {
+// refuseTwice says what became of a run that is under way already. The server has taken that one from the worker, which
+// has not noticed yet, and another worker may have this one; unless it is the very run that is executed.
+func (r *Runner) refuseTwice(work, report context.Context, given claim.Run, other *Run) Outcome {
+	out := Outcome{RunID: given.ID, Err: ErrTwice, Settled: Unsettled}
+	if given.Token != other.given.Token && r.Return(work, report, given, terms.ReleasePostpone, requeueDelay) {
+		out.Settled = Returned
+	}
+	return out
+}
+
+// enlist makes the record of a run that begins now, or returns the other one of its id that is under way.
+func (r *Runner) enlist(given claim.Run, host Host, cancelWork context.CancelCauseFunc) (run, other *Run) {
 	now := time.Now()
 	if given.Claimed.IsZero() {
 		given.Claimed = now
 	}
-	labels := []slog.Attr{slog.String("run_id", given.ID)}
-	if given.Group != "" {
-		labels = append(labels, slog.String("group", given.Group))
-	}
-	run := &Run{
+	run = &Run{
 		ID: given.ID, Plan: &Plan{ID: given.ID}, Attempt: given.Attempt,
-		log: slog.New(r.cfg.Logger.Handler().WithAttrs(labels)), given: given, host: host, cancelWork: cancelWork, lease: terms.NewLease(given), tally: &r.tally, room: planRoom{all: r.plans},
-		settled: Unsettled, phase: Joining, began: now, since: now, noticing: make(chan struct{}, 1), able: func() {},
+		log: r.logOf(given), given: given, host: host, cancelWork: cancelWork, lease: terms.NewLease(given), count: r.count, room: planRoom{all: r.plans},
+		settled: Unsettled, phase: Joining, since: now, noticing: make(chan struct{}, 1), able: func() {},
 	}
 	run.outbox = r.delivery.Open(given, run.lease, run.log)
 	run.limit(r.cfg.Limits)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.active[run.ID] != nil {
-		return nil
+	if other = r.active[run.ID]; other != nil {
+		return nil, other
 	}
 	r.active[run.ID] = run
-	return run
+	return run, nil
+}
+
+// logOf returns the log of what is about a run.
+func (r *Runner) logOf(run claim.Run) *slog.Logger {
+	labels := []slog.Attr{slog.String("run_id", run.ID)}
+	if run.Group != "" {
+		labels = append(labels, slog.String("group", run.Group))
+	}
+	return slog.New(r.cfg.Logger.Handler().WithAttrs(labels))
 }
 
 func (r *Runner) dismiss(run *Run) {
@@ -223,12 +242,6 @@ func (r *Runner) underWay(id string) *Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.active[id]
-}
-
-// Has reports whether this very run, with this token, is under way.
-func (r *Runner) Has(run claim.Run) bool {
-	active := r.underWay(run.ID)
-	return active != nil && active.given.Token == run.Token
 }
 
 // Cancel ends the work on a run, which is reported with the cause, and does not wait for that. The error is
@@ -253,28 +266,26 @@ func (r *Runner) Cancel(runID string, cause error) error {
 
 // conclude says how a run went.
 func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
-	out := Outcome{RunID: run.ID, Reason: Success, Err: err, Settled: run.settlement(failure, err)}
-	if run.Plan != nil {
-		out.Name = inShort(run.Plan.Name)
+	out := Outcome{
+		RunID: run.ID, Name: delivery.Short(run.Plan.Name), Group: run.given.Group, Claimed: run.given.Claimed, Started: run.started, Ended: time.Now(),
+		Reason: Success, Err: err, Settled: run.settlement(failure, err),
 	}
 	if failure != nil && failure.wants != nil {
 		out.Stopped, out.Unable = failure.wants.stopped, failure.wants.unable != nil
 	}
 	switch {
-	case run.settled != Unsettled:
+	case out.Settled.Elsewhere():
 		out.Reason, out.Message = "", run.why
 	case failure != nil:
 		out.Reason, out.Type, out.Message = failure.Reason, failure.Type, failure.Message
 	}
-	r.mu.Lock()
-	r.settled[out.Settled]++
-	r.mu.Unlock()
+	r.count(func(s *Stats) { s.Settled[out.Settled]++ })
 	if n := run.outbox.LeftOut(); n > 0 {
 		run.log.Warn("lines of the run's log were left out: there was no room for them when its time was over, or it was over already", "lines", n)
 	}
 	// The message of a job's error is not logged: it may quote the data of the run. It is with the run, at the
 	// server.
-	took := time.Since(run.began).Round(time.Microsecond) // from the join of the topic
+	took := out.Ended.Sub(out.Claimed).Round(time.Microsecond)
 	attrs := []any{"reason", out.Reason, "took", took}
 	if out.Type != "" {
 		attrs = append(attrs, "error_type", out.Type)
@@ -284,12 +295,12 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
 	}
 	log := run.log
 	if project := run.Plan.meta().ProjectID; project != "" {
-		log = log.With("project_id", inShort(project))
+		log = log.With("project_id", delivery.Short(project))
 	}
 	switch {
 	case out.Settled == LeaseLost:
 		log.Warn("the run is another worker's now; nothing more is reported of it", "took", took)
-	case run.settled != Unsettled:
+	case out.Settled.InQueue():
 		log.Info("run returned to the queue", "settled", out.Settled, "why", firstLine(run.why), "took", took)
 	case err == nil:
 		log.Info("run complete", attrs...)
@@ -316,9 +327,6 @@ func (r *Run) settlement(failure *Failure, err error) Settlement {
 	return Processed
 }
 
-// inShort returns a name as it is kept and shown: a plan may have any.
-func inShort(name string) string { return delivery.Cut(name, delivery.MaxWords, "…") }
-
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return delivery.Cut(line, 300, "…")
@@ -343,22 +351,22 @@ type Stats struct {
 	Settled map[Settlement]uint64 `json:"settled"`
 }
 
-// tally is what the runner counts itself.
-type tally struct {
-	panics, stuck atomic.Uint64
-	stuckNow      atomic.Int64
+// count changes the numbers.
+func (r *Runner) count(change func(s *Stats)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(&r.stats)
 }
 
 // Stats returns the numbers so far. It may be called at any time.
 func (r *Runner) Stats() Stats {
-	t := &r.tally
 	r.mu.Lock()
-	settled := maps.Clone(r.settled)
+	stats := r.stats
+	stats.Settled = maps.Clone(stats.Settled)
 	r.mu.Unlock()
-	return Stats{
-		Stats: r.delivery.Stats(), Panics: t.panics.Load(), Stuck: t.stuck.Load(), StuckNow: t.stuckNow.Load(),
-		Renewed: r.terms.Renewed.Load(), LeasesLost: settled[LeaseLost], Unknown: r.terms.Unknown.Load(), Settled: settled,
-	}
+	stats.Stats, stats.LeasesLost = r.delivery.Stats(), stats.Settled[LeaseLost]
+	stats.Renewed, stats.Unknown = r.terms.Renewed.Load(), r.terms.Unknown.Load()
+	return stats
 }
 
 // Phase is how far a run has come.
@@ -409,14 +417,14 @@ func (r *Run) progress() Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p.Phase, p.Since, p.Started = r.phase, r.since, r.started
-	if r.phase == Joining || r.phase == Loading || r.Plan == nil { // it is being written, or never was
+	if r.phase == Joining || r.phase == Loading { // it is being written
 		return p
 	}
-	p.Name = inShort(r.Plan.Name)
+	p.Name = delivery.Short(r.Plan.Name)
 	if n := len(r.open); n > 0 {
 		p.Job = r.open[n-1].jobID
 		if i := slices.IndexFunc(r.Plan.Jobs, func(j Job) bool { return j.ID == p.Job }); i >= 0 {
-			p.JobName = inShort(r.Plan.Jobs[i].Name)
+			p.JobName = delivery.Short(r.Plan.Jobs[i].Name)
 		}
 	}
 	return p

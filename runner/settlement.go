@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/runner/terms"
 )
 
@@ -37,6 +38,9 @@ func Settlements() []Settlement {
 
 // InQueue reports whether the run is in the server's queue again.
 func (s Settlement) InQueue() bool { return s == Requeued || s == Postponed || s == Returned }
+
+// Elsewhere reports whether the run goes on, or ends, in another worker's hands.
+func (s Settlement) Elsewhere() bool { return s.InQueue() || s == LeaseLost }
 
 // disposition is an error by which an engine, or who accepts runs, says what is to
 // become of the run other than that it failed.
@@ -225,21 +229,29 @@ func (r *Runner) returnRun(work, report context.Context, run *Run, failure *Fail
 	}
 	ctx, cancel := releasing(work, report, run.topic)
 	defer cancel()
-	release := terms.Release{ID: run.ID, Token: run.given.Token, Reason: d.release, DelayMS: delay.Milliseconds()}
-	if !r.terms.Return(ctx, run.topic, run.outbox, release, d.stopped, run.log) {
+	if !r.terms.Return(ctx, run.topic, run.outbox.Flush, terms.NewRelease(run.given, d.release, delay), d.stopped, run.log) {
 		return false
 	}
 	run.settled, run.why = d.settled, d.reason
 	return true
 }
 
+// Return returns a claimed run to the queue that is not under way here, if the server takes it, and reports whether it
+// did. The reason is one of those of package terms.
+func (r *Runner) Return(work, report context.Context, run claim.Run, reason string, delay time.Duration) bool {
+	ctx, cancel := releasing(work, report, nil)
+	defer cancel()
+	return r.terms.Return(ctx, nil, nil, terms.NewRelease(run, reason, delay), true, r.logOf(run))
+}
+
 // releasing returns the context of a release: report, but not for long once the work
-// has ended, and no longer at all once the run was cancelled, which is stronger.
+// has ended, and no longer at all once the run was cancelled, which is stronger. The topic is
+// nil for a run that is not joined.
 func releasing(work, report context.Context, topic *channel.Topic) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(report)
 	stop := context.AfterFunc(work, func() {
 		switch {
-		case topic.Err() != nil: // most likely for the release, whose answer is on its way
+		case topic != nil && topic.Err() != nil: // most likely for the release, whose answer is on its way
 		case errors.As(context.Cause(work), new(*Failure)):
 			cancel()
 		default:

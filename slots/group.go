@@ -14,8 +14,8 @@ const wildcard = "*"
 //	slots.Group{Queues: []string{"manual", "*"}, Slots: 4}
 type Group struct {
 	// Name is the canonical form of Queues, "manual>*". It is the key of the
-	// group in the join payload and the attribute "group" in logs. Two groups
-	// that are alike have the same name. [Check] fills it in, whatever it was.
+	// group in the join payload and the attribute "group" in logs. [Check] fills
+	// it in, whatever it was.
 	Name string
 	// Queues in the order of preference. With "*" as the last one, runs of any
 	// queue can be claimed, the named ones first; without it, only theirs. To

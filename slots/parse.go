@@ -98,10 +98,10 @@ func (g Group) check(text, list, count string) error {
 }
 
 // Check returns groups that may have been written by hand as they are to be used,
-// each with its name and each queue once. A group that [Parse] would not take is
+// each with its name and each queue once, and no two alike. A group that [Parse] would not take is
 // refused with a [*SyntaxError]. What is allowed but hardly meant comes back as
 // warnings, one line each: a queue twice in a group (the first place counts), two
-// groups alike, a queue that Lightning does not know, and no group with "*", so
+// groups alike (they become one, with the slots of both), a queue that Lightning does not know, and no group with "*", so
 // that runs of other queues would never be claimed.
 func Check(groups []Group) (checked []Group, warnings []string, err error) {
 	for _, g := range groups {
@@ -126,20 +126,22 @@ func Check(groups []Group) (checked []Group, warnings []string, err error) {
 		for _, queue := range distinct(repeated) {
 			warnings = append(warnings, fmt.Sprintf("slot group %q: queue %q is named more than once; the first place counts", named, queue))
 		}
-		checked = append(checked, newGroup(queues, g.Slots))
+		named = newGroup(queues, g.Slots)
+		if i := slices.IndexFunc(checked, func(c Group) bool { return c.Name == named.Name }); i >= 0 {
+			checked[i].Slots += named.Slots
+			warnings = append(warnings, fmt.Sprintf("slot group %q is there more than once; they are taken for one, with the slots of all", named.Name))
+			continue
+		}
+		checked = append(checked, named)
 	}
 	return checked, append(warnings, doubts(checked)...), nil
 }
 
 // doubts returns the warnings about groups as a whole.
 func doubts(groups []Group) (warnings []string) {
-	var seen, alike, unknown []string
+	var unknown []string
 	starve := true
 	for _, g := range groups {
-		if slices.Contains(seen, g.Name) {
-			alike = append(alike, g.Name)
-		}
-		seen = append(seen, g.Name)
 		for _, queue := range g.Queues {
 			switch queue {
 			case wildcard:
@@ -149,9 +151,6 @@ func doubts(groups []Group) (warnings []string) {
 				unknown = append(unknown, queue)
 			}
 		}
-	}
-	for _, name := range distinct(alike) {
-		warnings = append(warnings, fmt.Sprintf("slot group %q is there more than once; one group with the sum of the slots does the same with fewer claims", name))
 	}
 	for _, queue := range distinct(unknown) {
 		warnings = append(warnings, fmt.Sprintf("queue %q is not one of Lightning's (manual, fast_lane, default); no run may ever come from it", queue))

@@ -52,11 +52,9 @@ func TestParse(t *testing.T) {
 			name: "two groups alike, though written differently",
 			spec: "manual>*:1 manual,*:2 manual>*:3",
 			groups: []slots.Group{
-				{Name: "manual>*", Queues: []string{"manual", "*"}, Slots: 1},
-				{Name: "manual>*", Queues: []string{"manual", "*"}, Slots: 2},
-				{Name: "manual>*", Queues: []string{"manual", "*"}, Slots: 3},
+				{Name: "manual>*", Queues: []string{"manual", "*"}, Slots: 6},
 			},
-			warnings: []string{`slot group "manual>*" is there more than once`},
+			warnings: []string{`slot group "manual>*" is there more than once`, `slot group "manual>*" is there more than once`},
 		},
 		{
 			name: "queues that Lightning does not know, each told once",

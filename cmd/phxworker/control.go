@@ -142,18 +142,20 @@ func (p *program) turn(ctx context.Context, cmd *cli.Command, what string) error
 
 func (p *program) slots(ctx context.Context, cmd *cli.Command) error {
 	groups, err := slots.Parse(cmd.Args().First())
-	if err == nil {
-		groups, _, err = slots.Check(groups)
-	}
 	if err != nil {
 		return &usageError{err.Error()}
 	}
 	named := make(map[string]bool)
-	for _, group := range groups {
-		if named[group.Name] {
-			return &usageError{fmt.Sprintf("the slot group %q is named twice: keep one of them", group.Name)}
+	for i := range groups {
+		checked, _, err := slots.Check(groups[i : i+1]) // each by itself: of two that are alike it would make one
+		if err != nil {
+			return &usageError{err.Error()}
 		}
-		named[group.Name] = true
+		groups[i] = checked[0]
+		if name := groups[i].Name; named[name] {
+			return &usageError{fmt.Sprintf("the slot group %q is named twice: keep one of them", name)}
+		}
+		named[groups[i].Name] = true
 	}
 	worker, err := p.remote(ctx, cmd)
 	if err != nil {

@@ -68,10 +68,10 @@ func (o *Outbox) pushOnce(ctx context.Context, e event) error {
 	pushed := time.Now()
 	_, err = o.push(ctx, join, e.name(), e.payload(), t.unanswered)
 	if t.unknown > 0 && !errors.Is(err, channel.ErrNotSent) {
-		o.delivery.resent.Add(1)
+		o.delivery.count(func(s *Stats) { s.Resent++ })
 	}
 	if err == nil {
-		o.delivery.acknowledged.Observe(time.Since(pushed))
+		o.delivery.count(func(s *Stats) { s.Acknowledged.Observe(time.Since(pushed)) })
 		return nil
 	}
 	if errors.Is(err, channel.ErrOutcomeUnknown) {

@@ -102,8 +102,6 @@ type Delivery struct {
 	cfg Config
 	log *slog.Logger
 
-	resent, shortened atomic.Uint64
-	acknowledged      claim.Durations
 	// batched is set once the server has taken a run:batch_logs, unbatched when it was found not to know it.
 	batched, unbatched atomic.Bool
 	// native tells that outputs go as objects. The server decides in the end: see learnForm.
@@ -113,14 +111,14 @@ type Delivery struct {
 
 	topics sync.Map // *channel.Topic to nil, of the runs under way
 
-	mu          sync.Mutex
-	undelivered map[string]uint64 // by event
-	hurried     time.Time         // when hurry last had an effect
+	mu      sync.Mutex
+	stats   Stats
+	hurried time.Time // when hurry last had an effect
 }
 
 // New returns a Delivery.
 func New(cfg Config, log *slog.Logger) *Delivery {
-	d := &Delivery{cfg: cfg.WithDefaults(), log: log, undelivered: make(map[string]uint64)}
+	d := &Delivery{cfg: cfg.WithDefaults(), log: log, stats: Stats{Undelivered: make(map[string]uint64)}}
 	d.native.Store(d.cfg.NativeDataclips)
 	return d
 }
@@ -143,7 +141,7 @@ func (d *Delivery) Open(run claim.Run, permit Permit, log *slog.Logger) *Outbox 
 		tokenEnd: run.Claimed.Add(lifetime(run.Token)),
 		work:     make(chan struct{}, 1), room: make(chan struct{}),
 	}
-	o.limits.Store(&unlimited)
+	o.limits.Store(new(Limits))
 	o.Hide(nil)
 	if o.untold = !o.tokenEnd.After(run.Claimed); o.untold {
 		o.tokenEnd = run.Claimed.Add(untoldLife)
@@ -158,17 +156,21 @@ func (d *Delivery) Open(run claim.Run, permit Permit, log *slog.Logger) *Outbox 
 func (d *Delivery) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return Stats{
-		Resent: d.resent.Load(), LogsShortened: d.shortened.Load(),
-		Undelivered: maps.Clone(d.undelivered), Acknowledged: d.acknowledged.Histogram(),
-	}
+	stats := d.stats
+	stats.Undelivered = maps.Clone(stats.Undelivered)
+	return stats
+}
+
+// count changes the numbers.
+func (d *Delivery) count(change func(s *Stats)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	change(&d.stats)
 }
 
 // undeliver counts an event that the server does not have.
 func (d *Delivery) undeliver(e event) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.undelivered[e.name()]++
+	d.count(func(s *Stats) { s.Undelivered[e.name()]++ })
 }
 
 // hurryEvery is the least time between two calls to hurry that have an effect: a server that answers some things and

@@ -81,9 +81,7 @@ func FuzzRefusal(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, response []byte) {
 		refused := &channel.RefusedError{Topic: "run:r1", Event: "run:complete", Response: response}
-		why, ok := WhyUnread(refused)
-		require.True(t, ok)
-		require.LessOrEqual(t, len(why), MaxWords+len("…"))
+		require.LessOrEqual(t, len(unread("fetch:plan", refused)), maxWords+len("…"))
 		require.False(t, isDuplicate("run:start", refused))
 		isDuplicate("run:complete", refused)
 		isAbout(refused, "final_state")

@@ -90,23 +90,21 @@ func newEnding(reason Reason, errorType, message string) ending {
 	return e
 }
 
-type runStart struct {
+// fixed is an event whose payload is known from the beginning.
+type fixed struct {
 	sending
 
-	versions any
-	at       time.Time
+	body any
 }
+
+func (e *fixed) payload() any { return e.body }
 
 // Start reports that the run begins; versions, as JSON, are what executes it.
 func (o *Outbox) Start(versions any) {
-	o.put(&runStart{sending: sending{event: "run:start"}, versions: versions, at: time.Now()}, 0)
-}
-
-func (e *runStart) payload() any {
-	return struct {
+	o.put(&fixed{sending{event: "run:start"}, struct {
 		Versions  any       `json:"versions"`
 		Timestamp timestamp `json:"timestamp"`
-	}{e.versions, timestamp(e.at)}
+	}{versions, timestamp(time.Now())}}, 0)
 }
 
 // Step is one execution of a job, as the server is told of it. Whoever made it hands it on to the other methods of

@@ -92,7 +92,7 @@ func (o *Outbox) newLine(l Line, step *Step) *logLine {
 func (e *logLine) leaveOut(why string) {
 	e.line.Message = TextLine("", "", fmt.Sprintf("(this line had %d bytes, %s; it was left out)", e.line.size(), why)).Message
 	e.note = true
-	e.box.delivery.shortened.Add(1)
+	e.box.delivery.count(func(s *Stats) { s.LogsShortened++ })
 }
 
 // lessen takes the step off a line if that is what the server does not take, else it replaces the line.

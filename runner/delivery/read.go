@@ -24,8 +24,8 @@ const (
 const passesWithin = 30 * time.Second
 
 // Read pushes a read on the run's topic until it is answered; a refusal is an answer. It reports whether an earlier
-// one may have been answered as well. An answer that is large may take its time. The error is one for [WhyUnread], or
-// for the topic or ctx, which have ended.
+// one may have been answered as well. An answer that is large may take its time. The error is an [Unread], or that of the
+// topic or ctx, which have ended.
 func (o *Outbox) Read(ctx context.Context, topic *channel.Topic, event string, payload any, large bool) (reply channel.Reply, again bool, err error) {
 	began := time.Now()
 	unanswered, crashed, lost := 0, 0, 0
@@ -45,7 +45,7 @@ func (o *Outbox) Read(ctx context.Context, topic *channel.Topic, event string, p
 				o.delivery.hurry()
 			}
 			return reply, again, nil
-		case errors.Is(err, errTokenOver), errors.As(err, new(*channel.AnswerTooLargeError)), errors.As(err, new(*channel.TooLargeError)), errors.Is(err, channel.ErrPayload):
+		case errors.Is(err, errTokenOver), errors.As(err, new(*channel.AnswerTooLargeError)), errors.As(err, new(*channel.TooLargeError)), errors.Is(err, channel.ErrPayload), refusalOf(err) != nil:
 			return channel.Reply{}, again, unread(event, err)
 		case errors.Is(err, channel.ErrNotSent):
 			continue
@@ -67,25 +67,35 @@ func (o *Outbox) Read(ctx context.Context, topic *channel.Topic, event string, p
 	}
 }
 
-// unreadError is why a read was given up, for who reads the run's log.
-type unreadError string
+// Unread is why a read was refused or given up, for who reads the run's log.
+type Unread string
 
-func (e unreadError) Error() string { return string(e) }
+func (e Unread) Error() string { return string(e) }
 
-func unread(event string, err error) unreadError {
-	if errors.Is(err, errTokenOver) {
-		err = errTokenOver
-	}
-	if tooLarge, ok := errors.AsType[*channel.AnswerTooLargeError](err); ok {
-		err = fmt.Errorf("the server's answer has more than the %d bytes that this worker reads", tooLarge.Limit)
-		if event == "fetch:dataclip" { // all else has a limit of its own
-			err = fmt.Errorf("%w (its option --read-limit)", err)
+// unread says in words why a read has failed for good. Of what the server answered, it is the beginning if it is long:
+// a bare string without its quotes, else the JSON.
+func unread(event string, err error) (why Unread) {
+	tooLarge, isTooLarge := errors.AsType[*channel.AnswerTooLargeError](err)
+	refused := refusalOf(err)
+	switch {
+	case refused != nil:
+		if json.Unmarshal(refused.Response, &why) != nil {
+			why = Unread(refused.Response)
 		}
+		return Unread(Short(string(why)))
+	case errors.Is(err, errTokenOver):
+		return Unread(errTokenOver.Error())
+	case isTooLarge:
+		why = Unread(fmt.Sprintf("the server's answer has more than the %d bytes that this worker reads", tooLarge.Limit))
+		if event == "fetch:dataclip" { // all else has a limit of its own
+			why += " (its option --read-limit)"
+		}
+		return why
 	}
-	return unreadError(err.Error())
+	return Unread(err.Error())
 }
 
-func givenUp(after time.Duration, crashed, unanswered, lost int) unreadError {
+func givenUp(after time.Duration, crashed, unanswered, lost int) Unread {
 	var why []string
 	count := func(times int, what string) {
 		if times > 0 {
@@ -95,23 +105,5 @@ func givenUp(after time.Duration, crashed, unanswered, lost int) unreadError {
 	count(crashed, "the server's channel crashed over it")
 	count(unanswered, "the server did not answer it")
 	count(lost, "the connection was lost over it")
-	return unreadError(fmt.Sprintf("given up after %v: %s", after.Round(time.Second), strings.Join(why, "; ")))
+	return Unread(fmt.Sprintf("given up after %v: %s", after.Round(time.Second), strings.Join(why, "; ")))
 }
-
-// WhyUnread returns why a read was refused or given up, for who reads the run's log; it is not ok if what has ended
-// is the topic, or the context. Of what the server answered, it is the beginning if it is long: a bare string without
-// its quotes, else the JSON.
-func WhyUnread(err error) (why string, ok bool) {
-	if refused := refusalOf(err); refused != nil {
-		if json.Unmarshal(refused.Response, &why) != nil {
-			why = string(refused.Response)
-		}
-		return Cut(why, MaxWords, "…"), true
-	}
-	gaveUp, ok := errors.AsType[unreadError](err)
-	return string(gaveUp), ok
-}
-
-// MaxWords is how many bytes are kept of what a server has to say about a run: they are kept, with others, for the
-// status, and go back to the server.
-const MaxWords = 1000

@@ -116,7 +116,7 @@ func (s *Spooled) Resend(ctx context.Context, socket *channel.Socket) error {
 	box.topic = topic
 	var rest []SpooledEvent
 	for i, e := range s.Events {
-		again := &spooledEvent{sending{event: e.Event}, e}
+		again := &fixed{sending{event: e.Event}, e.Payload}
 		if e.Sent {
 			again.unknown = 1
 		}
@@ -137,14 +137,6 @@ func (s *Spooled) Resend(ctx context.Context, socket *channel.Socket) error {
 	s.Events = rest
 	return errors.Join(err, s.write(filepath.Dir(s.Path)))
 }
-
-type spooledEvent struct {
-	sending
-
-	of SpooledEvent
-}
-
-func (e *spooledEvent) payload() any { return e.of.Payload }
 
 // maxSpoolFile is the size of the largest file that is read back, in bytes. What is spooled of a run is some outboxes
 // full at most.

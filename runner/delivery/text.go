@@ -20,6 +20,12 @@ func Cut(text string, most int, mark string) string {
 	return strings.ToValidUTF8(text[:most], "") + mark
 }
 
+// Short returns what a server or a plan says as it is kept, with others, for the status, and goes back to the server: it
+// may be of any length.
+func Short(text string) string { return Cut(text, maxWords, "…") }
+
+const maxWords = 1000
+
 // FormatMB writes a number of MB the way it stands in the log lines of OpenFn's worker: 10mb, 0.5mb. A limit that is
 // negative, so that nothing is sent, is one of 0mb.
 func FormatMB(mb float64) string { return strconv.FormatFloat(max(mb, 0), 'f', -1, 64) + "mb" }

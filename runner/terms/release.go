@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/phxworker/phxworker/channel"
+	"github.com/phxworker/phxworker/claim"
 )
 
 // Releaser returns runs to the queue, on servers that take them.
@@ -40,9 +41,9 @@ const (
 // releaseWithin bounds the wait for a connection to return a run, and for what is to be delivered before.
 const releaseWithin = 30 * time.Second
 
-// Flusher holds what was reported of a run; it waits until all of that is delivered.
-type Flusher interface {
-	Flush(ctx context.Context) error
+// NewRelease returns the release of a claimed run, to be available again after the delay.
+func NewRelease(run claim.Run, reason string, delay time.Duration) Release {
+	return Release{ID: run.ID, Token: run.Token, Reason: reason, DelayMS: delay.Milliseconds()}
 }
 
 // TakesBack reports whether the server takes runs back. That is not known while there is no connection.
@@ -54,20 +55,21 @@ func (t *Terms) TakesBack() (yes, known bool) {
 }
 
 // Return returns a run to the queue, if the server takes it, and reports whether it is no longer this worker's. What was
-// reported up to then is delivered first. A lost connection is waited for, unless it is hasty.
-func (t *Terms) Return(ctx context.Context, topic *channel.Topic, reported Flusher, run Release, hasty bool, log *slog.Logger) bool {
+// reported up to then is delivered first, by flush; both topic and flush are nil for a run that is not joined. A lost
+// connection is waited for, unless it is hasty.
+func (t *Terms) Return(ctx context.Context, topic *channel.Topic, flush func(ctx context.Context) error, run Release, hasty bool, log *slog.Logger) bool {
 	if yes, known := t.TakesBack(); !yes && (known || hasty) {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, releaseWithin)
 	defer cancel()
-	if reported.Flush(ctx) != nil {
+	if flush != nil && flush(ctx) != nil {
 		return false
 	}
 	err := t.releaser.Release(ctx, run)
 	// A server that takes a run back closes its topic as well. That may be heard and the answer be lost.
-	refused := errors.As(err, new(*channel.RefusedError))
-	if refused || err != nil && !errors.Is(topic.Err(), channel.ErrEnded) {
+	refused, closed := errors.As(err, new(*channel.RefusedError)), topic != nil && errors.Is(topic.Err(), channel.ErrEnded)
+	if err != nil && (refused || !closed) {
 		log.Warn("the run could not be returned to the queue", "error", err)
 		return false
 	}

@@ -51,11 +51,10 @@ func BenchmarkScrape(b *testing.B) {
 
 // busy is what a worker with two groups and 90 runs returns.
 func busy() phxworker.Stats {
-	var h claim.Durations
+	var taken claim.Histogram
 	for n := range 1000 {
-		h.Observe(time.Duration(n) * time.Millisecond)
+		taken.Observe(time.Duration(n) * time.Millisecond)
 	}
-	taken := h.Histogram()
 	stats := phxworker.Stats{
 		Ended: map[phxworker.Reason]int{runner.Success: 1000}, Times: phxworker.TimeStats{Run: taken, ClaimToStart: taken, WakeToStart: taken},
 		Delivery: runner.Stats{Stats: delivery.Stats{Acknowledged: taken}},

@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/phxworker/phxworker"
-	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/runner/egress"
 )
 
@@ -17,7 +16,6 @@ type collector struct {
 	worker Source
 	cfg    Config
 	descs  []*prometheus.Desc // of families
-	empty  map[float64]uint64 // the buckets of a histogram that has counted nothing
 }
 
 var _ prometheus.Collector = (*collector)(nil)
@@ -35,23 +33,12 @@ func NewCollector(worker Source, cfg Config) prometheus.Collector {
 	if cfg.Version == "" {
 		cfg.Version = phxworker.Version()
 	}
-	c := &collector{worker: worker, cfg: cfg, empty: noneCounted()}
+	c := &collector{worker: worker, cfg: cfg}
 	for i := range families {
 		f := &families[i]
 		c.descs = append(c.descs, prometheus.NewDesc(f.name, f.help, f.labels, nil))
 	}
 	return c
-}
-
-// noneCounted returns the buckets that all histograms of the worker have.
-func noneCounted() map[float64]uint64 {
-	var h claim.Durations
-	h.Observe(0) // without a duration, a snapshot has no buckets
-	buckets := h.Histogram().Buckets
-	for bound := range buckets {
-		buckets[bound] = 0
-	}
-	return buckets
 }
 
 // Describe implements [prometheus.Collector].
@@ -64,10 +51,10 @@ func (c *collector) Describe(descs chan<- *prometheus.Desc) {
 // Collect implements [prometheus.Collector].
 func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	stats := c.worker.Stats()
-	now := &snapshot{Stats: stats, at: time.Now(), groups: merge(stats.Groups), processes: c.cfg.Processes(), egress: c.cfg.Egress(), version: c.cfg.Version, commit: c.cfg.Commit}
+	now := &snapshot{Stats: stats, at: time.Now(), processes: c.cfg.Processes(), egress: c.cfg.Egress(), version: c.cfg.Version, commit: c.cfg.Commit}
 	for i := range families {
 		f := &families[i]
-		f.read(now, &series{desc: c.descs[i], kind: f.kind, empty: c.empty, metrics: metrics})
+		f.read(now, &series{desc: c.descs[i], kind: f.kind, metrics: metrics})
 	}
 }
 
@@ -76,39 +63,9 @@ type snapshot struct {
 	phxworker.Stats
 
 	at              time.Time
-	groups          []phxworker.GroupStats // no two of the same name
 	processes       int
 	egress          egress.Stats
 	version, commit string
-}
-
-// merge adds up groups of the same name, which a worker may have.
-func merge(groups []phxworker.GroupStats) []phxworker.GroupStats {
-	var merged []phxworker.GroupStats
-	for _, g := range groups {
-		i := slices.IndexFunc(merged, func(m phxworker.GroupStats) bool { return m.Name == g.Name })
-		if i < 0 {
-			merged = append(merged, g)
-			continue
-		}
-		m := &merged[i]
-		m.Paused = m.Paused && g.Paused // one that claims is enough for the name to
-		m.Size += g.Size
-		m.Claimed += g.Claimed
-		m.Running += g.Running
-		m.Claims.Brought += g.Claims.Brought
-		m.Claims.Empty += g.Claims.Empty
-		m.Claims.Failed += g.Claims.Failed
-		m.Claims.Exhausted += g.Claims.Exhausted
-		m.HeldBack += g.HeldBack
-		m.Refused += g.Refused
-		m.Wakes += g.Wakes
-		m.Coalesced += g.Coalesced
-		m.Prefetched += g.Prefetched
-		m.PrefetchReturned += g.PrefetchReturned
-		m.Answered = m.Answered.Add(g.Answered)
-	}
-	return merged
 }
 
 // family is one metric, with all its series.
@@ -145,8 +102,8 @@ func byGroup(kind prometheus.ValueType, name, help string, labels []string, read
 	return family{
 		name: name, help: help, kind: kind, labels: append([]string{"group"}, labels...),
 		read: func(now *snapshot, out *series) {
-			for i := range now.groups {
-				read(&now.groups[i], out)
+			for i := range now.Groups {
+				read(&now.Groups[i], out)
 			}
 		},
 	}
@@ -190,7 +147,6 @@ func bit(yes bool) float64 {
 type series struct {
 	desc    *prometheus.Desc
 	kind    prometheus.ValueType
-	empty   map[float64]uint64
 	metrics chan<- prometheus.Metric
 }
 
@@ -201,10 +157,7 @@ func (s *series) number(value float64, labels ...string) {
 
 // durations adds a series that is a histogram.
 func (s *series) durations(h phxworker.Histogram, labels ...string) {
-	if h.Buckets == nil {
-		h.Buckets = s.empty
-	}
-	s.metrics <- prometheus.MustNewConstHistogram(s.desc, h.Count, h.Sum, h.Buckets, readable(labels)...)
+	s.metrics <- prometheus.MustNewConstHistogram(s.desc, h.Count, h.Sum, h.Buckets(), readable(labels)...)
 }
 
 // readable makes of the labels what Prometheus takes, which is any UTF-8.

@@ -83,8 +83,8 @@ var groups = []family{
 	{
 		name: "phxworker_claim_seconds", help: "From a claim to the server's answer.", labels: []string{"group"},
 		read: func(now *snapshot, out *series) {
-			for i := range now.groups {
-				out.durations(now.groups[i].Answered, now.groups[i].Name)
+			for i := range now.Groups {
+				out.durations(now.Groups[i].Answered, now.Groups[i].Name)
 			}
 		},
 	},

@@ -150,8 +150,6 @@ func Ending(result phxworker.RunResult) string {
 // Remark says in words why a group does not claim by itself; empty if it does.
 func Remark(group phxworker.GroupStats) string {
 	switch {
-	case group.Size == 0:
-		return "has no slots"
 	case group.OnRequest:
 		return "claims on request"
 	case group.Paused:

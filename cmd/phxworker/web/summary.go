@@ -58,7 +58,6 @@ func (s *Status) claiming() (health Health, sentence string) {
 	var paused, request, full, claiming []string
 	for _, g := range s.Groups {
 		switch {
-		case g.Size == 0: // of two groups that are alike, the second after a resize
 		case g.OnRequest:
 			request = append(request, g.Name)
 		case g.Paused:

@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"github.com/evanw/esbuild/pkg/api"
+
+	"github.com/phxworker/phxworker/runner/npm/resolve"
 )
 
 //go:embed node/*.js
@@ -39,18 +41,24 @@ const (
 const FirstLine = 1 << 16
 
 // Maker makes chunks of the packages of a tree. It may be used concurrently.
-type Maker struct{ resolver }
+type Maker struct {
+	tree     fs.FS
+	resolver *resolve.Resolver
+}
 
 // New returns a Maker for a tree with a folder node_modules, in npm's layout. standIns are the trees of [StandIns], which
 // may be in the tree as well: what an adaptor brings of the same name, in a version of its own, would stand in their place there.
 func New(tree fs.FS, standIns ...fs.FS) *Maker {
-	return &Maker{newResolver(mounted{tree, Overlay(standIns...)})}
+	all := mounted{tree, Overlay(standIns...)}
+	return &Maker{all, resolve.New(all)}
 }
 
 var conditions = []string{"node", "require"}
 
 // Entry returns the id of the chunk of a package's main module, as one that is installed at the top of the tree.
-func (m *Maker) Entry(name string) (id string, err error) { return m.find(name, ".", conditions) }
+func (m *Maker) Entry(name string) (id string, err error) {
+	return m.resolver.Find(name, ".", conditions)
+}
 
 // Chunk is the text of a chunk: a function (require, module, exports, host), where host has Node's globals.
 type Chunk struct {
@@ -160,7 +168,7 @@ func (m *Maker) entryOf(id string) (string, error) {
 		return ourPrefix + strings.ReplaceAll(name, "/", "_"), nil
 	}
 	if polyfill := builtins[name]; polyfill != "" {
-		return m.find(polyfill, standInsFolder, []string{"require"})
+		return m.resolver.Find(polyfill, standInsFolder, []string{"require"})
 	}
 	return ourPrefix + "missing", nil
 }
@@ -203,7 +211,7 @@ func (m *Maker) plug(build api.PluginBuild, id, entry string, required *others) 
 		if strings.HasPrefix(a.Importer, ourPrefix) {
 			from = standInsFolder
 		}
-		found, err := m.find(a.Path, from, conditions)
+		found, err := m.resolver.Find(a.Path, from, conditions)
 		switch {
 		case err != nil: // found missing when it is required, as in Node
 			return api.OnResolveResult{Path: missingPrefix + a.Path, External: true}, nil //nolint:nilerr // see above
@@ -238,7 +246,7 @@ func (m *Maker) plug(build api.PluginBuild, id, entry string, required *others) 
 func packageOf(file string) string {
 	parts := strings.Split(file, "/")
 	slices.Reverse(parts)
-	i := slices.Index(parts, modulesFolder)
+	i := slices.Index(parts, "node_modules")
 	if i < 0 {
 		return ""
 	}

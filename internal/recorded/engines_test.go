@@ -79,7 +79,7 @@ func published(t *testing.T) *packages.Provider {
 	p, err := packages.Open(packages.Config{Repo: repo})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	if _, err = p.Package(t.Context(), "@openfn/language-http@7.2.10"); err != nil && os.Getenv("CI") == "" {
+	if _, err = p.Package(t.Context(), "@openfn/language-http@7.2.10", nil); err != nil && os.Getenv("CI") == "" {
 		t.Skip("there is no registry: ", err)
 	}
 	require.NoError(t, err)

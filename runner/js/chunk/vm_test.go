@@ -142,7 +142,7 @@ type answered struct {
 }
 
 // inQuickJS executes code with a package and one more argument, a text.
-func inQuickJS(t *testing.T, store *Store, code, name, argument string) []string {
+func inQuickJS(t *testing.T, store chunks, code, name, argument string) []string {
 	t.Helper()
 	client := newClient(t, "any")
 	defer client.Close()
@@ -150,11 +150,9 @@ func inQuickJS(t *testing.T, store *Store, code, name, argument string) []string
 }
 
 // execute calls a function with a package and what a test needs, and returns the lines that come of it.
-func execute(t *testing.T, store *Store, client *Client, code, name, argument string) []string {
+func execute(t *testing.T, store chunks, client *Client, code, name, argument string) []string {
 	t.Helper()
-	maker, done, err := store.open()
-	require.NoError(t, err)
-	defer done()
+	maker := store.maker
 	entry, err := maker.Entry(name)
 	require.NoError(t, err)
 	if _, standsIn := builtins[name]; standsIn {

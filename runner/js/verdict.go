@@ -64,6 +64,7 @@ func (s *step) judge(end ending) verdict {
 		return verdict{reason: runner.Success}
 	}
 	frames := framesOf(end.thrown)
+	s.nameMembers(frames)
 	s.name(end.thrown, frames)
 	v := s.classify(end, frames)
 	v.at = s.placeOf(frames)

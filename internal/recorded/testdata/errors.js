@@ -499,11 +499,11 @@ fn(s => new Promise(() => setTimeout(() => s.x.y(), 1)))
 fn(() => () => 1)
 //# a state that is undefined in the end
 fn(s => { s.x = 1; })
-//~ console is frozen
+//# console is frozen
 fn(s => { console.log = () => {}; return s; })
 //# console is frozen, a new method
 fn(s => { console.table = () => {}; return s; })
-//~ console is frozen, deleted
+//# console is frozen, deleted
 fn(s => { delete console.log; return s; })
 //! console is frozen, or is it
 fn(s => ({ ...s, frozen: Object.isFrozen(console), keys: Object.keys(console).sort(), type: typeof console.log }))

@@ -50,8 +50,8 @@ var failingPlaces = []string{
 	`combine(fn(state => state), fn(state => { $ return state; }))`, `fn(state => { state.f = () => { $ }; return state; }); fn(state => { state.f(); return state; })`,
 }
 
-// What a step may leave behind. BigInt is not here, nor what has no prototype or cannot be written: docs/compatibility.md says what
-// comes of them.
+// What a step may leave behind. What comes of BigInt is in TestAStateThatIsNotFitForJSON, and of what has no prototype or a toJSON that
+// throws, in errors.js.
 var oddValues = []string{
 	`() => 1`, `Symbol('s')`, `new Date(0)`, `new Date(NaN)`, `new Map([[1, 2]])`, `new Set([1])`, `NaN`, `Infinity`, `-0`, `undefined`, `null`, `/x/g`, `new Error('kept')`, `new Uint8Array(3)`, `[1, , 3]`,
 	`[undefined, () => 1]`, `new (class A { constructor() { this.n = 1; } get g() { return 2; } })()`, `{ toJSON: () => 'told' }`, `Object.create({ inherited: 1 })`, `{ [Symbol('k')]: 1, k: 2 }`,

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/phxworker/phxworker/internal/runtest"
+	"github.com/phxworker/phxworker/runner/compile"
 )
 
 // The page has what is built in, and the words for which auto leaves a run to Node.
@@ -26,6 +27,15 @@ func TestThePageOfWhatIsBuiltIn(t *testing.T) {
 			others = append(others, name)
 		}
 	}
+	var published []string
+	forNode := slices.Sorted(maps.Keys(ofLanguages))
+	for _, name := range missing {
+		if packaged(compile.Use{Name: name}, commonAdaptor) {
+			published = append(published, name)
+		} else {
+			forNode = append(forNode, name)
+		}
+	}
 	runtest.Page(t, "../../docs/compatibility.md", t.Name(), fmt.Sprintf(`| what | names |
 |---|---|
 | versions of language-common, without one or with latest the last | %s |
@@ -33,9 +43,9 @@ func TestThePageOfWhatIsBuiltIn(t *testing.T) {
 | built in with a path of members, indices and %s that is written out | %s |
 | built in for the last version alone | %s |
 | published only | %s |
+| global of published packages | %s |
 | for Node in any job | %s, and what begins with %s |
-| for Node with published packages alone | %s |
 | for Node with auto | %s, a BigInt such as %s, %s and %s by a function, %s where the worker's time zone is not UTC |
 `, names(commonVersions), names(plain), "`*`", names(paths), names(ofTheLast), names(others),
-		names(slices.Sorted(maps.Keys(ofLanguages))), "`toLocale`", names(missing), names(slices.Sorted(maps.Keys(otherwise))), "`5n`", "`sort`", "`toSorted`", "`Date`"))
+		names(published), names(forNode), "`toLocale`", names(slices.Sorted(maps.Keys(otherwise))), "`5n`", "`sort`", "`toSorted`", "`Date`"))
 }

@@ -549,3 +549,21 @@ fn()
 fn(s => fn(s.nothing)(s))
 //~ fnIf of nothing
 fnIf(true)
+//! a state without a prototype
+fn(() => Object.create(null))
+//! nothing but a prototype is missing
+fn(() => { throw new Error('first'); }).catch(() => { throw Object.create(null); })
+//! a state whose toJSON throws
+fn(() => ({ toJSON() { throw new Error('never'); } }))
+//# a function that a member was given
+fn(s => { s.f = () => { nowhere; }; return s; }); fn(s => { s.f(); return s; })
+//# an operator that is called
+fn(() => { (void 0)(); })
+//# a number that is constructed
+fn(() => { new 5; })
+//# a weak map of a number
+fn(() => { new WeakMap().set(1, 1); })
+//# a constant on the line of its declaration
+fn(state => { const c = 1; c = 2; return state; })
+//# a getter that throws in a state
+fn(() => ({ data: { get bad() { throw new Error('no'); } } })); fn(s => s)

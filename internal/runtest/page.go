@@ -15,7 +15,7 @@ const writePages = "PHXWORKER_PAGES"
 // cannot say more than tests know. With PHXWORKER_PAGES=write it writes that part.
 func Page(t *testing.T, path, part, text string) {
 	t.Helper()
-	page, err := os.ReadFile(path)
+	page, err := os.ReadFile(path) //nolint:gosec // a page of ours
 	require.NoError(t, err)
 	before, rest, found := strings.Cut(string(page), "<!-- printed by "+part+" -->\n")
 	require.True(t, found, "%s has no part that is printed by %s", path, part)

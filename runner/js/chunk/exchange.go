@@ -273,12 +273,12 @@ var noCache = sync.OnceValue(func() *byte {
 		return nil
 	}
 	defer response.Body.Close()
-	return unsafe.StringData(response.Header.Get("Cache-Control"))
+	return unsafe.StringData(response.Header.Get("Cache-Control")) //nolint:gosec // compared, and not read
 })
 
 // withoutAdded removes what no server has said.
 func withoutAdded(header http.Header) {
-	if said := header["Cache-Control"]; len(said) == 1 && header["Pragma"] != nil && unsafe.StringData(said[0]) == noCache() {
+	if said := header["Cache-Control"]; len(said) == 1 && header["Pragma"] != nil && unsafe.StringData(said[0]) == noCache() { //nolint:gosec // see above
 		delete(header, "Cache-Control")
 	}
 }

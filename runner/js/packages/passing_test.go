@@ -188,7 +188,7 @@ func TestAVerdictIsOfThePackage(t *testing.T) {
 		defer tree.close()
 		require.NoError(t, os.RemoveAll(filepath.Join(cache, "phxworker")))
 		registry.Fail(503)
-		_, err = p.look(ctx, record{Name: "@openfn/language-y", Version: "1.0.0"}, tree, p.cache.Store("other", p.nodes), func(string) {})
+		_, err = p.look(ctx, record{Name: "@openfn/language-y", Version: "1.0.0"}, tree, p.cache.Store("other", p.nodes))
 		require.NoError(t, err)
 		require.Error(t, tree.files.failed(), "what came of it counts for nothing")
 	})

@@ -155,7 +155,7 @@ func newRequest(s *stream, turn *egress.Turn, x Exchange) (*http.Request, error)
 	var reader io.Reader
 	switch {
 	case x.Follows:
-		reader = s.in
+		reader = turn.Written(s.in)
 	case x.HasBody:
 		reader = bytes.NewReader(body)
 	}

@@ -2,6 +2,7 @@ package chunk
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -9,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -75,11 +75,12 @@ func TestUploadsInLockStep(t *testing.T) {
 	begun.Add(n)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		part := make([]byte, 3)
-		_, err := io.ReadFull(r.Body, part)
-		assert.NoError(t, err)
+		_, first := io.ReadFull(r.Body, part)
 		begun.Done()
-		_, err = io.Copy(io.Discard, r.Body)
-		assert.NoError(t, err)
+		_, rest := io.Copy(io.Discard, r.Body)
+		if err := errors.Join(first, rest); err != nil {
+			t.Error(err)
+		}
 	}))
 	t.Cleanup(server.Close)
 	client := newClient(t, "any")
@@ -88,17 +89,15 @@ func TestUploadsInLockStep(t *testing.T) {
 	for i := 1; i <= n; i++ {
 		under.Go(func() {
 			call, err := client.Traffic.Admit(0)
-			if !assert.NoError(t, err) {
-				return
-			}
+			require.NoError(t, err)
 			defer call.Free()
 			answer := client.Do(t.Context(), Exchange{Method: "POST", URL: server.URL, Stream: i, Follows: true, Length: -1, Call: call})
-			assert.Equal(t, 200, answer.StatusCode, answer.Error)
+			require.Equal(t, 200, answer.StatusCode, answer.Error)
 		})
 		under.Go(func() {
-			assert.Nil(t, client.Do(t.Context(), Exchange{Op: opWrite, Stream: i, Text: "one"}).Error)
+			require.Nil(t, client.Do(t.Context(), Exchange{Op: opWrite, Stream: i, Text: "one"}).Error)
 			begun.Wait() // for all of them
-			assert.True(t, client.Do(t.Context(), Exchange{Op: opEnd, Stream: i}).Done)
+			require.True(t, client.Do(t.Context(), Exchange{Op: opEnd, Stream: i}).Done)
 		})
 	}
 	under.Wait()

@@ -25,7 +25,7 @@ type either struct {
 var _ Checker = (*either)(nil)
 
 // Prepare has one of the engines prepare the run, which then executes it. Where the second cannot be had, it says why
-// the run needs that one.
+// the run needs that one; if that is a cause that passes, the run is not over for it.
 func (e *either) Prepare(ctx context.Context, run *Run) (Execution, error) {
 	why := e.first.CanRun(ctx, run)
 	if why == nil {
@@ -33,6 +33,11 @@ func (e *either) Prepare(ctx context.Context, run *Run) (Execution, error) {
 	}
 	execution, err := e.second.Prepare(ctx, run)
 	if failure, ok := err.(*Failure); ok && failure.Reason == Exception && ctx.Err() == nil { //nolint:errorlint // one that is wrapped is the worker's own
+		if wants := dispositionOf(why); wants != nil && wants.unable != nil {
+			explained := *wants.unable
+			explained.Message += "; the other engine cannot be had either: " + failure.Message
+			return execution, Unable(&explained)
+		}
 		explained := *failure
 		explained.Message += "; this run cannot do without: " + why.Error()
 		return execution, &explained

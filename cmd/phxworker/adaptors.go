@@ -153,7 +153,7 @@ func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
 func (p *program) prepareEmbedded(ctx context.Context, provider *packages.Provider, specifiers []string) (ready []*js.Package, failed map[string]bool) {
 	failed = make(map[string]bool)
 	for _, specifier := range specifiers {
-		one, err := provider.Package(ctx, specifier)
+		one, err := provider.Package(ctx, specifier, nil)
 		switch {
 		case ctx.Err() != nil:
 			return ready, failed

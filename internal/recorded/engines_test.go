@@ -1,6 +1,7 @@
 package recorded
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
@@ -67,7 +68,14 @@ func newEmbedded(t *testing.T) *js.Engine {
 	if testing.Short() {
 		return js.New(js.Config{})
 	}
-	return js.New(js.Config{Packages: published(t), Egress: egress.New(egress.Config{Policy: egress.MustParse("any")})})
+	return js.New(js.Config{Packages: quiet{published(t)}, Egress: egress.New(egress.Config{Policy: egress.MustParse("any")})})
+}
+
+// quiet is for runs without a log.
+type quiet struct{ *packages.Provider }
+
+func (q quiet) Package(ctx context.Context, specifier string, _ func(string)) (*js.Package, error) {
+	return q.Provider.Package(ctx, specifier, nil)
 }
 
 // published returns the adaptors of npm's registry, prepared for the embedded engine. The test is skipped without a registry.
@@ -79,7 +87,7 @@ func published(t *testing.T) *packages.Provider {
 	p, err := packages.Open(packages.Config{Repo: repo})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	if _, err = p.Package(t.Context(), "@openfn/language-http@7.2.10"); err != nil && os.Getenv("CI") == "" {
+	if _, err = p.Package(t.Context(), "@openfn/language-http@7.2.10", nil); err != nil && os.Getenv("CI") == "" {
 		t.Skip("there is no registry: ", err)
 	}
 	require.NoError(t, err)

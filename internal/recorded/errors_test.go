@@ -79,6 +79,56 @@ func TestErrorsAreTheSameInBothEngines(t *testing.T) {
 	})
 }
 
+// The page names the jobs whose errors are others here, or have other words.
+func TestThePageOfErrors(t *testing.T) {
+	kinds := make(map[byte][]string)
+	jobs := errorJobs(t)
+	for _, job := range jobs {
+		kinds[job.mark] = append(kinds[job.mark], job.name)
+	}
+	runtest.Page(t, page, t.Name(), fmt.Sprintf("| of %d jobs | |\n|---|---|\n| the same | %d |\n| the same but for the words of the message | %s |\n| different | %s |\n",
+		len(jobs), len(kinds['#']), strings.Join(kinds['~'], "; "), strings.Join(kinds['!'], "; ")))
+}
+
+// Each difference on the page that no test prints names the tests that hold it, and these are there.
+func TestEachDifferenceOnThePageHasATest(t *testing.T) {
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(text), "\n## What else differs\n")
+	require.True(t, found)
+	section, _, _ = strings.Cut(section, "\n## ")
+	known := make(map[string]bool)
+	require.NoError(t, filepath.WalkDir("../..", func(path string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		code, err := os.ReadFile(path)
+		for _, test := range testName.FindAllSubmatch(code, -1) {
+			known[string(test[1])] = true
+		}
+		return err
+	}))
+	rows := 0
+	for line := range strings.Lines(section) {
+		if cells := strings.Split(line, " | "); strings.HasPrefix(line, "| ") && len(cells) == 3 && cells[0] != "| what" {
+			rows++
+			tests := namedTest.FindAllStringSubmatch(cells[2], -1)
+			require.NotEmpty(t, tests, line)
+			for _, test := range tests {
+				require.True(t, known[test[1]], "there is no test %s", test[1])
+			}
+			continue
+		}
+		require.Regexp(t, `^(\||\n|Each row)`, line, "what no test holds is not for this page")
+	}
+	require.Greater(t, rows, 10)
+}
+
+var (
+	testName  = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	namedTest = regexp.MustCompile("`(Test\\w+)`")
+)
+
 type errorJob struct {
 	mark       byte
 	name, body string

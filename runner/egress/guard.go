@@ -34,7 +34,8 @@ type Limits struct {
 	Requests int
 	// Connections are those that a run opens. Defaults to 10,000.
 	Connections int
-	// AtOnce are the requests that are sent and not answered yet; others wait. Defaults to 16.
+	// AtOnce are the requests that are sent and not answered yet; others wait. One whose body the job has not written on for a
+	// second does not count. Defaults to 16.
 	AtOnce int
 	// Open are the connections that are open at once, idle ones among them. Defaults to 128.
 	Open int

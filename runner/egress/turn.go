@@ -137,6 +137,18 @@ func (u *Turn) Sent(body io.Reader) io.Reader {
 	})
 }
 
+// patience is how long others wait for a job that writes a body.
+const patience = time.Second
+
+// Written returns the body of a request that the job writes bit by bit. Where it writes nothing for a second, another request
+// begins: the job may wait for that one before it goes on with this.
+func (u *Turn) Written(body io.Reader) io.Reader {
+	return readerFunc(func(p []byte) (int, error) {
+		defer time.AfterFunc(patience, u.answered).Stop()
+		return body.Read(p)
+	})
+}
+
 // Body returns the body of a response, after decompression, bounded. Its error is an [*Error] for what is too much.
 func (u *Turn) Body(body io.Reader) io.Reader {
 	return u.traffic.Bound(readerFunc(func(p []byte) (int, error) {

@@ -53,7 +53,7 @@ func (e *Engine) CanRun(ctx context.Context, run *runner.Run) error {
 	if most := e.cfg.MostInput; most > 0 && int64(len(run.Input)) > most {
 		return fmt.Errorf("its input has %.1f MB, over the %.1f MB up to which the embedded engine is the faster one", megabytes(int64(len(run.Input))), megabytes(most))
 	}
-	_, err := e.needs(ctx, plan)
+	_, err := e.needs(ctx, run)
 	return err
 }
 

@@ -45,7 +45,7 @@ func (c *culprit) called() (name string, constructor bool) {
 				name, constructor = printed(n.Callee), false
 			}
 		case *ast.NewExpression:
-			if n.LeftParenthesis == c.at {
+			if n.LeftParenthesis == c.at || n.LeftParenthesis == 0 && n.Idx0() <= c.at && c.at <= n.Idx1() {
 				name, constructor = printed(n.Callee), true
 			}
 		case *ast.ReturnStatement: // the place of a call that ends a function
@@ -98,18 +98,81 @@ func (c *culprit) assigned() (target ast.Expression) {
 	return target
 }
 
+// isConstant reports whether what cannot be written to at the place is a constant of that name. Where no assignment is found there,
+// it is if the job has such a constant.
+func (c *culprit) isConstant(name string) bool {
+	switch c.assigned().(type) {
+	case *ast.Identifier:
+		return true
+	case *ast.DotExpression, *ast.BracketExpression:
+		return false
+	}
+	constant := false
+	c.each(func(n ast.Node) {
+		if declared, ok := n.(*ast.LexicalDeclaration); ok && declared.Token == token.CONST {
+			for _, binding := range declared.List {
+				target, ok := binding.Target.(*ast.Identifier)
+				constant = constant || ok && target.Name.String() == name
+			}
+		}
+	})
+	return constant
+}
+
 // property is the name of the member that is written to or deleted at the place, "" if there is none.
 func (c *culprit) property() string {
+	if member := c.member(); member != nil {
+		return member.Identifier.Name.String()
+	}
+	return ""
+}
+
+// object is what that is a member of, in V8's words: the console is of another context than jobs are.
+func (c *culprit) object() string {
+	if member := c.member(); member != nil {
+		if name, ok := member.Left.(*ast.Identifier); ok && name.Name == "console" {
+			return "[object Object]"
+		}
+	}
+	return "#<Object>"
+}
+
+func (c *culprit) member() *ast.DotExpression {
 	target := c.assigned()
 	c.each(func(n ast.Node) {
 		if u, ok := n.(*ast.UnaryExpression); ok && u.Operator == token.DELETE && n.Idx0() <= c.at && c.at <= n.Idx1() {
 			target = u.Operand
 		}
 	})
-	if member, ok := target.(*ast.DotExpression); ok {
-		return member.Identifier.Name.String()
-	}
-	return ""
+	member, _ := target.(*ast.DotExpression)
+	return member
+}
+
+// assignedTo is the member that the innermost function at the place was assigned to when it was made, "" for none: V8 has its
+// name in stacks.
+func (c *culprit) assignedTo() (name string) {
+	within := func(n ast.Node) bool { return n.Idx0() <= c.at && c.at <= n.Idx1() }
+	made := make(map[ast.Node]string)
+	c.each(func(n ast.Node) {
+		switch n := n.(type) {
+		case *ast.AssignExpression:
+			switch n.Left.(type) {
+			case *ast.DotExpression, *ast.BracketExpression:
+				if n.Operator == token.ASSIGN {
+					made[n.Right] = printed(n.Left)
+				}
+			}
+		case *ast.FunctionLiteral:
+			if within(n) {
+				name = made[n]
+			}
+		case *ast.ArrowFunctionLiteral:
+			if within(n) {
+				name = made[n]
+			}
+		}
+	})
+	return name
 }
 
 // key is the literal between brackets at the place, "" if there is none.
@@ -181,6 +244,10 @@ func printed(e ast.Expression) string {
 		return left + "[" + printed(e.Member) + "]"
 	case *ast.CallExpression:
 		return printed(e.Callee) + "(...)"
+	case *ast.UnaryExpression:
+		return printedUnary(e)
+	case *ast.BinaryExpression:
+		return "(" + printed(e.Left) + " " + e.Operator.String() + " " + printed(e.Right) + ")"
 	case *ast.OptionalChain:
 		return printed(e.Expression)
 	case *ast.Optional:
@@ -203,6 +270,18 @@ func printed(e ast.Expression) string {
 		return "[" + strings.Join(items, ",") + "]"
 	}
 	return nameless
+}
+
+func printedUnary(e *ast.UnaryExpression) string {
+	switch e.Operator {
+	case token.INCREMENT, token.DECREMENT:
+		if e.Postfix {
+			return "(" + printed(e.Operand) + e.Operator.String() + ")"
+		}
+	case token.TYPEOF, token.VOID, token.DELETE:
+		return "(" + e.Operator.String() + " " + printed(e.Operand) + ")"
+	}
+	return "(" + e.Operator.String() + printed(e.Operand) + ")"
 }
 
 // printedLeft is what a member is taken of.

@@ -54,7 +54,7 @@ exports['an odd name'] = 1;
 // wired has that adaptor.
 type wired struct{ store *chunk.Store }
 
-func (w wired) Package(context.Context, string) (*Package, error) {
+func (w wired) Package(context.Context, string, func(string)) (*Package, error) {
 	return &Package{Name: "@openfn/language-wire", Version: "1.0.0", Entry: "node_modules/@openfn/language-wire/index.js", Exports: []string{"get", "flood", "many", "lost", "delete", "an odd name"}, Chunks: w.store}, nil
 }
 
@@ -70,7 +70,16 @@ func executeWired(t *testing.T, guard *egress.Guard, body string) mockserver.Run
 	cache, err := chunk.OpenCache(t.TempDir()+"/chunks", 1<<20, Compile)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, cache.Close()) })
-	store := cache.Store("test", nil, func() (*chunk.Maker, func(), error) { return chunk.New(tree), func() {}, nil })
+	store, maker := cache.Store("test", nil), chunk.New(tree)
+	made := make(map[string]bool)
+	for ids := []string{"node_modules/@openfn/language-wire/index.js"}; len(ids) > 0; ids = ids[1:] {
+		if !made[ids[0]] {
+			made[ids[0]] = true
+			one, err := store.Make(maker, ids[0])
+			require.NoError(t, err)
+			ids = append(ids, one.Requires...)
+		}
+	}
 	w := runtest.New(t, New(Config{Packages: wired{store}, Egress: guard}))
 	text, _ := json.Marshal(body)
 	plan := `{"id":"` + runtest.NewID() + `","jobs":[{"id":"a","adaptor":"@openfn/language-wire@1.0.0","body":` + string(text) + `}]}`

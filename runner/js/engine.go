@@ -41,6 +41,7 @@ type Engine struct {
 	// maxVisits bounds the nodes that a run visits, those without code among them.
 	maxVisits int
 
+	lacks     atomic.Pointer[string] // the package that could not be had last for a cause that passes
 	compile   func() (*prelude, error)
 	compiling sync.Mutex
 	compiled  *prelude // nil until it is first needed; guarded by compiling
@@ -80,8 +81,9 @@ func (e *Engine) prelude() (*prelude, error) {
 	return e.compiled, nil
 }
 
-// Check implements [runner.Checker]. It starts what a step runs in.
-func (e *Engine) Check(context.Context) error {
+// Check implements [runner.Checker]. It starts what a step runs in, and asks again for the package that could not be had last
+// for a cause that passes.
+func (e *Engine) Check(ctx context.Context) error {
 	prelude, err := e.prelude()
 	if err != nil {
 		return fmt.Errorf("the js engine cannot start: %w", err)
@@ -91,13 +93,13 @@ func (e *Engine) Check(context.Context) error {
 		return fmt.Errorf("the js engine cannot start: %w", err)
 	}
 	box.close()
-	return nil
+	return e.checkPackages(ctx)
 }
 
-// needs returns the packages that a plan needs, nil where what is built in is enough. The error is a [*refusal] where
+// needs returns the packages that a run needs, nil where what is built in is enough. The error is a [*refusal] where
 // the plan is not for this engine.
-func (e *Engine) needs(ctx context.Context, plan *runner.Plan) (reals, error) {
-	why, err := e.refuses(ctx, plan)
+func (e *Engine) needs(ctx context.Context, run *runner.Run) (reals, error) {
+	why, err := e.refuses(ctx, run.Plan)
 	switch {
 	case err != nil:
 		return nil, err
@@ -106,12 +108,12 @@ func (e *Engine) needs(ctx context.Context, plan *runner.Plan) (reals, error) {
 	case e.cfg.Packages == nil || !why.packaged:
 		return nil, why
 	}
-	return e.findReals(ctx, plan)
+	return e.findReals(ctx, run)
 }
 
 // Prepare fails when a job of the plan needs more than what is built in and its package has.
 func (e *Engine) Prepare(ctx context.Context, run *runner.Run) (runner.Execution, error) {
-	packages, err := e.needs(ctx, run.Plan)
+	packages, err := e.needs(ctx, run)
 	if refused, ok := errors.AsType[*refusal](err); ok {
 		return nil, refused.failure()
 	}

@@ -61,6 +61,23 @@ func framesOf(t *thrown) frames {
 	return all
 }
 
+// functionToMember is code that may assign a function to a member.
+var functionToMember = regexp.MustCompile(`(\.\s*[\w$]+|\])\s*=\s*(async\b|function\b|\(|[\w$]+\s*=>)`)
+
+// nameMembers names the functions without a name that were assigned to a member.
+func (s *step) nameMembers(all frames) {
+	if !functionToMember.MatchString(s.node.job.Body) {
+		return
+	}
+	for i, f := range all {
+		if f.name == "" && f.file == jobModule {
+			if c := s.culpritAt(f); c != nil {
+				all[i].name = c.assignedTo()
+			}
+		}
+	}
+}
+
 // ofJob reports whether the code is what a user wrote.
 func (f frame) ofJob() bool { return f.file == jobModule || f.file == globalsModule }
 

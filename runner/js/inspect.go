@@ -3,7 +3,9 @@ package js
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"modernc.org/quickjs"
@@ -17,9 +19,17 @@ type Inspection struct {
 	Exports []string
 	// Missing are functions of Node that were called and that nothing stands in for.
 	Missing []string
-	// Took is how long it took to load all of its exports.
+	// Took is the time of the processor that it took to load all of its exports; on other systems than Linux, time that passed.
 	Took time.Duration
 }
+
+// The causes for which nothing is known of a package that was to be compiled or looked at.
+var (
+	// ErrNoVM is for the want of memory, or whatever else keeps QuickJS from starting.
+	ErrNoVM = errors.New("QuickJS does not start")
+	// ErrInspection is for a package that was not loaded within 10 seconds.
+	ErrInspection = errors.New("it takes more than 10s to load")
+)
 
 const (
 	// What a package may take to be looked at: more than one that is of any use here.
@@ -27,12 +37,15 @@ const (
 	mostInspectionMemory = 256 << 20
 )
 
-// Inspect loads a package with all of its exports, in a VM of its own. An error is why it cannot be loaded; what was missing by then is told with it.
+// Inspect loads a package with all of its exports, in a VM of its own. An error is why it cannot be loaded, or [ErrNoVM] or
+// [ErrInspection]; what was missing by then, and what it took, is told with it.
 func Inspect(ctx context.Context, one *Package) (Inspection, error) {
 	prelude, err := compilePrelude()
 	if err != nil {
-		return Inspection{}, err
+		return Inspection{}, fmt.Errorf("%w: %w", ErrNoVM, err)
 	}
+	runtime.LockOSThread() // whose time is counted
+	defer runtime.UnlockOSThread()
 	var found Inspection
 	box, err := newSandbox(prelude, mostInspectionMemory, func(operation string, args []any) (any, error) {
 		switch {
@@ -45,18 +58,18 @@ func Inspect(ctx context.Context, one *Package) (Inspection, error) {
 		return nil, nil
 	})
 	if err != nil {
-		return Inspection{}, err
+		return Inspection{}, fmt.Errorf("%w: %w", ErrNoVM, err)
 	}
 	defer box.close()
-	ctx, cancel := context.WithTimeoutCause(ctx, mostInspection, fmt.Errorf("it takes more than %v to load", mostInspection))
+	ctx, cancel := context.WithTimeoutCause(ctx, mostInspection, ErrInspection)
 	defer cancel()
 	defer box.guard(ctx)()
 	box.chunks = one.Chunks.Bytecode
-	begin := time.Now()
+	begin := spent()
 	answer, err := box.call("exportsOf", one.Entry)
-	found.Took = time.Since(begin)
+	found.Took = spent() - begin
 	if ctx.Err() != nil {
-		return Inspection{}, context.Cause(ctx)
+		return found, context.Cause(ctx)
 	}
 	if err != nil {
 		return found, err
@@ -65,16 +78,17 @@ func Inspect(ctx context.Context, one *Package) (Inspection, error) {
 	return found, json.Unmarshal([]byte(text), &found.Exports)
 }
 
-// Compile makes the bytecode of a chunk, without the text of its functions, for [chunk.OpenCache].
+// Compile makes the bytecode of a chunk, without the text of its functions, for [chunk.OpenCache]. The error is [ErrNoVM], or
+// what is wrong with the text.
 func Compile(text string) ([]byte, error) {
 	vm, err := quickjs.NewVM()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrNoVM, err)
 	}
 	defer func() { _ = vm.Close() }()
 	w, err := newWatch(vm)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrNoVM, err)
 	}
 	defer w.close()
 	w.stripSource()

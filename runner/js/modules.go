@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"modernc.org/quickjs"
+
+	"github.com/phxworker/phxworker/runner"
 )
 
 // The names of a step's own modules, as stack traces have them.
@@ -41,7 +43,7 @@ func (s *step) jobFacts() string {
 			facts.Packages[one.Name] = one.Entry
 		}
 	}
-	facts.Buffer = s.reals[s.node.job.Adaptor] != nil && findWord(s.node.job.Body+s.globals(), isBuffer) != ""
+	facts.Buffer = s.reals[s.node.job.Adaptor] != nil && usesBuffer(s.run.Plan, s.node.job)
 	if s.globals() != "" {
 		facts.Globals = globalsModule
 	}
@@ -49,15 +51,20 @@ func (s *step) jobFacts() string {
 	return string(text)
 }
 
-func isBuffer(word, _ string) bool { return word == buffer }
+// usesBuffer reports whether a job, or what all jobs see, says the name of Node's Buffer.
+func usesBuffer(plan *runner.Plan, job *runner.Job) bool {
+	return findWord(job.Body+globalsOf(plan), func(word, _ string) bool { return word == buffer }) != ""
+}
 
-// globals returns the code whose exports every job sees, if the plan has any.
+// globalsOf returns the code whose exports every job sees, if the plan has any.
 // What is no string is ignored.
-func (s *step) globals() string {
+func globalsOf(plan *runner.Plan) string {
 	var code string
-	_ = json.Unmarshal(s.run.Plan.Globals, &code)
+	_ = json.Unmarshal(plan.Globals, &code)
 	return code
 }
+
+func (s *step) globals() string { return globalsOf(s.run.Plan) }
 
 // refuseImports returns why the step cannot begin, if its job or its adaptor
 // is none that may be loaded.

@@ -3,6 +3,7 @@ package js
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"regexp"
 	"strconv"
 	"strings"
@@ -14,11 +15,22 @@ import (
 
 // Packages has adaptors from npm. It may be used concurrently.
 type Packages interface {
-	// Package returns the package that a plan means by a specifier such as "@openfn/language-http@7.2.10".
-	Package(ctx context.Context, specifier string) (*Package, error)
+	// Package returns the package that a plan means by a specifier such as "@openfn/language-http@7.2.10", or [Builtins]. All of its chunks are in memory, so that nothing can be missing once a run has begun. progress
+	// gets lines for the person who waits, on the caller's goroutine. The error is a [*PackageError], or why ctx ended.
+	Package(ctx context.Context, specifier string, progress func(line string)) (*Package, error)
 	// Unfit notes that a package called for something of Node's that nothing stands in for, and so is not for this engine.
 	Unfit(one *Package, why string)
 }
+
+// PackageError is why a package cannot be had.
+type PackageError struct {
+	// Reason is one line for people.
+	Reason string
+	// Passing tells that the cause is none of the package's, and may be gone later: the network, the registry, a disk that is full.
+	Passing bool
+}
+
+func (e *PackageError) Error() string { return e.Reason }
 
 // Package is an adaptor from npm.
 type Package struct {
@@ -26,7 +38,7 @@ type Package struct {
 	Name, Version, Entry string
 	// Exports are what that exports.
 	Exports []string
-	// Chunks are those of the package and of all that it depends on.
+	// Chunks are those of the package and of all that it depends on; nil for one that is for Node.
 	Chunks *chunk.Store
 	// Node is why it is for Node, in words that go on from its name; empty if it may be executed here.
 	Node string
@@ -35,26 +47,75 @@ type Package struct {
 // reals are the packages of a run by their specifiers.
 type reals map[string]*Package
 
+// Builtins is the package of what stands in for Node's builtins, of which a job itself sees Buffer.
+const Builtins = "node:"
+
 // findReals finds the adaptors of a plan that needs more than what is built in.
-func (e *Engine) findReals(ctx context.Context, plan *runner.Plan) (reals, error) {
+func (e *Engine) findReals(ctx context.Context, run *runner.Run) (reals, error) {
 	found := make(reals)
-	for i := range plan.Jobs {
-		job := &plan.Jobs[i]
-		if !strings.HasPrefix(job.Adaptor, allowedModules) || found[job.Adaptor] != nil {
+	for i := range run.Plan.Jobs {
+		job := &run.Plan.Jobs[i]
+		if !strings.HasPrefix(job.Adaptor, allowedModules) {
 			continue
 		}
-		one, err := e.cfg.Packages.Package(ctx, job.Adaptor)
-		switch {
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case err != nil:
-			return nil, &runner.Failure{Reason: runner.Exception, Type: "AutoinstallError", Message: err.Error()}
-		case one.Node != "":
-			return nil, &refusal{job, "has the adaptor " + one.Name + "@" + one.Version + ", which " + one.Node, false}
+		if found[job.Adaptor] == nil {
+			one, err := e.findReal(ctx, run, job.Adaptor)
+			if err != nil {
+				return nil, err
+			}
+			if one.Node != "" {
+				return nil, &refusal{job, "has the adaptor " + one.Name + "@" + one.Version + ", which " + one.Node, false}
+			}
+			found[job.Adaptor] = one
 		}
-		found[job.Adaptor] = one
+		if found[Builtins] == nil && usesBuffer(run.Plan, job) {
+			one, err := e.findReal(ctx, run, Builtins)
+			if err != nil {
+				return nil, err
+			}
+			found[Builtins] = one
+		}
 	}
 	return found, nil
+}
+
+// findReal finds one package. What cannot be had for a cause that passes is remembered, for [Engine.Check] to try again.
+func (e *Engine) findReal(ctx context.Context, run *runner.Run, specifier string) (*Package, error) {
+	one, err := e.cfg.Packages.Package(ctx, specifier, func(line string) { run.Log(runner.TextLine("info", "RTE", line)) })
+	switch {
+	case err == nil:
+		return one, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	failure := &runner.Failure{Reason: runner.Exception, Type: "AutoinstallError", Message: err.Error()}
+	if !isPassing(err) {
+		return nil, failure
+	}
+	e.lacks.Store(&specifier)
+	return nil, runner.Unable(failure)
+}
+
+func isPassing(err error) bool {
+	failed, ok := errors.AsType[*PackageError](err)
+	return ok && failed.Passing
+}
+
+// checkPackages tries again what could not be had last.
+func (e *Engine) checkPackages(ctx context.Context) error {
+	specifier := e.lacks.Load()
+	if specifier == nil {
+		return nil
+	}
+	_, err := e.cfg.Packages.Package(ctx, *specifier, nil)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if isPassing(err) {
+		return err
+	}
+	e.lacks.CompareAndSwap(specifier, nil)
+	return nil
 }
 
 // real returns the package that the job of the step means by a name, nil for none.
@@ -68,8 +129,14 @@ func (s *step) real(name string) *Package {
 	return nil
 }
 
+// chunks returns the code of a chunk. What was not prepared, since the adaptor made up its name, is missing as all that nothing
+// stands in for is: that ends the run.
 func (s *step) chunks(id string) ([]byte, error) {
-	return s.reals[s.node.job.Adaptor].Chunks.Bytecode(id)
+	code, err := s.reals[s.node.job.Adaptor].Chunks.Bytecode(id)
+	if err != nil && chunk.IsStandIn(id) {
+		s.lacks(id)
+	}
+	return code, err
 }
 
 // words are what may be names in the code of a job.

@@ -30,7 +30,7 @@ func published(t testing.TB) *packages.Provider {
 	p, err := packages.Open(packages.Config{Repo: repo})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	if _, err = p.Package(t.Context(), "@openfn/language-common@3.3.4"); err != nil && os.Getenv("CI") == "" {
+	if _, err = p.Package(t.Context(), "@openfn/language-common@3.3.4", nil); err != nil && os.Getenv("CI") == "" {
 		t.Skip("there is no registry: ", err)
 	}
 	require.NoError(t, err)

@@ -3,6 +3,7 @@ package js
 import (
 	"context"
 	"encoding/json"
+	"regexp"
 	"sync"
 
 	"github.com/phxworker/phxworker/runner"
@@ -115,7 +116,10 @@ func (s *step) check(ctx context.Context, err error) error {
 	case err != nil:
 		// The prelude catches what jobs throw; this is what it cannot catch,
 		// such as a stack that is too deep for it.
-		return &runner.Failure{Reason: runner.Crash, Type: "ExecutionError", Message: err.Error()}
+		return &runner.Failure{Reason: runner.Crash, Type: "ExecutionError", Message: className.ReplaceAllString(err.Error(), "")}
 	}
 	return nil
 }
+
+// className is what QuickJS has before the message of an error, and OpenFn's engine has not.
+var className = regexp.MustCompile(`^\w*Error: `)

@@ -66,6 +66,7 @@ func (s *step) judge(end ending) verdict {
 		return verdict{reason: runner.Success}
 	}
 	frames := framesOf(end.thrown)
+	s.nameMembers(frames)
 	s.name(end.thrown, frames)
 	v := s.classify(end, frames)
 	if v.at = s.placeOf(frames); v.at == nil && end.phase == "operation" {

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
-
-	"github.com/grafana/sobek/ast"
 )
 
 // wordings turn what QuickJS says into what V8 says, which is what people know
@@ -31,6 +29,8 @@ var wordings = []struct {
 	{regexp.MustCompile(`^radix must be between 2 and 36$`), "toString() radix argument must be between 2 and 36"},
 	{regexp.MustCompile(`^bad normalization form$`), "The normalization form should be one of NFC, NFD, NFKC, NFKD."},
 	{regexp.MustCompile(`^cannot convert to object$`), "Cannot destructure as it is undefined or null."},
+	{regexp.MustCompile(`^invalid value used as WeakMap key$`), "Invalid value used as weak map key"},
+	{regexp.MustCompile(`^invalid value used as WeakSet key$`), "Invalid value used in weak set"},
 	{regexp.MustCompile(`^empty array$`), "Reduce of empty array with no initial value"},
 	{regexp.MustCompile(`^circular reference$`), "Converting circular structure to JSON"},
 	{regexp.MustCompile(`^cannot convert symbol to (string|number)$`), "Cannot convert a Symbol value to a $1"},
@@ -133,7 +133,7 @@ var named = map[string]func(*culprit) string{
 		return ""
 	},
 	"object is not extensible":  ofProperty("Cannot add property ", ", object is not extensible"),
-	"could not delete property": ofProperty("Cannot delete property '", "' of #<Object>"),
+	"could not delete property": func(c *culprit) string { return ofProperty("Cannot delete property '", "' of "+c.object())(c) },
 	"no setter for property":    ofProperty("Cannot set property ", " of #<Object> which has only a getter"),
 	"value is not iterable":     (*culprit).iterated,
 	noIterator + "undefined":    iteratedOr("undefined"),
@@ -188,8 +188,8 @@ func (s *step) wordsFor(text string, f frame) string {
 	case words != nil:
 		return words(c)
 	}
-	if _, constant := c.assigned().(*ast.Identifier); constant {
+	if c.isConstant(property[1]) {
 		return "Assignment to constant variable."
 	}
-	return "Cannot assign to read only property '" + property[1] + "' of object '#<Object>'"
+	return "Cannot assign to read only property '" + property[1] + "' of object '" + c.object() + "'"
 }

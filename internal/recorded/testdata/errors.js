@@ -499,11 +499,11 @@ fn(s => new Promise(() => setTimeout(() => s.x.y(), 1)))
 fn(() => () => 1)
 //# a state that is undefined in the end
 fn(s => { s.x = 1; })
-//~ console is frozen
+//# console is frozen
 fn(s => { console.log = () => {}; return s; })
 //# console is frozen, a new method
 fn(s => { console.table = () => {}; return s; })
-//~ console is frozen, deleted
+//# console is frozen, deleted
 fn(s => { delete console.log; return s; })
 //! console is frozen, or is it
 fn(s => ({ ...s, frozen: Object.isFrozen(console), keys: Object.keys(console).sort(), type: typeof console.log }))
@@ -549,3 +549,21 @@ fn()
 fn(s => fn(s.nothing)(s))
 //~ fnIf of nothing
 fnIf(true)
+//! a state without a prototype
+fn(() => Object.create(null))
+//! nothing but a prototype is missing
+fn(() => { throw new Error('first'); }).catch(() => { throw Object.create(null); })
+//! a state whose toJSON throws
+fn(() => ({ toJSON() { throw new Error('never'); } }))
+//# a function that a member was given
+fn(s => { s.f = () => { nowhere; }; return s; }); fn(s => { s.f(); return s; })
+//# an operator that is called
+fn(() => { (void 0)(); })
+//# a number that is constructed
+fn(() => { new 5; })
+//# a weak map of a number
+fn(() => { new WeakMap().set(1, 1); })
+//# a constant on the line of its declaration
+fn(state => { const c = 1; c = 2; return state; })
+//# a getter that throws in a state
+fn(() => ({ data: { get bad() { throw new Error('no'); } } })); fn(s => s)

@@ -86,15 +86,6 @@ func (c *Cache) read(name string) ([]byte, bool) {
 	return data[sha256.Size:], true
 }
 
-// has reports whether there is a file; read tells whether it is whole.
-func (c *Cache) has(name string) bool {
-	if c.root == nil {
-		return false
-	}
-	_, err := c.root.Stat(name)
-	return err == nil
-}
-
 // sumOf is for a file of that name: one that was put in the place of another is none.
 func sumOf(name string, data []byte) []byte {
 	h := sha256.New()

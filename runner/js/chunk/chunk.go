@@ -1,6 +1,7 @@
 package chunk
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,8 @@ import (
 	"sync"
 
 	"github.com/evanw/esbuild/pkg/api"
+
+	"github.com/phxworker/phxworker/runner/npm/resolve"
 )
 
 //go:embed node/*.js
@@ -39,23 +42,29 @@ const (
 const FirstLine = 1 << 16
 
 // Maker makes chunks of the packages of a tree. It may be used concurrently.
-type Maker struct{ resolver }
+type Maker struct {
+	tree     fs.FS
+	resolver *resolve.Resolver
+}
 
 // New returns a Maker for a tree with a folder node_modules, in npm's layout. standIns are the trees of [StandIns], which
 // may be in the tree as well: what an adaptor brings of the same name, in a version of its own, would stand in their place there.
 func New(tree fs.FS, standIns ...fs.FS) *Maker {
-	return &Maker{newResolver(mounted{tree, Overlay(standIns...)})}
+	all := mounted{tree, Overlay(standIns...)}
+	return &Maker{all, resolve.New(all)}
 }
 
 var conditions = []string{"node", "require"}
 
 // Entry returns the id of the chunk of a package's main module, as one that is installed at the top of the tree.
-func (m *Maker) Entry(name string) (id string, err error) { return m.find(name, ".", conditions) }
+func (m *Maker) Entry(name string) (id string, err error) {
+	return m.resolver.Find(name, ".", conditions)
+}
 
 // Chunk is the text of a chunk: a function (require, module, exports, host), where host has Node's globals.
 type Chunk struct {
 	Text string
-	// Requires are the ids of the chunks that it may ask for, sorted.
+	// Requires are the ids of the chunks that it may ask for, those behind Node's globals among them, sorted.
 	Requires []string
 	// Native tells that it is in part machine code, which is left out.
 	Native bool
@@ -68,6 +77,29 @@ func Lacking(id string) string {
 		return ""
 	}
 	return name
+}
+
+// Stub are the ids of the chunks that are behind every builtin that nothing stands in for.
+var Stub = []string{stub, nodePrefix + "_missing"}
+
+const stub = nodePrefix + "missing"
+
+// Builtins are the ids of the chunks of all builtins that something stands in for.
+func Builtins() []string {
+	found := make(map[string]bool)
+	for name, polyfill := range builtins {
+		found[nodePrefix+name] = polyfill != ""
+	}
+	entries, _ := ours.ReadDir("node") // what is embedded can be read
+	for _, entry := range entries {
+		name := strings.TrimSuffix(entry.Name(), ".js")
+		if _, known := builtins[name]; !known {
+			name = strings.Replace(name, "_", "/", 1)
+		}
+		found[nodePrefix+name] = true
+	}
+	maps.DeleteFunc(found, func(_ string, has bool) bool { return !has })
+	return slices.Sorted(maps.Keys(found))
 }
 
 // IsStandIn reports whether a chunk stands in for a builtin of Node's, or is of a package that does.
@@ -102,7 +134,11 @@ func (m *Maker) Chunk(id string) (Chunk, error) {
 	if len(result.Errors) > 0 {
 		return Chunk{}, fmt.Errorf("%s: %s", id, result.Errors[0].Text)
 	}
-	text := strings.Repeat("\n", FirstLine) + "(function (require, module, exports, host) {" + later(string(result.OutputFiles[0].Contents)) + "\n})"
+	code := later(string(result.OutputFiles[0].Contents))
+	for _, global := range globalsOf(code) {
+		required.external(global)
+	}
+	text := strings.Repeat("\n", FirstLine) + "(function (require, module, exports, host) {" + code + "\n})"
 	return Chunk{Text: text, Requires: required.sorted(), Native: required.native}, nil
 }
 
@@ -160,7 +196,7 @@ func (m *Maker) entryOf(id string) (string, error) {
 		return ourPrefix + strings.ReplaceAll(name, "/", "_"), nil
 	}
 	if polyfill := builtins[name]; polyfill != "" {
-		return m.find(polyfill, standInsFolder, []string{"require"})
+		return m.resolver.Find(polyfill, standInsFolder, []string{"require"})
 	}
 	return ourPrefix + "missing", nil
 }
@@ -183,6 +219,38 @@ func defines() map[string]string {
 	return defined
 }
 
+var (
+	// lazyGlobals are the lines of the loader that say what is behind globals: names, and a builtin or another global.
+	lazyGlobals = regexp.MustCompile(`(?m)^  lazily\(\[(.*?)\], .*?(?:require\('(node:[^']+)'\)|host\.(Buffer)\b)`)
+	hostMember  = regexp.MustCompile(`\bhost\.(\w+)|\bhost\[`)
+)
+
+// builtinsOfGlobals are the builtins behind Node's globals, by their names, as the loader has them.
+var builtinsOfGlobals = sync.OnceValue(func() map[string]string {
+	found := make(map[string]string)
+	for _, line := range lazyGlobals.FindAllStringSubmatch(Loader, -1) {
+		for name := range strings.SplitSeq(strings.NewReplacer("'", "", " ", "").Replace(line[1]), ",") {
+			found[name] = cmp.Or(line[2], nodePrefix+strings.ToLower(line[3]))
+		}
+	}
+	return found
+})
+
+// globalsOf returns the builtins behind the globals that code reads; all of them, where it reads some by names that it makes.
+func globalsOf(code string) []string {
+	all := builtinsOfGlobals()
+	var found []string
+	for _, member := range hostMember.FindAllStringSubmatch(code, -1) {
+		switch name := member[1]; {
+		case name == "", name == "global":
+			return slices.Collect(maps.Values(all))
+		case all[name] != "":
+			found = append(found, all[name])
+		}
+	}
+	return found
+}
+
 // plug has esbuild read from the tree, and leave out what is another chunk's.
 func (m *Maker) plug(build api.PluginBuild, id, entry string, required *others) {
 	const namespace = "tree"
@@ -203,7 +271,7 @@ func (m *Maker) plug(build api.PluginBuild, id, entry string, required *others) 
 		if strings.HasPrefix(a.Importer, ourPrefix) {
 			from = standInsFolder
 		}
-		found, err := m.find(a.Path, from, conditions)
+		found, err := m.resolver.Find(a.Path, from, conditions)
 		switch {
 		case err != nil: // found missing when it is required, as in Node
 			return api.OnResolveResult{Path: missingPrefix + a.Path, External: true}, nil //nolint:nilerr // see above
@@ -238,7 +306,7 @@ func (m *Maker) plug(build api.PluginBuild, id, entry string, required *others) 
 func packageOf(file string) string {
 	parts := strings.Split(file, "/")
 	slices.Reverse(parts)
-	i := slices.Index(parts, modulesFolder)
+	i := slices.Index(parts, "node_modules")
 	if i < 0 {
 		return ""
 	}

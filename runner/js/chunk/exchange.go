@@ -1,6 +1,7 @@
 package chunk
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -19,6 +20,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"github.com/phxworker/phxworker/runner/egress"
 )
@@ -153,7 +155,7 @@ func newRequest(s *stream, turn *egress.Turn, x Exchange) (*http.Request, error)
 	var reader io.Reader
 	switch {
 	case x.Follows:
-		reader = s.in
+		reader = turn.Written(s.in)
 	case x.HasBody:
 		reader = bytes.NewReader(body)
 	}
@@ -232,6 +234,7 @@ func (x *Exchange) bytes() ([]byte, error) {
 // respond answers with the head of a response, and leaves its body to the stream if there is one.
 func (s *stream) respond(response *http.Response, turn *egress.Turn, used *counted, x Exchange) (Answer, error) {
 	var body io.Reader = &wire{response.Body, used}
+	withoutAdded(response.Header)
 	encoding := response.Header.Get("Content-Encoding")
 	if x.Decompress && unpacks(encoding) && (x.DecompressErrors || response.StatusCode < http.StatusBadRequest) {
 		packed := body
@@ -260,6 +263,24 @@ func (s *stream) respond(response *http.Response, turn *egress.Turn, used *count
 	all, err := s.readAll(x.Call)
 	answer.Body, answer.Done = base64.StdEncoding.EncodeToString(all), true
 	return answer, err
+}
+
+// noCache is where in memory the text lies that Go's client adds as Cache-Control to a response that says Pragma: no-cache. What a
+// server has said itself lies elsewhere.
+var noCache = sync.OnceValue(func() *byte {
+	response, err := http.ReadResponse(bufio.NewReader(strings.NewReader("HTTP/1.1 200 OK\r\nPragma: no-cache\r\n\r\n")), nil)
+	if err != nil {
+		return nil
+	}
+	defer response.Body.Close()
+	return unsafe.StringData(response.Header.Get("Cache-Control")) //nolint:gosec // compared, and not read
+})
+
+// withoutAdded removes what no server has said.
+func withoutAdded(header http.Header) {
+	if said := header["Cache-Control"]; len(said) == 1 && header["Pragma"] != nil && unsafe.StringData(said[0]) == noCache() { //nolint:gosec // see above
+		delete(header, "Cache-Control")
+	}
 }
 
 func alarm(cancel context.CancelCauseFunc, milliseconds int, cause error) *time.Timer {

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/sha1" //nolint:gosec // what a package asks for
 	"crypto/sha256"
+	"crypto/sha3"
 	"crypto/sha512"
 	_ "embed"
 	"encoding/base64"
@@ -37,6 +38,9 @@ const mostIterations = 2_000_000
 
 var hashes = map[string]func() hash.Hash{
 	"md5": md5.New, "sha1": sha1.New, "sha224": sha256.New224, "sha256": sha256.New, "sha384": sha512.New384, "sha512": sha512.New,
+	"sha512224": sha512.New512_224, "sha512256": sha512.New512_256,
+	"sha3224": func() hash.Hash { return sha3.New224() }, "sha3256": func() hash.Hash { return sha3.New256() },
+	"sha3384": func() hash.Hash { return sha3.New384() }, "sha3512": func() hash.Hash { return sha3.New512() },
 }
 
 // Call answers what the stand-ins for Node's builtins ask of Go. Bytes are texts in base64.

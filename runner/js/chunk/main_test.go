@@ -38,8 +38,27 @@ func home(t testing.TB, specifier string) string {
 	return runtest.Packages(t, installed, specifier)[0]
 }
 
+// chunks are those of the packages of a folder, made when they are asked for.
+type chunks struct {
+	*Store
+
+	maker *Maker
+}
+
+func (c chunks) Bytecode(id string) ([]byte, error) {
+	if Lacking(id) != "" {
+		id = stub
+	}
+	if !c.Load([]string{id}) {
+		if _, err := c.Make(c.maker, id); err != nil {
+			return nil, err
+		}
+	}
+	return c.Store.Bytecode(id)
+}
+
 // storeOf returns the chunks of the packages of a folder, which other tests may have made.
-func storeOf(t testing.TB, home string) *Store {
+func storeOf(t testing.TB, home string) chunks {
 	t.Helper()
 	var specifiers []string
 	for _, one := range StandIns {
@@ -52,5 +71,5 @@ func storeOf(t testing.TB, home string) *Store {
 	cache, err := OpenCache(filepath.Join(installed, "chunks"), 1<<30, compile)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, cache.Close()) })
-	return cache.Store(home, nil, func() (*Maker, func(), error) { return New(os.DirFS(home), trees...), func() {}, nil })
+	return chunks{cache.Store(home, nil), New(os.DirFS(home), trees...)}
 }

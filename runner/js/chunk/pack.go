@@ -1,6 +1,7 @@
 package chunk
 
 import (
+	"bufio"
 	"bytes"
 	"compress/flate"
 	"compress/gzip"
@@ -34,7 +35,7 @@ func unpacks(encoding string) bool {
 func unpacker(encoding string, source io.Reader) (io.Reader, error) {
 	switch strings.ToLower(encoding) {
 	case "gzip", "x-gzip":
-		return gunzip(source)
+		return gunzip(source), nil
 	case "deflate":
 		return inflate(source)
 	case "inflate":
@@ -42,7 +43,7 @@ func unpacker(encoding string, source io.Reader) (io.Reader, error) {
 	case "raw":
 		return flate.NewReader(source), nil
 	case "br":
-		return brotli.NewReader(source), nil
+		return &unbothered{brotli.NewReader(source)}, nil
 	case "any":
 		start := make([]byte, 2)
 		n, err := io.ReadFull(source, start)
@@ -51,24 +52,82 @@ func unpacker(encoding string, source io.Reader) (io.Reader, error) {
 		}
 		source = io.MultiReader(bytes.NewReader(start[:n]), source)
 		if start[0] == 0x1f {
-			return gzip.NewReader(source)
+			return gunzip(source), nil
 		}
 		return zlib.NewReader(source)
 	}
 	return nil, fmt.Errorf("no compression is called %q", encoding)
 }
 
-// gunzip says of what is too short for a header whether it begins as one.
-func gunzip(source io.Reader) (io.Reader, error) {
-	start := make([]byte, 2)
-	n, err := io.ReadFull(source, start)
-	switch {
-	case n == 0:
-		return nil, err
-	case !bytes.Equal(start[:n], []byte{0x1f, 0x8b}[:n]):
-		return nil, gzip.ErrHeader
+// unbothered ends where brotli does, whatever is behind it.
+type unbothered struct{ *brotli.Reader }
+
+func (u *unbothered) Read(p []byte) (int, error) {
+	n, err := u.Reader.Read(p)
+	if err != nil && err.Error() == "brotli: excessive input" { // there is no variable for it
+		err = io.EOF
 	}
-	return gzip.NewReader(io.MultiReader(bytes.NewReader(start[:n]), source))
+	return n, err
+}
+
+// members reads gzip as Node does: one member after the other, until there is nothing more, or a zero.
+type members struct {
+	source *bufio.Reader
+	member *gzip.Reader // nil before the first
+	err    error        // since all of it was read
+}
+
+func gunzip(source io.Reader) io.Reader { return &members{source: bufio.NewReader(source)} }
+
+func (m *members) Read(p []byte) (int, error) {
+	for m.err == nil {
+		if m.member == nil {
+			m.err = m.next()
+			continue
+		}
+		n, err := m.member.Read(p)
+		if errors.Is(err, io.EOF) {
+			err = m.next()
+		}
+		m.err = err
+		if n > 0 {
+			return n, nil
+		}
+	}
+	return 0, m.err
+}
+
+var errMethod = errors.New("gzip: unknown method")
+
+// next begins with the next member.
+func (m *members) next() error {
+	start, err := m.source.Peek(3)
+	if len(start) < 3 && !errors.Is(err, io.EOF) {
+		return err
+	}
+	magic := []byte{0x1f, 0x8b}
+	switch {
+	case len(start) == 0, m.member != nil && start[0] == 0:
+		return io.EOF
+	case len(start) == 1: // Node compares nothing before there are two
+		return io.ErrUnexpectedEOF
+	case !bytes.HasPrefix(magic, start[:min(len(start), 2)]):
+		return gzip.ErrHeader
+	case len(start) == 3 && start[2] != 8:
+		return errMethod
+	}
+	if m.member != nil {
+		err = m.member.Reset(m.source)
+	} else {
+		m.member, err = gzip.NewReader(m.source)
+	}
+	if err == nil {
+		m.member.Multistream(false)
+	}
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // inflate reads deflate with and without the header of zlib, since servers send both.
@@ -158,6 +217,8 @@ func (e *packError) inNodesWords() map[string]any {
 	switch {
 	case errors.Is(e, io.ErrUnexpectedEOF):
 		return map[string]any{"message": "unexpected end of file", "errno": -5, "code": "Z_BUF_ERROR"}
+	case errors.Is(e, errMethod):
+		return map[string]any{"message": "unknown compression method", "errno": -3, "code": "Z_DATA_ERROR"}
 	case errors.Is(e, gzip.ErrHeader), errors.Is(e, zlib.ErrHeader):
 		return map[string]any{"message": "incorrect header check", "errno": -3, "code": "Z_DATA_ERROR"}
 	case errors.Is(e, gzip.ErrChecksum), errors.Is(e, zlib.ErrChecksum):

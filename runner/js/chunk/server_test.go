@@ -92,6 +92,11 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawQuery != "" {
 			w.WriteHeader(http.StatusFound)
 		}
+	case strings.HasPrefix(path, "/pragma/"):
+		w.Header().Set("Pragma", "no-cache")
+		if said := path[len("/pragma/"):]; said != "none" {
+			w.Header().Set("Cache-Control", said)
+		}
 	case path == "/hang-up":
 		conn, _, _ := w.(http.Hijacker).Hijack()
 		_ = conn.Close()

@@ -8,28 +8,26 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"golang.org/x/sync/singleflight"
 )
 
-// Store has the bytecode of the chunks of a tree. It may be used concurrently.
+// Store has the bytecode of the chunks of a tree, in memory: what it has stays there as long as the Store does, whatever becomes of
+// the folder. It may be used concurrently.
 type Store struct {
 	cache    *Cache
 	standIns *Store // nil if this one has Node's as well
 	key      []byte
-	open     func() (m *Maker, done func(), err error)
 
-	flights singleflight.Group // of chunks that are made, by id
-	mu      sync.Mutex
-	ready   map[string][]byte // bytecode by the id of its chunk
+	mu    sync.Mutex
+	ready map[string][]byte // bytecode by the id of its chunk
+	bytes int64             // of all of them
 }
 
-// Store returns a Store. integrity is what the versions and contents of the tree are known by, such as the hashes of a
-// lockfile; another one never finds the same chunks. open is called for what the folder does not have, and done once it
-// is made. Node's builtins are those of standIns, or, if that is nil, of the tree.
-func (c *Cache) Store(integrity string, standIns *Store, open func() (m *Maker, done func(), err error)) *Store {
+// Store returns a Store, which is empty: see [Store.Load] and [Store.Make]. integrity is what the versions and contents of the
+// tree are known by, such as the hashes of a lockfile; another one never finds the same chunks. Node's builtins are those of
+// standIns, or, if that is nil, of the tree.
+func (c *Cache) Store(integrity string, standIns *Store) *Store {
 	sum := sha256.Sum256([]byte(integrity + "\x00" + Version()))
-	return &Store{cache: c, standIns: standIns, key: sum[:], open: open, ready: make(map[string][]byte)}
+	return &Store{cache: c, standIns: standIns, key: sum[:], ready: make(map[string][]byte)}
 }
 
 // of returns the Store that has a chunk.
@@ -40,66 +38,65 @@ func (s *Store) of(id string) *Store {
 	return s
 }
 
-// Bytecode returns the bytecode of a chunk, made now if need be.
+// Bytecode returns the bytecode of a chunk that was loaded or made.
 func (s *Store) Bytecode(id string) ([]byte, error) {
-	if of := s.of(id); of != s {
-		return of.Bytecode(id)
+	of := s.of(id)
+	if Lacking(id) != "" {
+		id = stub
 	}
-	if code := s.known(id); code != nil {
-		return code, nil
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	code, ok := of.ready[id]
+	if !ok {
+		return nil, fmt.Errorf("there is no chunk %s", id)
 	}
-	made, err, _ := s.flights.Do(id, func() (any, error) {
-		if code, ok := s.cache.read(s.fileOf(id)); ok {
-			s.keep(id, code)
-			return code, nil
-		}
-		maker, done, err := s.open()
-		if err != nil {
-			return nil, err
-		}
-		defer done()
-		_, code, err := s.make(maker, id)
-		return code, err
-	})
-	code, _ := made.([]byte)
-	return code, err
+	return code, nil
 }
 
-// Has reports whether the bytecode of a chunk is there.
-func (s *Store) Has(id string) bool {
-	of := s.of(id)
-	return of.known(id) != nil || of.cache.has(of.fileOf(id))
+// Bytes is how much memory the chunks take, without those of Node's builtins that others have as well.
+func (s *Store) Bytes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bytes
+}
+
+// Load reads chunks from the folder, and reports whether all of them are there, and whole.
+func (s *Store) Load(ids []string) bool {
+	whole := true
+	for _, id := range ids {
+		of := s.of(id)
+		if _, err := of.Bytecode(id); err == nil {
+			continue
+		}
+		code, ok := of.cache.read(of.fileOf(id))
+		if ok {
+			of.keep(id, code)
+		}
+		whole = whole && ok
+	}
+	return whole
 }
 
 // Make makes a chunk of the tree of maker, whether it is there or not, and returns what it is.
 func (s *Store) Make(maker *Maker, id string) (Chunk, error) {
-	made, _, err := s.of(id).make(maker, id)
-	return made, err
-}
-
-func (s *Store) make(maker *Maker, id string) (Chunk, []byte, error) {
 	made, err := maker.Chunk(id)
 	if err != nil {
-		return made, nil, err
+		return made, err
 	}
-	code, err := s.cache.compile(made.Text)
+	of := s.of(id)
+	code, err := of.cache.compile(made.Text)
 	if err != nil {
-		return made, nil, fmt.Errorf("%s: %w", id, err)
+		return made, fmt.Errorf("%s: %w", id, err)
 	}
-	s.cache.write(s.fileOf(id), code)
-	s.keep(id, code)
-	return made, code, nil
-}
-
-func (s *Store) known(id string) []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ready[id]
+	of.cache.write(of.fileOf(id), code)
+	of.keep(id, code)
+	return made, nil
 }
 
 func (s *Store) keep(id string, code []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.bytes += int64(len(code) - len(s.ready[id]))
 	s.ready[id] = code
 }
 
@@ -115,7 +112,7 @@ var Version = sync.OnceValue(func() string {
 })
 
 // makersVersion is to be another one when Maker makes chunks of another kind.
-const makersVersion = "2"
+const makersVersion = "3"
 
 // standInsVersion changes with every file that stands in for a builtin.
 func standInsVersion() string {

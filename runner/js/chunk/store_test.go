@@ -1,8 +1,10 @@
 package chunk
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -70,18 +72,18 @@ func compile(text string) ([]byte, error) {
 }
 
 // storeIn returns the store of a tree in a folder, and its cache.
-func storeIn(t *testing.T, dir, integrity string, most int64) (*Store, *Cache) {
+func storeIn(t *testing.T, dir, integrity string, most int64) (chunks, *Cache) {
 	t.Helper()
 	cache, err := OpenCache(dir, most, compile)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = cache.Close() })
-	return cache.Store(integrity, nil, func() (*Maker, func(), error) { return New(tree()), func() {}, nil }), cache
+	return chunks{cache.Store(integrity, nil), New(tree())}, cache
 }
 
 // Guards against bytecode of others: a file that was changed, or put in the place of another, is made anew.
 func TestAChunkThatWasChangedIsMadeAnew(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "chunks")
-	open := func(integrity string) *Store {
+	open := func(integrity string) chunks {
 		store, _ := storeIn(t, dir, integrity, 1<<20)
 		return store
 	}
@@ -133,9 +135,14 @@ func TestTheFolderOfChunksIsBounded(t *testing.T) {
 	_, err := again.Bytecode(ids[0])
 	require.NoError(t, err)
 	require.NoError(t, cache.Lessen())
-	require.True(t, again.Has(ids[0]), "it was used just now")
 	last, _ := storeIn(t, dir, "1", 0)
-	require.False(t, last.Has(ids[1]), "it was not used for longest")
+	require.True(t, last.Load(ids[:1]), "it was used just now")
+	require.False(t, last.Load(ids), "the others were not used for longest")
+	for _, id := range ids {
+		code, err := store.Store.Bytecode(id)
+		require.NoError(t, err, "who has loaded a chunk keeps it")
+		require.NotEmpty(t, code)
+	}
 }
 
 // Guards against a lock of other versions than those that are listed. Write it with npm: a package.json with the stand-ins
@@ -150,4 +157,33 @@ func TestTheLockIsOfTheStandIns(t *testing.T) {
 		want := Locked{"node_modules/" + one.Name, one.Name, one.Version, one.Integrity}
 		require.Equal(t, want, known[want.Path])
 	}
+}
+
+// Guards against a chunk that is made while a run waits: what packages find as globals is prepared with them.
+func TestTheGlobalsOfAChunkAreRequired(t *testing.T) {
+	known := builtinsOfGlobals()
+	for name, id := range known {
+		require.Contains(t, hostGlobals, name)
+		require.Contains(t, builtins, strings.Split(strings.TrimPrefix(id, nodePrefix), "/")[0])
+	}
+	require.Subset(t, Builtins(), slices.Collect(maps.Values(known)))
+	require.Subset(t, Builtins(), append([]string{"node:stream/web", "node:perf_hooks", "node:assert/strict", "node:string_decoder", "node:_http_names"}, Stub...))
+	require.NotContains(t, Builtins(), "node:fs")
+	for id := range strings.SplitSeq(Loader, "require('node:") {
+		if name, _, ok := strings.Cut(id, "'"); ok && !strings.HasPrefix(id, "//") {
+			require.Contains(t, slices.Collect(maps.Values(known)), nodePrefix+name)
+		}
+	}
+	for _, name := range hostGlobals {
+		if !slices.Contains(strings.Fields("console Function performance queueMicrotask setImmediate clearImmediate"), name) {
+			require.Contains(t, known, name)
+		}
+	}
+	maker := New(fstest.MapFS{"node_modules/a/index.js": {Data: []byte(`exports.x = () => atob('') + fetch;`)}, "node_modules/b/index.js": {Data: []byte(`exports.x = name => global[name];`)}})
+	one, err := maker.Chunk("node_modules/a/index.js")
+	require.NoError(t, err)
+	require.Equal(t, []string{"node:_fetch", "node:buffer"}, one.Requires)
+	all, err := maker.Chunk("node_modules/b/index.js")
+	require.NoError(t, err)
+	require.Subset(t, all.Requires, slices.Collect(maps.Values(known)))
 }

@@ -2,6 +2,10 @@ package chunk
 
 import (
 	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
@@ -60,6 +64,42 @@ func TestABodyIsWrittenInParts(t *testing.T) {
 	rest := client.Do(t.Context(), Exchange{Op: opRest, Stream: 1, Call: call})
 	require.True(t, rest.Done)
 	require.Contains(t, *rest.Text, "one two three")
+	under.Wait()
+}
+
+// Guards against uploads that wait for one another until their time is over: a job that writes a part of each before the next part of
+// any may have more of them than there are requests at once.
+func TestUploadsInLockStep(t *testing.T) {
+	const n = 20
+	var begun sync.WaitGroup
+	begun.Add(n)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		part := make([]byte, 3)
+		_, first := io.ReadFull(r.Body, part)
+		begun.Done()
+		_, rest := io.Copy(io.Discard, r.Body)
+		if err := errors.Join(first, rest); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	client := newClient(t, "any")
+	defer client.Close()
+	var under sync.WaitGroup
+	for i := 1; i <= n; i++ {
+		under.Go(func() {
+			call, err := client.Traffic.Admit(0)
+			require.NoError(t, err)
+			defer call.Free()
+			answer := client.Do(t.Context(), Exchange{Method: "POST", URL: server.URL, Stream: i, Follows: true, Length: -1, Call: call})
+			require.Equal(t, 200, answer.StatusCode, answer.Error)
+		})
+		under.Go(func() {
+			require.Nil(t, client.Do(t.Context(), Exchange{Op: opWrite, Stream: i, Text: "one"}).Error)
+			begun.Wait() // for all of them
+			require.True(t, client.Do(t.Context(), Exchange{Op: opEnd, Stream: i}).Done)
+		})
+	}
 	under.Wait()
 }
 

@@ -13,13 +13,13 @@
 //
 // All lies in one private folder, which several workers may share: chunks under hashes of what they were made of, which
 // are compared when they are read, and a file for each adaptor with what was found out. Files get their names when they are
-// complete. The chunks that were not used for longest go when the folder is over its bound, and are made again. A
-// folder that cannot be used costs time and no more.
+// complete. The chunks that were not used for longest go when the folder is over its bound, and are made again before the
+// next run that needs them: a run has its own in memory. A folder that cannot be used costs time and no more.
 //
 // What OpenFn's own worker has installed (node_modules/@openfn/language-http_7.2.10) is used as it lies there.
 //
 // # Concurrency
 //
-// An adaptor is prepared once for all who ask for it at the same time, and to its end though none of them waits any
-// more; [Provider.Close] ends it. Two workers may prepare the same at once.
+// An adaptor is prepared once for all who ask for it at the same time, two at most at once, and to its end though nobody waits
+// any more; [Provider.Close] ends it. Two workers may prepare the same at once.
 package packages

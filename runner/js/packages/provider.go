@@ -10,15 +10,19 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
+	"golang.org/x/sync/semaphore"
 
+	"github.com/phxworker/phxworker/internal/flight"
 	"github.com/phxworker/phxworker/runner/js"
 	"github.com/phxworker/phxworker/runner/js/chunk"
 	"github.com/phxworker/phxworker/runner/openfn/adaptors"
 )
 
 const (
-	defaultMostBytes = 256 << 20
+	defaultMostBytes  = 256 << 20
+	defaultMostMemory = 24 << 20
+	// atATime is how many packages are prepared at the same time, each of which keeps all processors busy and takes memory.
+	atATime = 2
 	// A package takes no longer to be prepared than this.
 	prepareTimeout = 10 * time.Minute
 )
@@ -31,6 +35,9 @@ type Config struct {
 	Dir string
 	// MostBytes is how much the chunks may take on the disk. Defaults to 256 MB.
 	MostBytes int64
+	// MostMemory is how much memory the chunks of adaptors may take that were used before. What runs use is kept beyond that,
+	// and so is what stands in for Node's builtins. Defaults to 24 MB.
+	MostMemory int64
 	// Again has each adaptor prepared again when it is first asked for, though it was before.
 	Again bool
 	// Logger tells of what is prepared. Defaults to one that discards.
@@ -40,21 +47,16 @@ type Config struct {
 // Provider prepares adaptors. It may be used concurrently.
 type Provider struct {
 	cfg     Config
-	cache   *chunk.Cache
-	nodes   *chunk.Store // what stands in for Node's builtins
-	flights singleflight.Group
+	flights flight.Group[*js.Package] // by name and version
+	turns   *semaphore.Weighted       // of what is prepared
 
-	ctx     context.Context // of all that is prepared
-	end     context.CancelCauseFunc
-	mu      sync.Mutex
-	closed  bool
-	running sync.WaitGroup
-	known   map[string]*js.Package // by name and version
+	mu    sync.Mutex
+	cache *chunk.Cache // nil until it is first needed
+	nodes *chunk.Store // what stands in for Node's builtins
+	known known
 }
 
 var _ js.Packages = (*Provider)(nil)
-
-var errClosed = errors.New("the worker stops")
 
 // Open returns a Provider. It fetches nothing yet. Close it.
 func Open(cfg Config) (*Provider, error) {
@@ -63,31 +65,43 @@ func Open(cfg Config) (*Provider, error) {
 	}
 	cfg.Dir = cmp.Or(cfg.Dir, filepath.Join(cfg.Repo.Dir(), ".embedded"))
 	cfg.MostBytes = cmp.Or(cfg.MostBytes, defaultMostBytes)
+	cfg.MostMemory = cmp.Or(cfg.MostMemory, defaultMostMemory)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	p := &Provider{cfg: cfg, known: make(map[string]*js.Package)}
-	p.ctx, p.end = context.WithCancelCause(context.Background())
-	return p, nil
+	return &Provider{cfg: cfg, turns: semaphore.NewWeighted(atATime), known: known{most: cfg.MostMemory}}, nil
 }
 
 // Close ends what is being prepared, and waits for it. No run may be under way.
 func (p *Provider) Close() error {
+	p.flights.Close()
 	p.mu.Lock()
-	p.closed = true
-	p.mu.Unlock()
-	p.end(errClosed)
-	p.running.Wait()
+	defer p.mu.Unlock()
 	if p.cache == nil {
 		return nil
 	}
 	return p.cache.Close()
 }
 
-// Package implements [js.Packages]: it returns an adaptor by what a plan calls it, and prepares it first if need be. The
-// error is an [*adaptors.InstallError], or why ctx ended.
-func (p *Provider) Package(ctx context.Context, specifier string) (*js.Package, error) {
-	name, version, err := p.exact(ctx, specifier)
-	if err != nil {
-		return nil, err
+// Package implements [js.Packages]: it returns an adaptor by what a plan calls it, or a builtin of Node's, and prepares it
+// first if need be. progress may be nil.
+func (p *Provider) Package(ctx context.Context, specifier string, progress func(string)) (*js.Package, error) {
+	one, err := p.find(ctx, specifier, progress)
+	if err == nil || ctx.Err() != nil {
+		return one, err
+	}
+	if install, ok := errors.AsType[*adaptors.InstallError](err); ok {
+		return nil, &js.PackageError{Reason: err.Error(), Passing: install.Unable && !install.Closed}
+	}
+	// What is wrong with a package is a verdict, and no error.
+	return nil, &js.PackageError{Reason: "Error installing " + specifier + ": " + err.Error(), Passing: true}
+}
+
+func (p *Provider) find(ctx context.Context, specifier string, progress func(string)) (*js.Package, error) {
+	name, version := specifier, ""
+	if name != js.Builtins {
+		var err error
+		if name, version, err = p.exact(ctx, specifier, progress); err != nil {
+			return nil, err
+		}
 	}
 	if version == adaptors.Local {
 		return &js.Package{Name: name, Version: version, Node: "is one of the monorepo"}, nil
@@ -96,64 +110,33 @@ func (p *Provider) Package(ctx context.Context, specifier string) (*js.Package, 
 	if one := p.remembered(key); one != nil {
 		return one, nil
 	}
-	flight := p.flights.DoChan(key, func() (any, error) {
-		if !p.enter() {
-			return nil, errClosed
-		}
-		defer p.running.Done()
-		ctx, cancel := context.WithTimeoutCause(p.ctx, prepareTimeout, fmt.Errorf("it was given up after %v", prepareTimeout))
+	return p.flights.Do(ctx, key, progress, func(ctx context.Context, tell func(string)) (*js.Package, error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, prepareTimeout, fmt.Errorf("it was given up after %v", prepareTimeout))
 		defer cancel()
-		one, err := p.load(ctx, name, version)
+		one, err := p.load(ctx, name, version, tell)
 		if err != nil && ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		return one, err
 	})
-	select {
-	case done := <-flight:
-		if done.Err != nil {
-			return nil, notPrepared(key, done.Err)
-		}
-		return done.Val.(*js.Package), nil //nolint:forcetypeassert // see above
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-// notPrepared makes an [*adaptors.InstallError] of why an adaptor is not there.
-func notPrepared(specifier string, err error) error {
-	if _, ok := errors.AsType[*adaptors.InstallError](err); ok {
-		return err
-	}
-	return &adaptors.InstallError{Specifier: specifier, Reason: err.Error()}
-}
-
-// enter lets Close wait for what is prepared; it reports whether anything may be.
-func (p *Provider) enter() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.closed {
-		p.running.Add(1)
-	}
-	return !p.closed
 }
 
 func (p *Provider) remembered(key string) *js.Package {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.known[key]
+	return p.known.get(key)
 }
 
 func (p *Provider) remember(one *js.Package) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.known[one.Name+"@"+one.Version] = one
+	p.known.put(one)
 }
 
 // exact returns the version that a specifier means. Where the registry cannot be asked for the latest one, that is the newest that
 // was prepared.
-func (p *Provider) exact(ctx context.Context, specifier string) (name, version string, err error) {
-	name, version, err = p.cfg.Repo.Exact(ctx, specifier)
+func (p *Provider) exact(ctx context.Context, specifier string, progress func(string)) (name, version string, err error) {
+	name, version, err = p.cfg.Repo.Exact(ctx, specifier, progress)
 	if install, ok := errors.AsType[*adaptors.InstallError](err); ok && install.Unable && ctx.Err() == nil {
 		if newest := p.newest(specifier); newest != "" {
 			p.cfg.Logger.Warn("latest version is not known, taking the newest that was prepared", "package", specifier, "version", newest, "error", err)
@@ -172,7 +155,7 @@ func (p *Provider) Unfit(one *js.Package, why string) {
 		return
 	}
 	marked := *one
-	marked.Node = why
+	marked.Node, marked.Chunks = why, nil
 	p.remember(&marked)
 	if found, ok := p.readRecord(one.Name, one.Version); ok {
 		found.Node = why

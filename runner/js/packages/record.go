@@ -12,6 +12,7 @@ import (
 	"deps.dev/util/semver"
 
 	"github.com/phxworker/phxworker/internal/owned"
+	"github.com/phxworker/phxworker/runner/js"
 	"github.com/phxworker/phxworker/runner/js/chunk"
 )
 
@@ -29,6 +30,8 @@ type record struct {
 	Exports   []string `json:"exports"`
 	// Chunks are the ids of all that it reaches.
 	Chunks []string `json:"chunks"`
+	// Builtins tells that it asks for some of Node's.
+	Builtins bool `json:"builtins,omitempty"`
 	// LoadMS is how long all of it took to load, in milliseconds.
 	LoadMS int64 `json:"load_ms"`
 }
@@ -108,7 +111,7 @@ func (p *Provider) List() []Verdict {
 	for _, entry := range entries {
 		base, ok := strings.CutSuffix(entry.Name(), recordSuffix)
 		at := strings.LastIndexByte(base, '@')
-		if !ok || at <= 0 {
+		if !ok || at <= 0 || strings.HasPrefix(base, js.Builtins) {
 			continue
 		}
 		if found, ok := p.readRecord(strings.ReplaceAll(base[:at], "+", "/"), base[at+1:]); ok {

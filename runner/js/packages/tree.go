@@ -1,23 +1,29 @@
 package packages
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"sync"
+	"syscall"
 
+	"github.com/phxworker/phxworker/runner/js"
 	"github.com/phxworker/phxworker/runner/js/chunk"
 	"github.com/phxworker/phxworker/runner/npm"
+	"github.com/phxworker/phxworker/runner/openfn/adaptors"
 )
 
 // tree is the files of an adaptor and of all that it needs.
 type tree struct {
-	files     fs.FS
+	files     *noted
 	integrity string // of all of it
 	folder    string // of the adaptor, as it is required
 	close     func()
@@ -25,6 +31,9 @@ type tree struct {
 
 // open returns the tree of an adaptor: what OpenFn's worker has installed, or the registry's.
 func (p *Provider) open(ctx context.Context, name, version string) (tree, error) {
+	if name == js.Builtins {
+		return p.openBuiltins(ctx)
+	}
 	if t, ok := p.ofWorker(name, version); ok {
 		return t, nil
 	}
@@ -32,7 +41,7 @@ func (p *Provider) open(ctx context.Context, name, version string) (tree, error)
 	if err != nil {
 		return tree{}, err
 	}
-	return tree{files, integrityOf(files.Tree.Packages), name, done}, nil
+	return tree{&noted{files: files}, integrityOf(files.Tree.Packages), name, done}, nil
 }
 
 func integrityOf(packages []npm.Package) string {
@@ -62,52 +71,60 @@ func (p *Provider) ofWorker(name, version string) (tree, bool) {
 		return tree{}, false
 	}
 	sum := sha256.Sum256(append([]byte(folder+"\x00"), lock...))
-	return tree{root.FS(), hex.EncodeToString(sum[:]), folder, func() { _ = root.Close() }}, true
+	return tree{&noted{files: root.FS()}, hex.EncodeToString(sum[:]), folder, func() { _ = root.Close() }}, true
 }
 
-// standIns are the files of what stands in for Node's builtins, fetched when the first is wanted.
-type standIns struct {
-	fetch func() (*npm.Files, error) // once
-	done  func()
+// openBuiltins returns the files of what stands in for Node's builtins.
+func (p *Provider) openBuiltins(ctx context.Context) (tree, error) {
+	var packages []npm.Package
+	for _, one := range chunk.Lock() {
+		packages = append(packages, npm.Package{Path: one.Path, Name: one.Name, Version: one.Version, Integrity: one.Integrity})
+	}
+	files, done, err := p.cfg.Repo.Locked(ctx, packages)
+	return tree{&noted{files: files}, "", "", done}, err
 }
 
-// openStandIns returns them. Close them.
-func (p *Provider) openStandIns(ctx context.Context) *standIns {
-	s := &standIns{done: func() {}}
-	s.fetch = sync.OnceValues(func() (*npm.Files, error) {
-		var packages []npm.Package
-		for _, one := range chunk.Lock() {
-			packages = append(packages, npm.Package{Path: one.Path, Name: one.Name, Version: one.Version, Integrity: one.Integrity})
-		}
-		files, done, err := p.cfg.Repo.Locked(ctx, packages)
-		if err == nil {
-			s.done = done
-		}
-		return files, err
-	})
-	return s
-}
+// noted is files that remember why the first of them could not be read, when that is no answer: who looks for a module takes it for
+// a file that is not there.
+type noted struct {
+	files fs.FS
 
-func (s *standIns) close() { s.done() }
+	mu  sync.Mutex
+	err error
+}
 
 // Open implements [fs.FS].
-func (s *standIns) Open(name string) (fs.File, error) {
-	files, err := s.fetch()
-	if err != nil {
-		return nil, err
+func (n *noted) Open(name string) (fs.File, error) {
+	file, err := n.files.Open(name)
+	if err != nil && !isAnswer(err) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.err = cmp.Or(n.err, err)
 	}
-	return files.Open(name)
+	return file, err
 }
 
-// chunk makes a chunk with maker. That they could not be had is told, and not what came of that.
-func (s *standIns) chunk(maker func() (chunk.Chunk, error)) (chunk.Chunk, error) {
-	made, err := maker()
-	if err != nil {
-		if _, fetched := s.fetch(); fetched != nil {
-			err = fetched
-		}
+func (n *noted) failed() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.err
+}
+
+// isAnswer reports whether an error says something of a path, and nothing of the machine.
+func isAnswer(err error) bool {
+	if isOfPackages(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
 	}
-	return made, err
+	errno, ofSystem := errors.AsType[syscall.Errno](err)
+	return !ofSystem || slices.Contains([]syscall.Errno{syscall.ENOENT, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG, syscall.EINVAL}, errno)
+}
+
+// isOfPackages reports whether an error is of fetching packages.
+func isOfPackages(err error) bool {
+	_, ofRegistry := errors.AsType[*npm.Error](err)
+	_, ofCache := errors.AsType[*npm.CacheError](err)
+	_, ofInstall := errors.AsType[*adaptors.InstallError](err)
+	return ofRegistry || ofCache || ofInstall
 }
 
 // nothing is a tree without files.

@@ -111,7 +111,7 @@ func provider(t testing.TB) *Provider {
 	p, err := Open(Config{Repo: repo})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	_, _, err = repo.Exact(t.Context(), "@openfn/language-common@latest")
+	_, _, err = repo.Exact(t.Context(), "@openfn/language-common@latest", nil)
 	if err != nil && os.Getenv("CI") == "" {
 		t.Skip("there is no registry: ", err)
 	}
@@ -175,7 +175,7 @@ func TestVerifiedAdaptors(t *testing.T) {
 	}
 	for _, adaptor := range verified.Adaptors {
 		t.Run(strings.TrimPrefix(adaptor, "@openfn/language-"), func(t *testing.T) {
-			one, err := p.Package(t.Context(), adaptor)
+			one, err := p.Package(t.Context(), adaptor, nil)
 			require.NoError(t, err)
 			require.Empty(t, one.Node)
 			for _, body := range compared[adaptor] {
@@ -196,7 +196,7 @@ func writeVerified(t *testing.T, p *Provider) {
 		name, version := runner.SplitAdaptor(adaptor)
 		all, err := p.open(t.Context(), name, version)
 		require.NoError(t, err)
-		files, ok := all.files.(*npm.Files)
+		files, ok := all.files.files.(*npm.Files)
 		require.True(t, ok)
 		for _, one := range files.Tree.Packages {
 			verified.Packages = append(verified.Packages, one.Name+"@"+one.Version)

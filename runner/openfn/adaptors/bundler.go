@@ -17,7 +17,7 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 
 	"github.com/phxworker/phxworker/runner/compile"
-	"github.com/phxworker/phxworker/runner/js/chunk"
+	"github.com/phxworker/phxworker/runner/npm/resolve"
 )
 
 // bundleFrame is what stands around the code of a bundle: an expression, a function of require, __dirname and
@@ -53,7 +53,7 @@ type bundler struct {
 	// outside are the folders of packages that are left to Node.
 	outside map[string]bool
 
-	resolver  *chunk.Resolver
+	resolver  *resolve.Resolver
 	manifests sync.Map // of packages, by folder
 
 	mu       sync.Mutex // esbuild asks from several goroutines; guards what follows
@@ -69,7 +69,7 @@ var unknowable = []string{"unsupported-require-call", "unsupported-dynamic-impor
 
 // bundle returns the code. The error is [unbundleable], or why ctx ended.
 func (b *bundler) bundle(ctx context.Context) (string, error) {
-	b.resolver = chunk.NewResolver(b.tree)
+	b.resolver = resolve.New(b.tree)
 	b.outside, b.files, b.beside = make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	var entry strings.Builder
 	for i, file := range b.entries {

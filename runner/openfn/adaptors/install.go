@@ -123,9 +123,6 @@ func (r *Repo) unusable(err error) error {
 
 // Mend installs a package of the repo again if files of it are missing or cut short. It reports whether it did.
 func (r *Repo) Mend(ctx context.Context, p Package, progress func(string)) (mended bool, err error) {
-	if progress == nil {
-		progress = func(string) {}
-	}
 	s := specifier{p.Name, p.Version}
 	if !strings.HasPrefix(p.Dir, r.folder(s)) { // of the monorepo
 		return false, nil
@@ -134,7 +131,7 @@ func (r *Repo) Mend(ctx context.Context, p Package, progress func(string)) (mend
 	if _, err := r.ready(s); err == nil {
 		return false, nil
 	}
-	_, err = r.installs.do(ctx, "mend "+s.String(), progress, func(ctx context.Context, tell func(string)) (Package, error) {
+	_, err = r.installs.Do(ctx, "mend "+s.String(), progress, func(ctx context.Context, tell func(string)) (Package, error) {
 		return r.install(ctx, s, true, tell)
 	})
 	return err == nil, err

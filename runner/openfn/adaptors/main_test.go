@@ -2,6 +2,7 @@ package adaptors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	web "net/http"
 	"os"
@@ -165,3 +166,5 @@ case $last in
 	echo '[{"exports":["fn","default"]}]' >&3 ;;
 esac
 `
+
+var errNobody = errors.New("nobody waits")

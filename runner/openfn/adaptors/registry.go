@@ -123,6 +123,11 @@ func (r *Repo) askRegistry(ctx context.Context, s specifier) (version string, of
 	return version, false, nil
 }
 
+// NotFetched makes an [*InstallError] of an error of the files that [Repo.Files] or [Repo.Locked] returned.
+func (r *Repo) NotFetched(name, version string, err error) error {
+	return r.notFetched(specifier{name, version}, err)
+}
+
 // notFetched makes an [*InstallError] of why a package could not be had.
 func (r *Repo) notFetched(of specifier, err error) error {
 	if e, ok := errors.AsType[*npm.Error](err); ok {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/phxworker/phxworker/internal/flight"
 )
 
 // The packages that OpenFn's engine needs beside adaptors, in the versions whose
@@ -58,8 +60,8 @@ type Repo struct {
 	log          *slog.Logger
 	again        bool
 
-	installs flights[Package] // by exact specifier
-	lookUps  flights[string]  // of versions, by specifier with a tag
+	installs flight.Group[Package] // by exact specifier
+	lookUps  flight.Group[string]  // of versions, by specifier with a tag
 
 	turns chan struct{} // holds one for each install that runs
 
@@ -98,8 +100,8 @@ func Open(cfg Config) (*Repo, error) {
 // Close ends the installs that are under way, also those that nobody waits for
 // any more, and returns when they have ended.
 func (r *Repo) Close() {
-	r.installs.close()
-	r.lookUps.close()
+	r.installs.Close()
+	r.lookUps.Close()
 }
 
 // realPath returns the absolute path without symbolic links, for Node's
@@ -132,9 +134,6 @@ func (r *Repo) Dir() string { return r.dir }
 //
 // The error is an [*InstallError], or why ctx ended.
 func (r *Repo) Resolve(ctx context.Context, text string, progress func(string)) (Package, error) {
-	if progress == nil {
-		progress = func(string) {}
-	}
 	s, err := parse(text)
 	if err != nil {
 		return Package{}, err
@@ -213,7 +212,7 @@ func (r *Repo) exactly(ctx context.Context, s specifier, progress func(string)) 
 	if p, ok := r.ofOthers.get(s.String()); ok && !again {
 		return p, nil
 	}
-	return r.installs.do(ctx, s.String(), progress, func(ctx context.Context, tell func(string)) (Package, error) {
+	return r.installs.Do(ctx, s.String(), progress, func(ctx context.Context, tell func(string)) (Package, error) {
 		return r.install(ctx, s, again, tell)
 	})
 }

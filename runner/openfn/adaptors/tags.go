@@ -6,11 +6,11 @@ import "context"
 const Local = localTag
 
 // Exact returns the name and the version that a specifier means, as [Repo.Resolve] would; [Local] stays what it is. The
-// error is an [*InstallError], or why ctx ended.
-func (r *Repo) Exact(ctx context.Context, text string) (name, version string, err error) {
+// error is an [*InstallError], or why ctx ended. progress gets lines for the person who waits; it may be nil.
+func (r *Repo) Exact(ctx context.Context, text string, progress func(string)) (name, version string, err error) {
 	s, err := parse(text)
 	if err == nil && !s.exact() && s.version != localTag {
-		s, err = r.exact(ctx, s, func(string) {})
+		s, err = r.exact(ctx, s, progress)
 	}
 	return s.name, s.version, err
 }
@@ -22,7 +22,7 @@ func (r *Repo) exact(ctx context.Context, s specifier, progress func(string)) (s
 	version, ok := r.tags.get(s.String())
 	if !ok {
 		var err error
-		version, err = r.lookUps.do(ctx, s.String(), progress, func(ctx context.Context, tell func(string)) (string, error) {
+		version, err = r.lookUps.Do(ctx, s.String(), progress, func(ctx context.Context, tell func(string)) (string, error) {
 			return r.lookUp(ctx, s, tell)
 		})
 		if err != nil {

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/phxworker/phxworker/internal/flight"
 )
 
 // Guards against a plan with many adaptors that installs all of them at once.
@@ -14,6 +16,6 @@ func TestNothingIsInstalledOutOfTurn(t *testing.T) {
 		r.turns <- struct{}{}
 	}
 	_, err := r.Resolve(t.Context(), one, func(string) { go r.Close() }) // once it has begun
-	require.ErrorIs(t, err, errClosed)
+	require.ErrorIs(t, err, flight.ErrClosed)
 	require.Empty(t, w.Paths())
 }

@@ -4,8 +4,13 @@ const { asBuffer } = require('node:_wire');
 const text = bytes => asBuffer(bytes).toString('base64');
 const bytesOf = answer => Buffer.from(answer, 'base64');
 const coded = (error, code) => Object.assign(error, { code });
-const nameOf = name => String(name).toLowerCase().replace(/^rsa-/, '').replace('-', '');
-const names = ['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512'];
+const nameOf = name => String(name).toLowerCase().replace(/^rsa-sha1-2$/, 'sha1').replace(/^rsa-/, '').replace(/[-/]/g, '');
+const names = ['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512', 'sha512224', 'sha512256', 'sha3224', 'sha3256', 'sha3384', 'sha3512'];
+const ofNode = /^(ripemd|rmd160|blake2|sm3|md5sha1|shake|ssl3|idrsassa|.*withrsa)/; // what else Node has
+const check = (name, refuse) => {
+  if (names.includes(nameOf(name))) return;
+  throw ofNode.test(nameOf(name)) ? missing(`crypto hash ${name}`) : refuse();
+};
 const encoded = (bytes, encoding) => (encoding && encoding !== 'buffer' ? bytes.toString(encoding) : bytes);
 
 class Hash {
@@ -58,11 +63,11 @@ for (const name of ['readable', 'writable', '_readableState', '_writableState', 
 }
 
 const createHash = name => {
-  if (!names.includes(nameOf(name))) throw new Error('Digest method not supported');
+  check(name, () => new Error('Digest method not supported'));
   return new Hash(nameOf(name));
 };
 const createHmac = (name, key) => {
-  if (!names.includes(nameOf(name))) throw coded(new Error('Invalid digest: ' + name), 'ERR_CRYPTO_INVALID_DIGEST');
+  check(name, () => coded(new Error('Invalid digest: ' + name), 'ERR_CRYPTO_INVALID_DIGEST'));
   return new Hash(nameOf(name), typeof key === 'string' ? Buffer.from(key) : key);
 };
 
@@ -92,7 +97,7 @@ const randomInt = (low, high, done) => {
   return later(() => low + Number(BigInt('0x' + random(8).toString('hex')) % BigInt(high - low)), done);
 };
 const pbkdf2Sync = (password, salt, iterations, length, digest) => {
-  if (!names.includes(nameOf(digest))) throw coded(new TypeError('Invalid digest: ' + digest), 'ERR_CRYPTO_INVALID_DIGEST');
+  check(digest, () => coded(new TypeError('Invalid digest: ' + digest), 'ERR_CRYPTO_INVALID_DIGEST'));
   return bytesOf(host.call('pbkdf2', nameOf(digest), text(password), text(salt), String(iterations), String(length)));
 };
 

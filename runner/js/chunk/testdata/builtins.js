@@ -51,6 +51,19 @@
     zlibCallback: () => new Promise(done => zlib.gzip('text', (e, made) => zlib.gunzip(made, (f, back) => done([e, f, back.toString()])))), zlibCallbackBad: () => new Promise(done => zlib.gunzip('text', (e, made) => done([failure(e), made]))),
     zlibStreams: async () => { const packed = await all(Readable.from(['a', 'b', 'c']).pipe(zlib.createGzip())); return (await all(Readable.from([packed.subarray(0, 5), packed.subarray(5)]).pipe(zlib.createGunzip()))).toString(); },
     zlibStreamBad: () => all(Readable.from(['not compressed']).pipe(zlib.createGunzip())), zlibStreamCut: () => all(Readable.from([zlib.gzipSync('abc').subarray(0, 15)]).pipe(zlib.createGunzip())), zlibStreamPart: async () => (await all(Readable.from([zlib.gzipSync('abc'.repeat(9)).subarray(0, -6)]).pipe(zlib.createGunzip({ finishFlush: zlib.constants.Z_SYNC_FLUSH })))).toString(), zlibUnzip: async () => (await all(Readable.from([zlib.deflateSync('unzipped')]).pipe(zlib.createUnzip()))).toString(),
+    ...Object.fromEntries(Object.entries({
+      Nothing: [], Zeros: [0, 0, 0], ZeroAndText: [0, 114, 117], Text: [...Buffer.from('rubbish')], Letter: [114], Magic: [0x1f, 0x8b, 0xff, 0xff, 1, 2, 3, 4, 5, 6], HalfMagic: [0x1f], OnlyMagic: [0x1f, 0x8b],
+      Member: [...zlib.gzipSync('def')], MemberAndText: [...zlib.gzipSync('def'), 120, 121, 122],
+    }).flatMap(([name, behind]) => {
+      const both = Buffer.concat([zlib.gzipSync('abc'), Buffer.from(behind)]);
+      return [
+        ['zlibBehind' + name, () => zlib.gunzipSync(both).toString()], ['zlibUnzipBehind' + name, () => zlib.unzipSync(both).toString()],
+        ['zlibFrom' + name, () => zlib.gunzipSync(Buffer.from(behind)).toString()],
+        ['zlibStreamBehind' + name, async () => (await all(Readable.from([both]).pipe(zlib.createGunzip()))).toString()],
+      ];
+    })),
+    zlibBehindOthers: () => ['deflate:inflate', 'deflateRaw:inflateRaw', 'brotliCompress:brotliDecompress'].map(pair => { const [a, b] = pair.split(':'); return zlib[b + 'Sync'](Buffer.concat([zlib[a + 'Sync']('abc'), Buffer.from('rubbish')])).toString(); }),
+    pragma: () => Promise.all(['none', 'no-cache', 'private'].map(said => new Promise(done => http.get(server + '/pragma/' + said, r => { r.resume(); done([r.headers.pragma, r.headers['cache-control'] ?? 'nothing']); })))),
     zlibNone: async () => (await all(Readable.from([]).pipe(zlib.createGunzip({ finishFlush: zlib.constants.Z_SYNC_FLUSH })))).length,
 
     hashes: () => ['md5', 'sha1', 'SHA256', 'sha384', 'sha512', 'sha224', 'RSA-SHA256'].map(name => crypto.createHash(name).update('ä').update(Buffer.from([1, 2])).digest('hex')), hashEncodings: () => ['base64', 'base64url', 'latin1'].map(e => crypto.createHash('sha1').update('x').digest(e)), hashUnknown: () => crypto.createHash('nope'), hashTwice: () => { const h = crypto.createHash('md5'); h.digest(); h.digest(); },

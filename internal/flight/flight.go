@@ -1,4 +1,6 @@
-package adaptors
+// Package flight shares work that takes long among all who want it, with the lines that it tells meanwhile. Work goes on
+// though nobody waits for it any more, for what takes longer than a run may take would never be done otherwise.
+package flight
 
 import (
 	"context"
@@ -6,8 +8,8 @@ import (
 	"sync"
 )
 
-// flights are pieces of work under way, each shared by all who want it.
-type flights[T any] struct {
+// Group is pieces of work under way. The zero value is ready to use, concurrently; Close it.
+type Group[T any] struct {
 	running sync.WaitGroup
 
 	mu     sync.Mutex
@@ -15,32 +17,34 @@ type flights[T any] struct {
 	closed bool // no flight may begin any more
 }
 
-// A flight goes on though nobody waits for it any more: an install that takes
-// longer than a run may take would never be done otherwise.
+// flight is one piece of work.
 type flight[T any] struct {
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed after result and err are set
 	result T
 	err    error
 
-	// The mutex of flights guards these.
+	// The mutex of the group guards these.
 	lines []string
 	more  chan struct{} // closed and replaced with each line
 }
 
-var errClosed = errors.New("adaptors: the repo was closed")
+// ErrClosed is the cause with which Close ends what is under way.
+var ErrClosed = errors.New("it was ended, since the worker stops")
 
-// do returns what work returns, which runs once however many ask for the same
+// Do returns what work returns, which runs once however many ask for the same
 // key meanwhile. It calls progress, on the caller's goroutine, with each line
-// that work tells, those from before the call too. The context that work gets
-// ends with close alone.
-func (fs *flights[T]) do(ctx context.Context, key string, progress func(string), work func(ctx context.Context, tell func(string)) (T, error)) (T, error) {
+// that work tells, those from before the call too; nil is for nobody. The context that work gets
+// ends with Close alone. The error is that of work, or the cause of the end of ctx.
+func (fs *Group[T]) Do(ctx context.Context, key string, progress func(string), work func(ctx context.Context, tell func(string)) (T, error)) (T, error) {
 	f := fs.board(ctx, key, work)
 	for told := 0; ; {
 		ended := isClosed(f.done) // before the lines are read: there are none after it
 		lines, more := fs.linesOf(f)
 		for _, line := range lines[told:] {
-			progress(line)
+			if progress != nil {
+				progress(line)
+			}
 		}
 		told = len(lines)
 		if ended {
@@ -56,7 +60,7 @@ func (fs *flights[T]) do(ctx context.Context, key string, progress func(string),
 	}
 }
 
-func (fs *flights[T]) board(ctx context.Context, key string, work func(context.Context, func(string)) (T, error)) *flight[T] {
+func (fs *Group[T]) board(ctx context.Context, key string, work func(context.Context, func(string)) (T, error)) *flight[T] {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if f, ok := fs.m[key]; ok {
@@ -67,7 +71,7 @@ func (fs *flights[T]) board(ctx context.Context, key string, work func(context.C
 	}
 	f := &flight[T]{done: make(chan struct{}), more: make(chan struct{})}
 	if fs.closed {
-		f.err = errClosed
+		f.err = ErrClosed
 		close(f.done)
 		return f
 	}
@@ -83,18 +87,18 @@ func (fs *flights[T]) board(ctx context.Context, key string, work func(context.C
 	return f
 }
 
-// close ends what is under way, and waits for it.
-func (fs *flights[T]) close() {
+// Close ends what is under way, and waits for it. What is asked for later fails with [ErrClosed].
+func (fs *Group[T]) Close() {
 	fs.mu.Lock()
 	fs.closed = true
 	for _, f := range fs.m {
-		f.cancel(errClosed)
+		f.cancel(ErrClosed)
 	}
 	fs.mu.Unlock()
 	fs.running.Wait()
 }
 
-func (fs *flights[T]) remove(key string, f *flight[T]) {
+func (fs *Group[T]) remove(key string, f *flight[T]) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if fs.m[key] == f {
@@ -102,7 +106,7 @@ func (fs *flights[T]) remove(key string, f *flight[T]) {
 	}
 }
 
-func (fs *flights[T]) tell(f *flight[T], line string) {
+func (fs *Group[T]) tell(f *flight[T], line string) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	f.lines = append(f.lines, line)
@@ -112,7 +116,7 @@ func (fs *flights[T]) tell(f *flight[T], line string) {
 
 // linesOf returns what was told so far, and a channel that is closed when there
 // is more.
-func (fs *flights[T]) linesOf(f *flight[T]) ([]string, <-chan struct{}) {
+func (fs *Group[T]) linesOf(f *flight[T]) ([]string, <-chan struct{}) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	return f.lines, f.more

@@ -1,4 +1,4 @@
-package adaptors
+package flight
 
 import (
 	"context"
@@ -11,11 +11,9 @@ import (
 
 var errNobody = errors.New("nobody waits")
 
-func silent(string) {}
-
 func TestAFlightIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var fs flights[int]
+		var fs Group[int]
 		begun, gate := 0, make(chan struct{})
 		work := func(_ context.Context, tell func(string)) (int, error) {
 			begun++
@@ -33,7 +31,7 @@ func TestAFlightIsShared(t *testing.T) {
 		for range 3 {
 			go func() {
 				var o outcome
-				o.n, o.err = fs.do(t.Context(), "k", func(line string) { o.lines = append(o.lines, line) }, work)
+				o.n, o.err = fs.Do(t.Context(), "k", func(line string) { o.lines = append(o.lines, line) }, work)
 				out <- o
 			}()
 			synctest.Wait() // each comes later than the first line
@@ -43,7 +41,7 @@ func TestAFlightIsShared(t *testing.T) {
 			require.Equal(t, outcome{lines: []string{"one", "two"}, n: 7}, <-out)
 		}
 		require.Equal(t, 1, begun)
-		n, err := fs.do(t.Context(), "k", silent, work)
+		n, err := fs.Do(t.Context(), "k", nil, work)
 		require.NoError(t, err)
 		require.Equal(t, 7, n)
 		require.Equal(t, 2, begun, "what is over is not kept")
@@ -52,7 +50,7 @@ func TestAFlightIsShared(t *testing.T) {
 
 func TestAFlightGoesOnForThoseWhoStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var fs flights[int]
+		var fs Group[int]
 		gate, cancelled := make(chan struct{}), false
 		work := func(ctx context.Context, _ func(string)) (int, error) {
 			select {
@@ -65,9 +63,9 @@ func TestAFlightGoesOnForThoseWhoStay(t *testing.T) {
 		}
 		impatient, leave := context.WithCancelCause(t.Context())
 		left, stayed := make(chan error), make(chan int)
-		go func() { _, err := fs.do(impatient, "k", silent, work); left <- err }()
+		go func() { _, err := fs.Do(impatient, "k", nil, work); left <- err }()
 		synctest.Wait()
-		go func() { n, _ := fs.do(t.Context(), "k", silent, work); stayed <- n }()
+		go func() { n, _ := fs.Do(t.Context(), "k", nil, work); stayed <- n }()
 		synctest.Wait()
 		leave(errNobody)
 		require.ErrorIs(t, <-left, errNobody)
@@ -81,7 +79,7 @@ func TestAFlightGoesOnForThoseWhoStay(t *testing.T) {
 // begun anew by each run.
 func TestAFlightGoesOnWithoutAnybody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var fs flights[int]
+		var fs Group[int]
 		begun, gate := 0, make(chan struct{})
 		work := func(ctx context.Context, _ func(string)) (int, error) {
 			begun++
@@ -94,19 +92,19 @@ func TestAFlightGoesOnWithoutAnybody(t *testing.T) {
 		}
 		ctx, leave := context.WithCancelCause(t.Context())
 		leave(errNobody)
-		_, err := fs.do(ctx, "k", silent, work)
+		_, err := fs.Do(ctx, "k", nil, work)
 		require.ErrorIs(t, err, errNobody)
 		go close(gate)
-		n, err := fs.do(t.Context(), "k", silent, work)
+		n, err := fs.Do(t.Context(), "k", nil, work)
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 
 		gate = make(chan struct{})
-		_, err = fs.do(ctx, "k", silent, work)
+		_, err = fs.Do(ctx, "k", nil, work)
 		require.ErrorIs(t, err, errNobody)
-		fs.close()
-		_, err = fs.do(t.Context(), "k", silent, work)
-		require.ErrorIs(t, err, errClosed)
+		fs.Close()
+		_, err = fs.Do(t.Context(), "k", nil, work)
+		require.ErrorIs(t, err, ErrClosed)
 		require.Equal(t, 2, begun)
 	})
 }

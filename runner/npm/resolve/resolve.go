@@ -1,4 +1,6 @@
-package chunk
+// Package resolve finds the files of modules in a tree as Node's require does: by node_modules, main, exports and imports. The
+// bundler for Node and the one for the embedded engine share it.
+package resolve
 
 import (
 	"encoding/json"
@@ -45,31 +47,20 @@ func (t *targets) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// resolver finds the files of modules as Node's require does. It remembers what the packages of a tree say.
-type resolver struct {
+// Resolver finds the files of a tree's modules. It remembers what the packages say, and may be used concurrently.
+type Resolver struct {
 	tree      fs.FS
-	manifests *sync.Map // by folder; nil where there is none
+	manifests sync.Map // by folder; nil where there is none
 }
 
-// A Resolver finds the files of a tree's modules as Node does. It may be used concurrently.
-type Resolver struct{ of resolver }
+// New returns a Resolver for a tree with a folder node_modules, in npm's layout, that does not change.
+func New(tree fs.FS) *Resolver { return &Resolver{tree: tree} }
 
-// NewResolver returns a Resolver for a tree with a folder node_modules, in npm's layout, that does not change.
-func NewResolver(tree fs.FS) *Resolver { return &Resolver{newResolver(tree)} }
-
-func newResolver(tree fs.FS) resolver { return resolver{tree, new(sync.Map)} }
+const modulesFolder = "node_modules"
 
 // Find returns the path of what a module of the folder from means by a specifier that is no builtin; conditions are
 // those that hold in "exports" and "imports".
 func (r *Resolver) Find(specifier, from string, conditions []string) (string, error) {
-	return r.of.find(specifier, from, conditions)
-}
-
-// module is a path in the tree, below node_modules.
-const modulesFolder = "node_modules"
-
-// find returns the path of what a module of a folder means by a specifier.
-func (r resolver) find(specifier, from string, conditions []string) (string, error) {
 	switch {
 	case strings.HasPrefix(specifier, "./"), strings.HasPrefix(specifier, "../"), specifier == ".", specifier == "..":
 		if found, ok := r.file(path.Join(from, specifier)); ok {
@@ -82,7 +73,7 @@ func (r resolver) find(specifier, from string, conditions []string) (string, err
 				return found, nil
 			}
 		} else if found != "" && !strings.HasPrefix(found, "#") {
-			return r.find(found, dir, conditions)
+			return r.Find(found, dir, conditions)
 		}
 	case path.IsAbs(specifier):
 	default:
@@ -116,7 +107,7 @@ func splitSpecifier(specifier string) (name, below string) {
 	return name, strings.TrimSuffix("./"+strings.Join(parts[n:], "/"), "/")
 }
 
-func (r resolver) manifest(dir string) (manifest, bool) {
+func (r *Resolver) manifest(dir string) (manifest, bool) {
 	known, ok := r.manifests.Load(dir)
 	if !ok {
 		var m *manifest
@@ -135,7 +126,7 @@ func (r resolver) manifest(dir string) (manifest, bool) {
 }
 
 // around returns the folder of the package that a folder is in, with what its package.json says.
-func (r resolver) around(dir string) (string, manifest) {
+func (r *Resolver) around(dir string) (string, manifest) {
 	for ; dir != "." && path.Base(dir) != modulesFolder; dir = path.Dir(dir) {
 		if m, ok := r.manifest(dir); ok {
 			return dir, m
@@ -144,7 +135,7 @@ func (r resolver) around(dir string) (string, manifest) {
 	return "", manifest{}
 }
 
-func (r resolver) inPackage(dir, below string, conditions []string) (string, bool) {
+func (r *Resolver) inPackage(dir, below string, conditions []string) (string, bool) {
 	m, ok := r.manifest(dir)
 	if !ok {
 		return "", false
@@ -233,7 +224,7 @@ func target(value json.RawMessage, conditions []string) string {
 }
 
 // file returns the file that a path without an extension means, or the main module of a folder.
-func (r resolver) file(name string) (string, bool) {
+func (r *Resolver) file(name string) (string, bool) {
 	for _, extension := range []string{"", ".js", ".json", ".node", ".cjs", ".mjs"} {
 		if r.isFile(name + extension) {
 			return name + extension, true
@@ -255,7 +246,7 @@ func (r resolver) file(name string) (string, bool) {
 	return "", false
 }
 
-func (r resolver) isFile(name string) bool {
+func (r *Resolver) isFile(name string) bool {
 	info, err := fs.Stat(r.tree, name)
 	return err == nil && info.Mode().IsRegular()
 }

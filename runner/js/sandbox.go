@@ -91,10 +91,10 @@ func (b *sandbox) drain() (more bool, err error) {
 	return false, err
 }
 
-// load returns the function of a chunk, or the words of why there is none.
+// load returns the function of a late file of the prelude or of a chunk, or the words of why there is none.
 func (b *sandbox) load(id string) quickjs.Value {
-	code, err := b.prelude.loader, error(nil)
-	if id != "loader" {
+	code, err := b.prelude.late[id], error(nil)
+	if code == nil {
 		code, err = b.chunks(id)
 	}
 	if err == nil {

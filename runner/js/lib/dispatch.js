@@ -3,6 +3,6 @@
 const entries = {
   __proto__: null,
   receive, begin, fire, finish, unhandled, conditions, evaluate, changed, answered, exportsOf,
-  exports: () => stringify(keysOf(adaptor())),
+  exports: () => stringify(keysOf({ ...basics, ...commons() })),
 };
 return (name, a, b, c, d) => entries[name](a, b, c, d);

@@ -34,7 +34,12 @@ func Inspect(ctx context.Context, one *Package) (Inspection, error) {
 		return Inspection{}, err
 	}
 	var found Inspection
-	box, err := newSandbox(prelude, mostInspectionMemory, func(operation string, args []any) (any, error) {
+	box, err := newSandbox(prelude)
+	if err != nil {
+		return Inspection{}, err
+	}
+	defer box.close()
+	box.open(mostInspectionMemory, func(operation string, args []any) (any, error) {
 		switch {
 		case operation != "call":
 		case stringAt(args, 0) == chunk.Missing:
@@ -44,10 +49,6 @@ func Inspect(ctx context.Context, one *Package) (Inspection, error) {
 		}
 		return nil, nil
 	})
-	if err != nil {
-		return Inspection{}, err
-	}
-	defer box.close()
 	ctx, cancel := context.WithTimeoutCause(ctx, mostInspection, fmt.Errorf("it takes more than %v to load", mostInspection))
 	defer cancel()
 	defer box.guard(ctx)()

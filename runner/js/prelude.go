@@ -95,7 +95,7 @@ func (p *prelude) isAdaptor(line int) bool {
 }
 
 func (p *prelude) readExports() error {
-	box, err := newSandbox(p, 0, nil)
+	box, err := newSandbox(p)
 	if err != nil {
 		return err
 	}

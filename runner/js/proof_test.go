@@ -111,7 +111,10 @@ func builtInProof(t *testing.T, names []string, seed uint32, uses int) proof {
 		node:      &node{job: &runner.Job{Body: code}, module: &compile.Module{Code: code, Imports: []compile.Import{{Module: commonAdaptor}}}},
 	}
 	var final, ended string
-	s.box, err = newSandbox(prelude, 0, func(operation string, args []any) (any, error) {
+	s.box, err = newSandbox(prelude)
+	require.NoError(t, err)
+	defer s.box.close()
+	s.box.open(0, func(operation string, args []any) (any, error) {
 		switch operation {
 		case "log":
 			said := make([]string, len(args)-2)
@@ -126,8 +129,6 @@ func builtInProof(t *testing.T, names []string, seed uint32, uses int) proof {
 		}
 		return nil, nil
 	})
-	require.NoError(t, err)
-	defer s.box.close()
 	s.box.vm.SetModuleLoader(s.loadModule, s.resolveModule)
 	_, err = s.box.call("receive", "null", "null", "null")
 	require.NoError(t, err)

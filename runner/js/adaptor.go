@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/compile"
@@ -55,8 +56,15 @@ func importError(message string) *verdict {
 // words are what may be names in the code of a job.
 var words = regexp.MustCompile(`[\w$]+`)
 
-// identifier is what a job can import by.
-var identifier = regexp.MustCompile(`^[\p{L}_$][\p{L}\p{N}_$]*$`)
+// isIdentifier reports whether a job can import something by a name.
+func isIdentifier(name string) bool {
+	for i, r := range name {
+		if r != '_' && r != '$' && !unicode.IsLetter(r) && (i == 0 || !unicode.IsNumber(r)) {
+			return false
+		}
+	}
+	return name != ""
+}
 
 // usedOf returns what a job may use of the exports of an adaptor: those that its code speaks of, and all if that imports
 // all. What is read of an adaptor is loaded.
@@ -68,7 +76,7 @@ func usedOf(name string, exports []string, code string) []string {
 	all := strings.Contains(code, "*") && strings.Contains(code, name)
 	var used []string
 	for _, export := range exports {
-		if export != "default" && (all || said[export]) && identifier.MatchString(export) {
+		if export != "default" && (all || said[export]) && isIdentifier(export) {
 			used = append(used, export)
 		}
 	}

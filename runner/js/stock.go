@@ -65,6 +65,7 @@ func (s *stock) discard(box *sandbox) {
 			s.working = false
 			s.mu.Unlock()
 		}()
+		growStack()
 		box.close()
 		s.fill()
 	}()

@@ -5,4 +5,7 @@ const entries = {
   receive, begin, fire, finish, unhandled, conditions, evaluate, changed, answered, exportsOf,
   exports: () => stringify(keysOf({ ...basics, ...commons() })),
 };
+// What steps and conditions have alike is there when a VM stands ready.
+installBounds();
+installDates();
 return (name, a, b, c, d) => entries[name](a, b, c, d);

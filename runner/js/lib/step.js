@@ -37,10 +37,8 @@ function receive(previous, defaults, credential) {
 }
 
 function begin(job) {
-  installBounds();
   installJSON();
   installTimers();
-  installDates();
   globalThis.console = makeConsole('JOB');
   globalThis.state = input;
   runJob(parse(job));

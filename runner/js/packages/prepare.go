@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -36,6 +37,7 @@ func (p *Provider) load(ctx context.Context, name, version string) (*js.Package,
 	begin := time.Now()
 	p.cfg.Logger.Info("preparing an adaptor for the embedded engine", "package", name+"@"+version)
 	found, made, err := p.prepare(ctx, name, version)
+	debug.FreeOSMemory() // of which bundling takes more than all else that a worker does
 	if err != nil {
 		p.cfg.Logger.Warn("an adaptor was not prepared", "package", name+"@"+version, "error", err)
 		return nil, err

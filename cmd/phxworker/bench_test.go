@@ -73,7 +73,7 @@ func BenchmarkMemory(b *testing.B) {
 			server := startServer(b, "")
 			s := launchAt(b, server, benchBinary(b), "--capacity", "5", "--engine", bb.engine, "--repo-dir", benchRepo(b, bb.name))
 			time.Sleep(time.Second)
-			idle, _ := memory(b, s.worker.Process.Pid)
+			idle, own := memory(b, s.worker.Process.Pid)
 			begin := time.Now()
 			enqueue(b, server, "first", bb.body) // installs
 			require.Equal(b, "success", wait(b, server, "first").Reason)
@@ -89,6 +89,7 @@ func BenchmarkMemory(b *testing.B) {
 			after, anonymous := memory(b, s.worker.Process.Pid)
 			b.ReportMetric(first.Seconds(), "s-first-run")
 			b.ReportMetric(float64(idle)/1000, "MB-idle")
+			b.ReportMetric(float64(own)/1000, "MB-idle-without-files")
 			b.ReportMetric(float64(after)/1000, "MB-after")
 			b.ReportMetric(float64(anonymous)/1000, "MB-after-without-files")
 		})

@@ -63,7 +63,7 @@ func BenchmarkParts(b *testing.B) {
 	b.Run("a VM with the prelude", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			box, err := newSandbox(p, 1<<26, nil)
+			box, err := newSandbox(p)
 			require.NoError(b, err)
 			box.close()
 		}

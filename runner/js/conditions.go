@@ -65,7 +65,7 @@ func (x *execution) follow(ctx context.Context, n *node, report *runner.Step, st
 func (x *execution) openConditions(ctx context.Context, report *runner.Step, state json.RawMessage) error {
 	if x.conditions == nil {
 		x.conditions = &conditions{functions: make(map[*edge]quickjs.Value)}
-		box, err := newSandbox(x.prelude, uint64(x.run.Limits.MemoryMB*(1<<20)), x.conditions.serve)
+		box, err := x.stock.take(uint64(x.run.Limits.MemoryMB*(1<<20)), x.conditions.serve)
 		if err != nil {
 			return &runner.Failure{Reason: runner.Exception, Type: "EngineError", Message: err.Error()}
 		}
@@ -137,12 +137,12 @@ func (c *conditions) serve(operation string, args []any) (any, error) {
 	return nil, nil
 }
 
-func (c *conditions) close() {
+func (c *conditions) close(s *stock) {
 	if c.box == nil {
 		return
 	}
 	for _, function := range c.functions {
 		function.Free()
 	}
-	c.box.close()
+	s.discard(c.box)
 }

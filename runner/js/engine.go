@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -41,10 +42,10 @@ type Engine struct {
 	// maxVisits bounds the nodes that a run visits, those without code among them.
 	maxVisits int
 
-	lacks     atomic.Pointer[string] // the package that could not be had last for a cause that passes
-	compile   func() (*prelude, error)
-	compiling sync.Mutex
-	compiled  *prelude // nil until it is first needed; guarded by compiling
+	lacks    atomic.Pointer[string] // the package that could not be had last for a cause that passes
+	compile  func() (*prelude, error)
+	starting sync.Mutex
+	started  *stock // nil until it is first needed; guarded by starting
 }
 
 var (
@@ -66,33 +67,33 @@ func New(cfg Config) *Engine {
 	return &Engine{cfg: cfg, maxVisits: runner.MaxVisits, compile: compilePrelude}
 }
 
-// prelude compiles the prelude when it is first needed: it takes some milliseconds that
+// stock compiles the prelude when it is first needed: it takes some milliseconds that
 // making an engine can do without. What failed for want of memory is tried again.
-func (e *Engine) prelude() (*prelude, error) {
-	e.compiling.Lock()
-	defer e.compiling.Unlock()
-	if e.compiled == nil {
+func (e *Engine) stock() (*stock, error) {
+	e.starting.Lock()
+	defer e.starting.Unlock()
+	if e.started == nil {
 		compiled, err := e.compile()
 		if err != nil {
 			return nil, err
 		}
-		e.compiled = compiled
+		e.started = &stock{prelude: compiled}
+		// An engine is not closed, but forgotten. Nothing of the stock refers to it.
+		runtime.AddCleanup(e, (*stock).close, e.started)
 	}
-	return e.compiled, nil
+	return e.started, nil
 }
 
 // Check implements [runner.Checker]. It starts what a step runs in, and asks again for the package that could not be had last
 // for a cause that passes.
 func (e *Engine) Check(ctx context.Context) error {
-	prelude, err := e.prelude()
+	stock, err := e.stock()
+	if err == nil {
+		err = stock.check()
+	}
 	if err != nil {
 		return fmt.Errorf("the js engine cannot start: %w", err)
 	}
-	box, err := newSandbox(prelude, 0, func(string, []any) (any, error) { return nil, nil })
-	if err != nil {
-		return fmt.Errorf("the js engine cannot start: %w", err)
-	}
-	box.close()
 	return e.checkPackages(ctx)
 }
 
@@ -132,11 +133,11 @@ func (e *Engine) Prepare(ctx context.Context, run *runner.Run) (runner.Execution
 			versions[name] = append(known, version)
 		}
 	}
-	prelude, err := e.prelude()
+	stock, err := e.stock()
 	if err != nil {
 		return nil, runner.Unable(&runner.Failure{Reason: runner.Exception, Type: "EngineError", Message: "the js engine cannot start: " + err.Error()})
 	}
-	x := &execution{engine: e, prelude: prelude, run: run, reals: packages}
+	x := &execution{engine: e, stock: stock, prelude: stock.prelude, run: run, reals: packages}
 	return runner.Prepared(versions, x.execute), nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -16,7 +17,8 @@ import (
 // execution is one run under way. One goroutine executes it.
 type execution struct {
 	engine  *Engine
-	prelude *prelude
+	stock   *stock
+	prelude *prelude // of the stock
 	run     *runner.Run
 	reals   reals           // nil where all that the plan needs is built in
 	traffic *egress.Traffic // nil before the first exchange
@@ -50,12 +52,13 @@ type leaf struct {
 func (x *execution) execute(ctx context.Context) (runner.Result, error) {
 	defer func() {
 		if x.conditions != nil {
-			x.conditions.close()
+			x.conditions.close(x.stock)
 		}
 		if x.traffic != nil {
 			x.traffic.Close()
 		}
 	}()
+	growStack()
 	x.log("info", "Compiling all workflow steps...")
 	begin := time.Now()
 	x.meta = x.run.Meta(begin)
@@ -93,6 +96,15 @@ func (x *execution) execute(ctx context.Context) (runner.Result, error) {
 		}
 	}
 	return runner.Result{State: x.finalState()}, nil
+}
+
+// growStack gives the goroutine at once the stack that QuickJS will need: it has large frames, and to double the stack for
+// them again and again takes a twentieth of the time of a short run.
+//
+//go:noinline
+func growStack() {
+	var room [48 << 10]byte
+	runtime.KeepAlive(&room)
 }
 
 // visit executes a node and queues what follows it.

@@ -47,7 +47,12 @@ func Inspect(ctx context.Context, one *Package) (Inspection, error) {
 	runtime.LockOSThread() // whose time is counted
 	defer runtime.UnlockOSThread()
 	var found Inspection
-	box, err := newSandbox(prelude, mostInspectionMemory, func(operation string, args []any) (any, error) {
+	box, err := newSandbox(prelude)
+	if err != nil {
+		return Inspection{}, fmt.Errorf("%w: %w", ErrNoVM, err)
+	}
+	defer box.close()
+	box.open(mostInspectionMemory, func(operation string, args []any) (any, error) {
 		switch {
 		case operation != "call":
 		case stringAt(args, 0) == chunk.Missing:
@@ -57,10 +62,6 @@ func Inspect(ctx context.Context, one *Package) (Inspection, error) {
 		}
 		return nil, nil
 	})
-	if err != nil {
-		return Inspection{}, fmt.Errorf("%w: %w", ErrNoVM, err)
-	}
-	defer box.close()
 	ctx, cancel := context.WithTimeoutCause(ctx, mostInspection, ErrInspection)
 	defer cancel()
 	defer box.guard(ctx)()

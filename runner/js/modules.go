@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"modernc.org/quickjs"
 
 	"github.com/phxworker/phxworker/runner"
+	"github.com/phxworker/phxworker/runner/compile"
 )
 
 // The names of a step's own modules, as stack traces have them.
@@ -20,29 +22,25 @@ const (
 // export, before any code of the job runs.
 const handoverName = "__adaptor"
 
+// handover is an adaptor of a job, which the prelude puts where its module reads it.
+type handover struct {
+	Name string `json:"name"`
+	// Entry is that of a package from npm; what is built in has none, and Uses, what the job may use of it.
+	Entry string   `json:"entry,omitempty"`
+	Uses  []string `json:"uses,omitempty"`
+}
+
 // jobFacts tells the prelude what to load.
 func (s *step) jobFacts() string {
 	facts := struct {
-		Module  string `json:"module"`
-		Adaptor bool   `json:"adaptor"`
-		// Packages are the entries of the job's adaptors by their names, where they are from npm.
-		Packages map[string]string `json:"packages,omitempty"`
+		Module  string     `json:"module"`
+		Modules []handover `json:"modules,omitempty"`
 		// Buffer tells that the job has Node's global of that name: it says so.
 		Buffer   bool            `json:"buffer,omitempty"`
 		Globals  string          `json:"globals,omitempty"`
 		Handover string          `json:"handover"`
 		Meta     json.RawMessage `json:"meta"`
-	}{Module: jobModule, Handover: handoverName, Meta: s.meta}
-	for _, i := range s.node.module.Imports {
-		facts.Adaptor = facts.Adaptor || i.Module == commonAdaptor || i.Module == runtimeModule
-		if one := s.real(i.Module); one != nil {
-			facts.Adaptor = true
-			if facts.Packages == nil {
-				facts.Packages = make(map[string]string)
-			}
-			facts.Packages[one.Name] = one.Entry
-		}
-	}
+	}{Module: jobModule, Modules: s.handovers(), Handover: handoverName, Meta: s.meta}
 	facts.Buffer = s.reals[s.node.job.Adaptor] != nil && usesBuffer(s.run.Plan, s.node.job)
 	if s.globals() != "" {
 		facts.Globals = globalsModule
@@ -54,6 +52,28 @@ func (s *step) jobFacts() string {
 // usesBuffer reports whether a job, or what all jobs see, says the name of Node's Buffer.
 func usesBuffer(plan *runner.Plan, job *runner.Job) bool {
 	return findWord(job.Body+globalsOf(plan), func(word, _ string) bool { return word == buffer }) != ""
+}
+
+// handovers returns what the job's modules read: a package from npm or what is built in, and the runtime's part.
+func (s *step) handovers() []handover {
+	var all []handover
+	imports := func(name string) bool {
+		return slices.ContainsFunc(s.node.module.Imports, func(i compile.Import) bool { return i.Module == name })
+	}
+	if one := s.reals[s.node.job.Adaptor]; one != nil && imports(one.Name) {
+		all = append(all, handover{Name: one.Name, Entry: one.Entry})
+	} else if imports(commonAdaptor) {
+		all = append(all, handover{Name: commonAdaptor, Uses: s.builtInUses()})
+	}
+	if imports(runtimeModule) {
+		all = append(all, handover{Name: runtimeModule})
+	}
+	return all
+}
+
+// builtInUses returns what the job may use of what is built in.
+func (s *step) builtInUses() []string {
+	return usedOf(commonAdaptor, s.prelude.exports, s.node.job.Body+s.globals())
 }
 
 // globalsOf returns the code whose exports every job sees, if the plan has any.
@@ -94,7 +114,7 @@ func (s *step) resolveModule(_ *quickjs.VM, _, name string) (string, error) {
 
 func (s *step) loadModule(_ *quickjs.VM, name string) (string, error) {
 	if one := s.real(name); one != nil {
-		return one.code(s.node.job.Body), nil
+		return one.code(s.node.job.Body + s.globals()), nil
 	}
 	switch name {
 	case jobModule:
@@ -102,9 +122,9 @@ func (s *step) loadModule(_ *quickjs.VM, name string) (string, error) {
 	case globalsModule:
 		return s.globals(), nil
 	case commonAdaptor:
-		return s.prelude.adaptorCode(), nil
+		return moduleCode(commonAdaptor, s.builtInUses()), nil
 	case runtimeModule:
-		return runtimeCode, nil
+		return moduleCode(runtimeModule, []string{"defer"}), nil
 	}
 	return "", fmt.Errorf("there is no module %q", name)
 }

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"modernc.org/quickjs"
@@ -16,23 +17,26 @@ import (
 var lib embed.FS
 
 // core are the files of the prelude that every VM runs, in order; they share
-// one function scope.
-var core = []string{
-	"core", "values", "json", "console", "bounds", "timers", "dates", "step", "condition", "common", "real", "dispatch",
-}
+// one function scope. The late ones are functions, which a VM loads when it first needs them: to read what
+// a step does without would be a third of the time that its VM takes.
+var (
+	core = []string{"core", "values", "json", "console", "bounds", "timers", "dates", "step", "condition", "basic", "real", "dispatch"}
+	late = []string{"common", "problem"}
+)
 
-// adaptorFile is the file of the prelude that stands for an adaptor.
-const adaptorFile = "common"
+// loaderName is that under which a VM asks for [chunk.Loader].
+const loaderName = "loader"
 
 // prelude is the prelude in QuickJS's bytecode, which loads ten times as fast as
 // its source.
 type prelude struct {
 	core    []byte
-	loader  []byte    // of packages from npm
-	exports []string  // the names of the basic operations
-	adaptor lineRange // the lines of the adaptor's code, of which no two files have the same
+	late    map[string][]byte // and the loader of packages from npm
+	exports []string          // the names of the basic operations
+	adaptor []lineRange       // the lines of the adaptor's code, of which no two files have the same
 }
 
+// lineRange is the lines from first to before last.
 type lineRange struct{ first, last int }
 
 func compilePrelude() (*prelude, error) {
@@ -48,39 +52,50 @@ func compilePrelude() (*prelude, error) {
 	defer w.close()
 	w.stripSource()
 
-	p := &prelude{}
+	p := &prelude{late: make(map[string][]byte)}
 	var text strings.Builder
 	fmt.Fprintf(&text, "(() => {'use strict'; const host = %[1]s, native = %[3]s, utc = %[2]t; delete globalThis.%[1]s; delete globalThis.%[3]s;\n", hostName, inUTC, nativeName)
 	line := 2
 	for _, name := range core {
-		source, err := lib.ReadFile("lib/" + name + ".js")
-		if err != nil {
-			return nil, err
-		}
-		first := line
-		line += bytes.Count(source, []byte("\n"))
-		if name == adaptorFile {
-			p.adaptor = lineRange{first, line}
-		}
-		text.Write(source)
+		line = p.add(&text, name, line)
 	}
 	text.WriteString("})()")
 	if p.core, err = vm.Compile(text.String(), quickjs.EvalGlobal); err != nil {
 		return nil, fmt.Errorf("the prelude does not compile: %w", err)
 	}
-	if p.loader, err = vm.Compile(chunk.Loader, quickjs.EvalGlobal); err != nil {
+	for _, name := range late {
+		text.Reset()
+		text.WriteString(strings.Repeat("\n", line-1) + "(() => {'use strict'; return (\n")
+		line = p.add(&text, name, line+1)
+		text.WriteString(");})()")
+		if p.late[name], err = vm.Compile(text.String(), quickjs.EvalGlobal); err != nil {
+			return nil, fmt.Errorf("%s of the prelude does not compile: %w", name, err)
+		}
+	}
+	if p.late[loaderName], err = vm.Compile(chunk.Loader, quickjs.EvalGlobal); err != nil {
 		return nil, fmt.Errorf("the loader of packages does not compile: %w", err)
 	}
 	return p, p.readExports()
 }
 
+// add appends a file, which begins at a line, and returns the line after it.
+func (p *prelude) add(text *strings.Builder, name string, line int) int {
+	source, _ := lib.ReadFile("lib/" + name + ".js") // it is embedded
+	text.Write(source)
+	next := line + bytes.Count(source, []byte("\n"))
+	if name == "basic" || name == "common" {
+		p.adaptor = append(p.adaptor, lineRange{line, next})
+	}
+	return next
+}
+
 // isAdaptor reports whether a line of the prelude is the adaptor's.
 func (p *prelude) isAdaptor(line int) bool {
-	return p.adaptor.first <= line && line <= p.adaptor.last
+	return slices.ContainsFunc(p.adaptor, func(r lineRange) bool { return r.first <= line && line < r.last })
 }
 
 func (p *prelude) readExports() error {
-	box, err := newSandbox(p, 0, nil)
+	box, err := newSandbox(p)
 	if err != nil {
 		return err
 	}

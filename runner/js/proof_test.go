@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker/internal/runtest"
+	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/compile"
 )
 
@@ -105,9 +106,15 @@ func builtInProof(t *testing.T, names []string, seed uint32, uses int) proof {
 	code := fmt.Sprintf("import { %[1]s } from %[2]q;\nexport default [async () => ({ json: JSON.stringify(await %[3]s({ %[1]s }, %[4]s, %[5]d, %[6]d)) })];",
 		strings.Join(prelude.exports, ", "), commonAdaptor, strings.TrimSpace(proofCode), used, seed, uses)
 	var p proof
-	s := &step{execution: &execution{prelude: prelude}, node: &node{module: &compile.Module{Code: code, Imports: []compile.Import{{Module: commonAdaptor}}}}}
+	s := &step{
+		execution: &execution{prelude: prelude, run: &runner.Run{Plan: &runner.Plan{}}, meta: json.RawMessage("{}")},
+		node:      &node{job: &runner.Job{Body: code}, module: &compile.Module{Code: code, Imports: []compile.Import{{Module: commonAdaptor}}}},
+	}
 	var final, ended string
-	s.box, err = newSandbox(prelude, 0, func(operation string, args []any) (any, error) {
+	s.box, err = newSandbox(prelude)
+	require.NoError(t, err)
+	defer s.box.close()
+	s.box.open(0, func(operation string, args []any) (any, error) {
 		switch operation {
 		case "log":
 			said := make([]string, len(args)-2)
@@ -122,12 +129,10 @@ func builtInProof(t *testing.T, names []string, seed uint32, uses int) proof {
 		}
 		return nil, nil
 	})
-	require.NoError(t, err)
-	defer s.box.close()
 	s.box.vm.SetModuleLoader(s.loadModule, s.resolveModule)
 	_, err = s.box.call("receive", "null", "null", "null")
 	require.NoError(t, err)
-	_, err = s.box.call("begin", fmt.Sprintf(`{"module":%q,"adaptor":true,"handover":%q}`, jobModule, handoverName))
+	_, err = s.box.call("begin", s.jobFacts())
 	for !s.settled {
 		require.NoError(t, err)
 		_, err = s.box.drain()

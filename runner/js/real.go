@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/phxworker/phxworker/runner"
@@ -139,33 +137,11 @@ func (s *step) chunks(id string) ([]byte, error) {
 	return code, err
 }
 
-// words are what may be names in the code of a job.
-var words = regexp.MustCompile(`[\w$]+`)
-
-// identifier is what a job can import by.
-var identifier = regexp.MustCompile(`^[\p{L}_$][\p{L}\p{N}_$]*$`)
-
-// code is the text of the module of a package, whose exports lie in a global when it is evaluated. It has the exports
-// that a job speaks of, and all if that imports all: what is read of a package is loaded.
-func (p *Package) code(body string) string {
-	said := map[string]bool{"execute": true}
-	for _, word := range words.FindAllString(body, -1) {
-		said[word] = true
-	}
-	all := strings.Contains(body, "*") && strings.Contains(body, p.Name)
-	var taken, given []string // under names of ours, for theirs may be words of the language
-	for i, name := range p.Exports {
-		if name != "default" && (all || said[name]) && identifier.MatchString(name) {
-			own := "_" + strconv.Itoa(i)
-			taken = append(taken, name+": "+own)
-			given = append(given, own+" as "+name)
-		}
-	}
-	quoted, _ := json.Marshal(p.Name) // a string cannot fail
-	from := " = globalThis." + handoverName + "[" + string(quoted) + "]"
-	code := "const { " + strings.Join(taken, ", ") + " }" + from + "; export { " + strings.Join(given, ", ") + " };"
-	if said["default"] || strings.Contains(body, p.Name) {
-		code += " export default globalThis." + handoverName + "[" + string(quoted) + "].default;"
+// code is the text of the module of a package, for a job with this code.
+func (p *Package) code(job string) string {
+	code := moduleCode(p.Name, usedOf(p.Name, p.Exports, job))
+	if strings.Contains(job, "default") || strings.Contains(job, p.Name) {
+		code += " export default globalThis." + handoverName + "[" + quoted(p.Name) + "].default;"
 	}
 	return code
 }

@@ -32,28 +32,28 @@ const (
 	// overhead is the memory that an empty VM with its prelude may take on top
 	// of a job's limit.
 	overhead = 1 << 20
+	// looseThreshold is the memory at which a VM first looks for garbage that refers to itself, where its limit is far away.
+	looseThreshold = 4 << 20
 )
 
-// newSandbox returns a VM whose code may allocate memory bytes, no matter how
-// many when 0.
-func newSandbox(p *prelude, memory uint64, host hostFunc) (*sandbox, error) {
+// newSandbox returns a VM that has run the prelude. It answers nothing yet; see [sandbox.open].
+func newSandbox(p *prelude) (*sandbox, error) {
 	vm, err := quickjs.NewVM()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start a JavaScript VM: %w", err)
 	}
-	box := &sandbox{vm: vm, prelude: p, host: host}
-	if err := box.start(memory); err != nil {
+	box := &sandbox{vm: vm, prelude: p}
+	if err := box.start(); err != nil {
 		box.close()
 		return nil, fmt.Errorf("cannot start a JavaScript VM: %w", err)
 	}
 	return box, nil
 }
 
-func (b *sandbox) start(memory uint64) (err error) {
+func (b *sandbox) start() (err error) {
 	if b.watch, err = newWatch(b.vm); err != nil {
 		return err
 	}
-	b.limitMemory(memory)
 	// The prelude makes no garbage that would be worth a collection.
 	b.vm.SetGCThreshold(overhead)
 	err = b.vm.RegisterHostFunc(hostName, func(args []any) (any, error) {
@@ -68,6 +68,16 @@ func (b *sandbox) start(memory uint64) (err error) {
 	}
 	b.entry, err = b.vm.EvalBytecodeValue(b.prelude.core)
 	return err
+}
+
+// open has host answer the VM, whose code may allocate memory bytes, no matter how many when 0.
+func (b *sandbox) open(memory uint64, host hostFunc) {
+	b.host = host
+	b.limitMemory(memory)
+	// Packages that are loaded are no garbage: where there is room for them, nothing looks for it meanwhile.
+	if memory == 0 || memory > 16*looseThreshold {
+		b.vm.SetGCThreshold(looseThreshold)
+	}
 }
 
 func (b *sandbox) limitMemory(bytes uint64) {
@@ -91,10 +101,10 @@ func (b *sandbox) drain() (more bool, err error) {
 	return false, err
 }
 
-// load returns the function of a chunk, or the words of why there is none.
+// load returns the function of a late file of the prelude or of a chunk, or the words of why there is none.
 func (b *sandbox) load(id string) quickjs.Value {
-	code, err := b.prelude.loader, error(nil)
-	if id != "loader" {
+	code, err := b.prelude.late[id], error(nil)
+	if code == nil {
 		code, err = b.chunks(id)
 	}
 	if err == nil {

@@ -41,14 +41,14 @@ func (s *step) execute(ctx context.Context) (outcome, error) {
 		return outcome{}, s.crash
 	}
 	limit := uint64(s.run.Limits.MemoryMB * (1 << 20))
-	box, err := newSandbox(s.prelude, limit, s.serve)
+	box, err := s.stock.take(limit, s.serve)
 	if err != nil {
 		return outcome{}, &runner.Failure{Reason: runner.Exception, Type: "EngineError", Message: err.Error()}
 	}
 	s.box = box
 	box.chunks = s.chunks
 	defer s.endExchanges()
-	defer box.close()
+	defer s.stock.discard(box)
 	release := box.guard(ctx)
 	defer release()
 

@@ -31,20 +31,27 @@ function hasManyMarks(value) {
 const manyMarks = /[\p{M}\u0E33\u0EB3\uFF9E\uFF9F]{1000}/u;
 const { exec } = RegExp.prototype;
 
+// bound puts functions in the place of QuickJS's. Each is declared with as many parameters as the one it stands for, so that
+// its length needs no definition, and assigned, which keeps what the property was: there are some sixty in each VM.
 function bound(prototype, names, tooMuch) {
   for (let i = 0; i < names.length; i++) {
-    const name = names[i];
-    const native = prototype[name];
-    const bounded = {
-      [name](...args) {
-        if (tooMuch(this, args)) throw from('host', new RangeError(`${name}() would take too long`));
-        return apply(native, this, args);
-      },
-    }[name];
-    define(bounded, 'length', { __proto__: null, value: native.length });
-    hide(prototype, name, bounded);
+    const native = prototype[names[i]];
+    prototype[names[i]] = boundBy[native.length](names[i], native, tooMuch);
   }
 }
+
+const boundBy = [
+  (name, native, tooMuch) => ({ [name]() { check(name, tooMuch(this, arguments)); return apply(native, this, arguments); } })[name],
+  (name, native, tooMuch) => ({ [name](_) { check(name, tooMuch(this, arguments)); return apply(native, this, arguments); } })[name],
+  (name, native, tooMuch) => ({ [name](_, __) { check(name, tooMuch(this, arguments)); return apply(native, this, arguments); } })[name],
+  (name, native, tooMuch) => ({ [name](_, __, ___) { check(name, tooMuch(this, arguments)); return apply(native, this, arguments); } })[name],
+];
+
+function check(name, tooMuch) {
+  if (tooMuch) throw from('host', new NativeRangeError(`${name}() would take too long`));
+}
+
+const NativeRangeError = RangeError;
 
 // boundNormalization fixes the texts that are normalised, so that they are those
 // that were looked at.

@@ -1,10 +1,11 @@
-// common.js has the operations of @openfn/language-common that are built in: those of which a test shows, beside
-// the real package, that they come to the same (proof_test.go). operations.go says when a job may be executed with
-// them. They are odd where the real ones are, and declared as those are: a job can tell.
+// common.js has the operations of @openfn/language-common that are built in, with those of basic.js: those of which a test
+// shows, beside the real package, that they come to the same (proof_test.go). operations.go says when a job may be executed
+// with them. They are odd where the real ones are, and declared as those are: a job can tell. It is loaded late, for jobs
+// that have one of them: see prelude.go.
 //
 // An operation is a function that takes its arguments and returns a function from state to state, or to a promise
 // of one.
-
+({ apply, define, fn, hasOwn, isArray, keysOf, makeConsole }) => {
 const adaptorConsole = makeConsole('ADA');
 
 // resolve calls every function in a value with the state. The compiler makes such functions of `$.data.x`.
@@ -85,21 +86,6 @@ function lastReferenceValue(path) {
 }
 
 // ---- Running operations
-
-// execute waits without the methods of promises, which the job may have changed.
-function execute(...operations) {
-  return async state => {
-    state = await state;
-    for (let i = 0; i < operations.length; i++) {
-      if (typeof operations[i] === 'function') state = await operations[i](state);
-    }
-    return state;
-  };
-}
-
-function fn(operation) {
-  return state => operation(state);
-}
 
 function alterState(operation) {
   return fn(operation);
@@ -203,22 +189,8 @@ function debug(...args) {
   };
 }
 
-// defer is what the compiler makes of a chain: op(…).then(f).catch(g). Where the operation throws before it has
-// returned a promise, there is no chain.
-const defer = (operation, complete = promise => promise, recover = error => { throw error; }) => state => {
-  let promise;
-  try {
-    promise = promised(operation(state));
-  } catch (error) {
-    return recover(error, state);
-  }
-  return complete(whenKept(promise, undefined, error => recover(error, state)));
+return {
+  alterState, as, assert, combine, composeNextState, dataPath, dataValue, debug, each, field, fields, fnIf, index,
+  lastReferenceValue, log, map, referencePath, source, sourceValue,
 };
-const promised = Promise.resolve.bind(Promise);
-const whenKept = uncurried(Promise.prototype.then);
-
-// adaptor returns what stands for the exports of @openfn/language-common.
-const adaptor = () => ({
-  alterState, as, assert, combine, composeNextState, dataPath, dataValue, debug, each, execute, field, fields, fn,
-  fnIf, index, lastReferenceValue, log, map, referencePath, source, sourceValue,
-});
+}

@@ -2,15 +2,9 @@
 // which has no timers and nothing of a job.
 
 let conditionState;
-let prepared = false;
 
 function conditions(state) {
-  if (!prepared) {
-    installBounds();
-    installDates();
-    globalThis.console = makeConsole('ADA');
-    prepared = true;
-  }
+  globalThis.console ??= makeConsole('ADA');
   conditionState = state === '' ? undefined : parse(state);
 }
 

@@ -66,3 +66,11 @@ function refuseEval() {
   }
   hide(globalThis, 'eval', refuseEval);
 }
+
+// late loads a file of the prelude that most steps do without, when it is first needed. A job may be under way by then: such
+// a file takes what is global as its argument.
+function late(name) {
+  const made = native(name);
+  if (typeof made !== 'function') throw new NativeError(made);
+  return made;
+}

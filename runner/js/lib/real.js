@@ -15,7 +15,7 @@ function packages() {
     mapSet(exchanges, ++lastExchange, done);
     host('exchange', lastExchange, text);
   });
-  requirePackage = native('loader')(id => native(id), call, exchange, NativeFunction, { ...adaptorConsole, debug() {}, trace() {} });
+  requirePackage = late('loader')(id => native(id), call, exchange, NativeFunction, { ...makeConsole('ADA'), debug() {}, trace() {} });
   return requirePackage;
 }
 

@@ -37,10 +37,8 @@ function receive(previous, defaults, credential) {
 }
 
 function begin(job) {
-  installBounds();
   installJSON();
   installTimers();
-  installDates();
   globalThis.console = makeConsole('JOB');
   globalThis.state = input;
   runJob(parse(job));
@@ -67,15 +65,16 @@ async function runJob(job) {
 }
 
 async function operations(job) {
-  if (job.adaptor) {
+  if (job.modules) {
     // The modules read what they export from a global, once, before any code
     // of the job runs.
-    const made = job.packages ? { defer } : { ...adaptor(), defer };
-    const names = job.packages ? keysOf(job.packages) : ['@openfn/language-common'];
-    if (job.packages) for (let i = 0; i < names.length; i++) made[names[i]] = packages()(job.packages[names[i]]);
+    const made = {};
+    for (let i = 0; i < job.modules.length; i++) {
+      const { name, entry, uses } = job.modules[i];
+      made[name] = name === '@openfn/runtime' ? { defer } : entry ? packages()(entry) : adaptor(uses);
+    }
     hide(globalThis, job.handover, made);
-    for (let i = 0; i < names.length; i++) await import(names[i]);
-    await import('@openfn/runtime');
+    for (let i = 0; i < job.modules.length; i++) await import(job.modules[i].name);
     delete globalThis[job.handover];
   }
   if (job.globals) {

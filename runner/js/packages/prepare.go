@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -55,6 +56,7 @@ func (p *Provider) load(ctx context.Context, name, version string, tell func(str
 	tell("Installing " + specifier)
 	p.cfg.Logger.Info("preparing a package for the embedded engine", "package", specifier)
 	found, one, err := p.prepare(ctx, name, version)
+	debug.FreeOSMemory() // of which bundling takes more than all else that a worker does
 	if err != nil {
 		p.cfg.Logger.Warn("a package was not prepared", "package", specifier, "error", err)
 		return nil, err

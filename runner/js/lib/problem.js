@@ -1,0 +1,123 @@
+// problem.js tells what is wrong with a text that is no JSON, undefined if nothing is: then the error is that of a reviver.
+// cut is String.prototype.slice with the text first. It is loaded late: see prelude.go.
+cut => {
+function jsonProblem(text) {
+  const open = []; // what closes the objects and lists that are open
+  let depth = 0;
+  let at = 0;
+  let problem;
+  const say = (words, position = at) => { problem = words + ' in JSON at position ' + position; };
+  const blank = () => { while (text[at] === ' ' || text[at] === '\t' || text[at] === '\n' || text[at] === '\r') at++; };
+
+  // string skips a string, whose quote it stands at.
+  const string = () => {
+    for (at++; text[at] !== '"'; at++) {
+      if (at >= text.length) return say('Unterminated string', text.length);
+      if (text[at] < ' ') return say('Bad control character in string literal');
+      if (text[at] !== '\\') continue;
+      at++;
+      if (at >= text.length) return say('Unterminated string', text.length);
+      if (text[at] === 'u') {
+        for (let i = 0; i < 4; i++) {
+          if (!isHex(text[++at])) return say(at >= text.length ? 'Unterminated string' : 'Bad Unicode escape', at);
+        }
+      } else if (!isEscape(text[at])) return say('Bad escaped character');
+    }
+    at++;
+  };
+  // numeral skips a number.
+  const numeral = () => {
+    if (text[at] === '-' && !isDecimal(text[++at])) return say('No number after minus sign');
+    if (text[at] === '0') {
+      if (isDecimal(text[++at])) return say('Unexpected number');
+    } else while (isDecimal(text[at])) at++;
+    if (text[at] === '.') {
+      if (!isDecimal(text[++at])) return say('Unterminated fractional number');
+      while (isDecimal(text[at])) at++;
+    }
+    if (text[at] === 'e' || text[at] === 'E') {
+      at++;
+      if (text[at] === '+' || text[at] === '-') at++;
+      if (!isDecimal(text[at])) return say('Exponent part is missing a number');
+      while (isDecimal(text[at])) at++;
+    }
+  };
+  // word skips true, false or null.
+  const word = expected => {
+    for (let i = 0; i < expected.length; i++, at++) if (text[at] !== expected[i]) return unexpected();
+  };
+  const unexpected = () => {
+    if (at >= text.length) problem = 'Unexpected end of JSON input';
+    else if (text === '[object Object]' || text === 'NaN' || text === 'Infinity' || text === 'undefined') problem = '"' + text + '" is not valid JSON';
+    else if (text[at] === '"') say('Unexpected string');
+    else if (text[at] === '-' || isDecimal(text[at])) say('Unexpected number');
+    else problem = "Unexpected token '" + text[at] + "', " + excerpt(text, at) + ' is not valid JSON';
+  };
+  // name skips the name of a member and its colon.
+  const name = words => {
+    blank();
+    if (text[at] !== '"') return say(words);
+    string();
+    if (problem) return;
+    blank();
+    if (text[at] !== ':') return say("Expected ':' after property name");
+    at++;
+  };
+
+  for (;;) {
+    // a value
+    blank();
+    const c = text[at];
+    let closed = true;
+    if (c === '"') string();
+    else if (c === '-' || isDecimal(c)) numeral();
+    else if (c === 't') word('true');
+    else if (c === 'f') word('false');
+    else if (c === 'n') word('null');
+    else if (c === '{' || c === '[') {
+      at++;
+      blank();
+      const end = c === '{' ? '}' : ']';
+      if (text[at] === end) at++;
+      else {
+        open[depth++] = end;
+        closed = false;
+        if (c === '{') name("Expected property name or '}'");
+      }
+    } else unexpected();
+    if (problem) return problem;
+    // what follows it
+    while (closed) {
+      blank();
+      if (depth === 0) {
+        if (at < text.length) problem = 'Unexpected non-whitespace character after JSON at position ' + at;
+        return problem;
+      }
+      const end = open[depth - 1];
+      if (text[at] === ',') {
+        at++;
+        closed = false;
+        if (end === '}') name('Expected double-quoted property name');
+      } else if (text[at] === end) {
+        at++;
+        depth--;
+      } else say(end === '}' ? "Expected ',' or '}' after property value" : "Expected ',' or ']' after array element");
+      if (problem) return problem;
+    }
+  }
+}
+
+const isDecimal = c => c >= '0' && c <= '9';
+const isHex = c => isDecimal(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+const isEscape = c => c === '"' || c === '\\' || c === '/' || c === 'b' || c === 'f' || c === 'n' || c === 'r' || c === 't';
+
+// excerpt is a text, or ten characters of it on either side of a place.
+function excerpt(text, at) {
+  if (text.length <= 20) return '"' + text + '"';
+  const from = at < 10 ? 0 : at - 10;
+  const to = at < 10 || at < text.length - 10 ? at + 10 : text.length;
+  return (from > 0 ? '..."' : '"') + cut(text, from, to) + (to < text.length ? '"...' : '"');
+}
+
+return jsonProblem;
+}

@@ -93,7 +93,7 @@ func TestEarlyErrors(t *testing.T) {
 		{"fn(() => { break })", "Unsyntactic break (1:11)"},
 		{"fn(() => { continue })", "Unsyntactic continue (1:11)"},
 		{"try { fn(1) }", "Missing catch or finally clause (1:0)"},
-		{"switch (a) { default: default: }", "Multiple default clauses (1:22)"},
+		{"switch (a) { default: 1; default: 2 }", "Multiple default clauses (1:25)"},
 		{"f() = 1", "Assigning to rvalue (1:0)"},
 		{"({ a: 1 } = b)", "Assigning to rvalue (1:6)"},
 		{"if (a) const x = 1", "Unexpected token (1:7)"},

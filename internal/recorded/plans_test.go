@@ -190,6 +190,7 @@ var plansOfTest = []planOfTest{
 	{name: "no code", jobs: []string{"a", "b"}, edges: []string{"a>b"}, input: `{"x":1}`},
 	{name: "no code at the end", jobs: []string{"a: fn(() => ({ a: 1 }))", "b"}, edges: []string{"a>b"}, input: `{"x":1}`},
 	{name: "no code at one of two ends", jobs: []string{"a: fn(() => ({ a: 1, e: {} }))", "b", "c: fn(() => ({ c: 1 }))"}, edges: []string{"a>b", "a>c"}},
+	{name: "no code at the end, and something empty", jobs: []string{"a: fn(() => ({ z: 1, e: {}, l: [], d: { data: {} }, n: { data: null }, t: '', a: { x: 2 } }))", "b"}, edges: []string{"a>b"}},
 	{name: "no code in the middle", jobs: []string{"a: fn(s => ({ ...s, configuration: { x: 1 }, a: 1 }))", "b", "c: " + keep}, edges: []string{"a>b", "b>c: state.a"}},
 	{name: "conditions that change the state", jobs: []string{"a: fn(s => ({ ...s, n: 1 }))", "b: " + keep, "c: " + keep}, edges: []string{"a>b: (state.n = 2)", "a>c: state.n === 2"}},
 	{name: "an error that the job writes", jobs: []string{"a: fn(s => ({ ...s, errors: { a: { message: 'mine', name: 'N' } } }))", "b: " + keep, "c: " + keep}, edges: []string{"a>b: on_job_success", "a>c: on_job_failure"}},

@@ -213,40 +213,54 @@ func (x *execution) finalState() json.RawMessage {
 	case len(x.leafs) == 1:
 		return withoutEmpty(x.leafs[0].state)
 	}
-	var out bytes.Buffer
+	var out object
 	for _, l := range x.leafs {
-		if isEmpty(l.state) {
-			continue
-		}
-		name, _ := json.Marshal(l.name) // a string cannot fail to marshal
-		out.WriteByte("{,"[min(out.Len(), 1)])
-		out.Write(name)
-		out.WriteByte(':')
-		out.Write(l.state)
+		out.add(l.name, l.state)
 	}
-	if out.Len() == 0 {
-		return json.RawMessage("{}")
-	}
-	out.WriteByte('}')
-	return out.Bytes()
+	return out.text()
 }
 
-// withoutEmpty leaves out what is empty at the top of a state.
+// withoutEmpty leaves out what is empty at the top of a state, and keeps the order of the rest.
 func withoutEmpty(state json.RawMessage) json.RawMessage {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(state, &fields) != nil {
+	in := json.NewDecoder(bytes.NewReader(state))
+	if begin, err := in.Token(); err != nil || begin != json.Delim('{') {
 		return state
 	}
-	for name, value := range fields {
-		if isEmpty(value) {
-			delete(fields, name)
+	var out object
+	for in.More() {
+		name, err := in.Token()
+		if err != nil {
+			return state
 		}
+		var value json.RawMessage
+		if err := in.Decode(&value); err != nil {
+			return state
+		}
+		out.add(name, value)
 	}
-	smaller, err := json.Marshal(fields)
-	if err != nil {
-		return state
+	return out.text()
+}
+
+// object is JSON whose members are written one after the other, without those that are empty.
+type object struct{ members bytes.Buffer }
+
+func (o *object) add(name any, value json.RawMessage) {
+	if isEmpty(value) {
+		return
 	}
-	return smaller
+	quoted, _ := json.Marshal(name) // a string cannot fail to marshal
+	o.members.WriteByte("{,"[min(o.members.Len(), 1)])
+	o.members.Write(quoted)
+	o.members.WriteByte(':')
+	o.members.Write(value)
+}
+
+func (o *object) text() json.RawMessage {
+	if o.members.Len() == 0 {
+		return json.RawMessage("{}")
+	}
+	o.members.WriteByte('}')
+	return o.members.Bytes()
 }
 
 // isEmpty reports whether a value is an object or a list without members, or an object of nothing but data without any.

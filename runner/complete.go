@@ -145,7 +145,7 @@ func (p *Plan) explain(failure *Failure, open []string) (lines []string) {
 }
 
 // fixed are the conditions that are no JavaScript.
-var fixed = map[string]bool{"": true, "always": true, "on_job_success": true, "on_job_failure": true}
+var fixed = map[string]bool{"": true, "always": true, "on_job_success": true, "on_job_failure": true, "on_upstream_success": true, "on_upstream_fail": true}
 
 // labels returns what people know the nodes by, with their quotes.
 func (p *Plan) labels() map[string]string {

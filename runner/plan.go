@@ -128,8 +128,8 @@ type Edge struct {
 	SourceTriggerID string `json:"source_trigger_id"`
 	SourceJobID     string `json:"source_job_id"`
 	TargetJobID     string `json:"target_job_id"`
-	// Condition is "always" (also when absent), "on_job_success",
-	// "on_job_failure", or a JavaScript expression over state.
+	// Condition is "always" (also when absent), "on_job_success" or
+	// "on_upstream_success", "on_job_failure" or "on_upstream_fail", or a JavaScript expression over state.
 	Condition string `json:"condition"`
 	// Enabled is true when absent.
 	Enabled *bool `json:"enabled"`
@@ -247,7 +247,7 @@ func (p *Plan) stepsFailure(format string, args ...any) *Failure {
 func (p *Plan) CheckPaths() *Failure {
 	code := make(map[string]bool, len(p.Jobs))
 	for i := range p.Jobs {
-		code[p.Jobs[i].ID] = strings.TrimSpace(p.Jobs[i].Body) != ""
+		code[p.Jobs[i].ID] = p.Jobs[i].Body != ""
 	}
 	bare := p.ways(code, true)
 	for id := range bare.next {
@@ -291,7 +291,7 @@ func (p *Plan) ways(code map[string]bool, bare bool) ways {
 	for i := range p.Edges {
 		e := &p.Edges[i]
 		switch strings.TrimSpace(e.Condition) {
-		case "", "always", "on_job_success":
+		case "", "always", "on_job_success", "on_upstream_success":
 			if from := e.Source(); e.IsEnabled() && (!bare || !code[from]) {
 				w.next[from] = append(w.next[from], e.TargetJobID)
 			}

@@ -185,6 +185,9 @@ func (w *walker) importDeclaration(s *ast.ImportDeclaration, p place) {
 }
 
 func (w *walker) exportDeclaration(s *ast.ExportDeclaration, p place) {
+	if s.IsDefault && w.exported {
+		w.fail(w.find("default", offset(s.Idx)), "Duplicate export 'default'")
+	}
 	w.exported = w.exported || s.IsDefault
 	switch {
 	case s.Variable != nil:

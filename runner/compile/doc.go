@@ -34,10 +34,10 @@
 //
 // The parser is github.com/grafana/sobek/parser, which checks the grammar. What else keeps a module from being loaded is
 // checked here as far as people write it by mistake: names declared twice, what strict mode does not have, groups of regular
-// expressions that are not closed. The rest, such as two exports of one name, two constructors, private names nobody
+// expressions that are not closed. The rest, such as two exports of one name, private names nobody
 // declares, or an unknown escape in a pattern, is found by the engine when it loads the module.
-// Syntax of later years is refused with an error, never passed on unread; `for await`, which the parser does not
-// know, is hidden from it. Bodies nested so deeply that parsing them could exhaust the stack are refused.
+// Syntax of later years is refused with an error, never passed on unread, and so are asynchronous generators in objects;
+// `for await`, which the parser does not know either, is hidden from it. Bodies nested so deeply that parsing them could exhaust the stack are refused.
 //
 // Compiling takes up to a hundred times the size of a body, and more for the densest code: whoever compiles code of others does so
 // with a [Compiler], which bounds it.

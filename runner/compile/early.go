@@ -142,6 +142,13 @@ func digitEscape(text string) int {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
+// failShorthand refuses `{ a = 1 }` where it is no pattern.
+func (w *walker) failShorthand(property *ast.PropertyShort) {
+	at := offset(property.Name.Idx1())
+	at += max(strings.IndexByte(w.body[at:offset(property.Initializer.Idx0())], '='), 0)
+	w.fail(at, "Shorthand property assignments are valid only in destructuring patterns")
+}
+
 // checkConst refuses a constant without a value.
 func (w *walker) checkConst(s *ast.LexicalDeclaration) {
 	for _, b := range s.List {

@@ -173,7 +173,9 @@ func (w *walker) properties(list []ast.Property, p place) {
 		switch property := property.(type) {
 		case *ast.PropertyShort:
 			w.use(property.Name.Name.String(), offset(property.Name.Idx), p)
-			w.expression(property.Initializer, p)
+			if property.Initializer != nil {
+				w.failShorthand(property)
+			}
 		case *ast.PropertyKeyed:
 			w.key(property.Key, property.Computed, p)
 			if f, ok := property.Value.(*ast.FunctionLiteral); ok && property.Kind != ast.PropertyKindValue {

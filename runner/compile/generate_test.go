@@ -115,7 +115,7 @@ func (g generator) argument(depth int) string {
 	case 9, 10:
 		return "state => " + g.oneOf("("+one()+")", "{ return "+g.oneOf("state.x", "1", "state")+"; }", "({ ...state, w: "+one()+" })")
 	case 11:
-		return g.oneOf("x => x", "() => 1", "(s, t) => s", "async s => s", "({ data }) => data", "function (s) { return s.x; }", "async (state) => state", "(state) => $.y", "(state) => { const $ = { x: 7 }; return $.x; }", "(s = 1) => s")
+		return g.oneOf("x => x", "() => 1", "(s, t) => s", "async s => s", "({ data }) => data", "function (s) { return s.x; }", "async (state) => state", "(state) => $.y", g.oneOf("(state) => $.y", "x => $.x", "(state, n) => $.x", "async () => $.x"), "(state) => { const $ = { x: 7 }; return $.x; }", "(s = 1) => s")
 	case 12:
 		return operand() + g.oneOf(" + ", " - ", " === ", " || ", " ?? ", " && ") + operand()
 	case 13:

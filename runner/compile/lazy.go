@@ -49,7 +49,7 @@ func (b *builder) makeLazy(ref lazyReference, commas map[*ast.CallExpression][]i
 	switch e := call.ArgumentList[index].(type) {
 	case *ast.ArrowFunctionLiteral:
 		if problem := b.takesState(e); problem != "" {
-			return errorAt(b.body, ref.offset, lazyStateError+problem)
+			return errorAt(b.body, offset(e.Start), lazyStateError+problem)
 		}
 		return nil
 	case *ast.SpreadElement:

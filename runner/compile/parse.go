@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/grafana/sobek/ast"
 	"github.com/grafana/sobek/parser"
@@ -40,7 +42,7 @@ func parse(ctx context.Context, body string, s size) (*syntaxTree, error) {
 		offset, _ := offsetAt(source, failure.Position, V8)
 		loop := forBefore(source, offset)
 		if loop < 0 || len(tree.forAwait) == maxForAwait {
-			return nil, wording(failure)
+			return nil, wording(source, offset, failure)
 		}
 		// The parser knows no `for await`, but says itself where one stands: there it reads spaces instead.
 		tree.forAwait[loop] = offset
@@ -75,15 +77,61 @@ func syntaxError(source string, err error) *Error {
 
 const unexpectedToken = "Unexpected token"
 
-// wording says what OpenFn's own compiler says of a token that cannot stand where it does; the parser has a message
-// for each kind of token.
-func wording(e *Error) *Error {
+// wordings are what OpenFn's own compiler says of what the parser has other words for.
+var wordings = map[string]string{
+	"import only allowed in global scope": "'import' and 'export' may only appear at the top level",
+	"export only allowed in global scope": "'import' and 'export' may only appear at the top level",
+	"Illegal return statement":            "'return' outside of function",
+	"Illegal break statement":             "Unsyntactic break",
+	"Illegal continue statement":          "Unsyntactic continue",
+	"Missing catch or finally after try":  "Missing catch or finally clause",
+	"Already saw a default in switch":     "Multiple default clauses",
+
+	"Invalid left-hand side in assignment":    "Assigning to rvalue",
+	"Invalid destructuring assignment target": "Assigning to rvalue",
+	"Invalid destructuring binding target":    "Assigning to rvalue",
+
+	"Lexical declaration cannot appear in a single-statement context": unexpectedToken,
+}
+
+// wording says in the words of OpenFn's own compiler why the parser stopped at an offset. For tokens that cannot stand
+// where they do the parser has a message for each kind of token.
+func wording(source string, offset int, e *Error) *Error {
+	if words, ok := wordings[e.Message]; ok {
+		e.Message = words
+		return e
+	}
 	kind, unexpected := strings.CutPrefix(e.Message, "Unexpected ")
 	switch {
 	case !unexpected:
 	case strings.HasPrefix(kind, "token"), kind == "identifier", kind == "number", kind == "string",
 		kind == "reserved word", kind == "end of input":
-		e.Message = unexpectedToken
+		return unexpectedAt(source, offset)
 	}
 	return e
+}
+
+// unexpectedAt says what cannot stand at an offset, or what before it makes it so.
+func unexpectedAt(source string, offset int) *Error {
+	rest := source[offset:]
+	before := strings.TrimRight(source[:offset], " \t\r\n")
+	if rest != "" && (isWordByte(rest[0]) || strings.IndexByte("'\"`{[!", rest[0]) >= 0) {
+		// What begins an expression is only refused behind these where they are names, which they must not be.
+		for keyword, problem := range map[string]string{
+			"await": "Cannot use keyword 'await' outside an async function",
+			"yield": "The keyword 'yield' is reserved",
+		} {
+			if left, ok := strings.CutSuffix(before, keyword); ok && (left == "" || !isWordByte(left[len(left)-1])) {
+				return errorAt(source, len(left), problem)
+			}
+		}
+	}
+	r, size := utf8.DecodeRuneInString(rest)
+	switch {
+	case (r == '\'' || r == '"') && stringEnd(source, offset) == 0:
+		return errorAt(source, offset, "Unterminated string constant")
+	case r == '@', size > 1 && !unicode.IsLetter(r) && !unicode.IsSpace(r):
+		return errorAt(source, offset, "Unexpected character '"+string(r)+"'")
+	}
+	return errorAt(source, offset, unexpectedToken)
 }

@@ -41,10 +41,10 @@ func (w *walker) statement(s ast.Statement, p place) {
 		w.expression(s.Argument, p)
 	case *ast.IfStatement:
 		w.expression(s.Test, p)
-		w.statement(s.Consequent, p)
-		w.statement(s.Alternate, p)
+		w.substatement(s.Consequent, p)
+		w.substatement(s.Alternate, p)
 	case *ast.LabelledStatement:
-		w.statement(s.Statement, p)
+		w.substatement(s.Statement, p)
 	case *ast.WithStatement:
 		w.fail(offset(s.With), "'with' in strict mode")
 	case *ast.SwitchStatement:
@@ -56,13 +56,21 @@ func (w *walker) statement(s ast.Statement, p place) {
 	}
 }
 
+// substatement visits a statement that is a part of another one, which a function cannot be.
+func (w *walker) substatement(s ast.Statement, p place) {
+	if f, ok := s.(*ast.FunctionDeclaration); ok {
+		w.fail(offset(f.Function.Function), unexpectedToken)
+	}
+	w.statement(s, p)
+}
+
 func (w *walker) loop(s ast.Statement, p place) {
 	switch s := s.(type) {
 	case *ast.WhileStatement:
 		w.expression(s.Test, p)
-		w.statement(s.Body, p)
+		w.substatement(s.Body, p)
 	case *ast.DoWhileStatement:
-		w.statement(s.Body, p)
+		w.substatement(s.Body, p)
 		w.expression(s.Test, p)
 	case *ast.ForStatement:
 		w.noAwait(s)
@@ -78,7 +86,7 @@ func (w *walker) loop(s ast.Statement, p place) {
 		}
 		w.expression(s.Test, p)
 		w.expression(s.Update, p)
-		w.statement(s.Body, p)
+		w.substatement(s.Body, p)
 	case *ast.ForInStatement:
 		w.noAwait(s)
 		w.forEach(s.Into, s.Source, s.Body, p)
@@ -98,7 +106,7 @@ func (w *walker) forEach(into ast.ForInto, source ast.Expression, body ast.State
 		w.target(into.Expression, assigned, p)
 	}
 	w.expression(source, p)
-	w.statement(body, p)
+	w.substatement(body, p)
 }
 
 func (w *walker) switchStatement(s *ast.SwitchStatement, p place) {
@@ -208,12 +216,18 @@ func (w *walker) class(c *ast.ClassLiteral, p place) {
 	w.expression(c.SuperClass, p)
 	inner := p
 	inner.super, inner.superCall = true, false
+	constructed := false
 	for _, element := range c.Body {
 		switch element := element.(type) {
 		case *ast.MethodDefinition:
 			w.key(element.Key, element.Computed, p)
 			q := inner
-			q.superCall = c.SuperClass != nil && isConstructor(element)
+			constructs := isConstructor(element)
+			if constructs && constructed {
+				w.fail(offset(element.Idx), "Duplicate constructor in the same class")
+			}
+			constructed = constructed || constructs
+			q.superCall = c.SuperClass != nil && constructs
 			w.method(element.Body, q)
 		case *ast.FieldDefinition:
 			w.key(element.Key, element.Computed, p)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"modernc.org/quickjs"
 
@@ -122,12 +123,19 @@ func edgeError(message string) *runner.Failure {
 	return &runner.Failure{Reason: runner.Crash, Type: "EdgeConditionError", Message: message}
 }
 
-// conditionMessage is what is wrong with a condition, without where.
+// conditionMessage is what is wrong with a condition, without where, in V8's words for a token.
 func conditionMessage(err error) string {
-	if failure, ok := errors.AsType[*compile.Error](err); ok {
-		return failure.Message
+	failure, ok := errors.AsType[*compile.Error](err)
+	if !ok {
+		return err.Error()
 	}
-	return err.Error()
+	switch token, ok := strings.CutPrefix(failure.Message, "Unexpected token "); {
+	case token == "ILLEGAL":
+		return "Invalid or unexpected token"
+	case ok:
+		return "Unexpected token '" + token + "'"
+	}
+	return failure.Message
 }
 
 func (c *conditions) serve(operation string, args []any) (any, error) {

@@ -28,7 +28,8 @@ type execution struct {
 	queue      []visit
 	leafs      []leaf
 	names      map[string]bool // of the leafs
-	copies     map[string]int  // how many leafs a job came to
+	times      map[*node]int   // how often a node was come to before
+	ended      int             // how many steps had none after them
 	visits     int             // that were ever queued
 	held       int             // the states in the queue and in the leafs, in bytes
 	late       *lateError      // of a step that has ended
@@ -43,7 +44,7 @@ type visit struct {
 	last  bool
 }
 
-// leaf is what a step without a following one came to.
+// leaf is what a node came to that no other followed.
 type leaf struct {
 	name  string
 	state json.RawMessage
@@ -70,17 +71,20 @@ func (x *execution) execute(ctx context.Context) (runner.Result, error) {
 	defer batch.Close()
 	graph, err := newGraph(ctx, x.run.Plan, sources, batch)
 	if err != nil {
-		var failure *runner.Failure
-		if errors.As(err, &failure) && failure.Type != "CompileError" {
-			x.log("error", "Error validating execution plan")
+		if failure, ok := errors.AsType[*runner.Failure](err); ok && failure.Type != "CompileError" {
+			x.logInvalid(failure)
 		}
 		return runner.Result{}, err
 	}
 	x.log("success", "Workflow compilation complete in "+formatDuration(time.Since(begin)))
 	x.log("info", "Executing "+x.run.ID)
 
-	x.names, x.copies = make(map[string]bool), make(map[string]int)
-	x.queue = []visit{{node: graph.start, state: x.run.Input}}
+	x.names, x.times = make(map[string]bool), make(map[*node]int)
+	input := x.run.Input
+	if bytes.HasPrefix(bytes.TrimLeft(input, " \t\r\n"), []byte{'"'}) {
+		input = nil // OpenFn's runtime takes a text for the id of a state, and does not find it
+	}
+	x.queue = []visit{{node: graph.start, state: input}}
 	for len(x.queue) > 0 {
 		next := x.queue[0]
 		x.queue[0] = visit{} // its state is not to be kept
@@ -109,12 +113,17 @@ func growStack() {
 
 // visit executes a node and queues what follows it.
 func (x *execution) visit(ctx context.Context, v visit) error {
+	nth := x.times[v.node]
+	x.times[v.node]++
 	if v.node.module == nil {
+		if v.state == nil {
+			v.state = json.RawMessage("{}")
+		}
 		next, state, err := x.follow(ctx, v.node, v.from, v.state, false)
 		if err != nil {
 			return err
 		}
-		return x.enqueue(next, v.from, state)
+		return x.goOn(v.node, nth, next, v.from, state)
 	}
 
 	label := v.node.job.Label()
@@ -148,10 +157,23 @@ func (x *execution) visit(ctx context.Context, v visit) error {
 	result.State, result.Leaf = state, len(next) == 0
 	report.Complete(result)
 	if result.Leaf {
-		x.leafs = append(x.leafs, leaf{name: x.leafName(v.node.id), state: state})
-		return x.hold(state)
+		x.ended++
+	} else if state == nil && outcome.verdict.reason == runner.Success {
+		x.log("warn", "WARNING: step "+v.node.id+" did not return a state object. This may cause downstream jobs to fail.")
 	}
-	return x.enqueue(next, report, state)
+	return x.goOn(v.node, nth, next, report, state)
+}
+
+// goOn queues what follows a node, or keeps what it came to if nothing does.
+func (x *execution) goOn(n *node, nth int, next []*node, from *runner.Step, state json.RawMessage) error {
+	if len(next) > 0 {
+		return x.enqueue(next, from, state)
+	}
+	if state == nil {
+		return nil
+	}
+	x.leafs = append(x.leafs, leaf{name: x.leafName(n.id, nth), state: state})
+	return x.hold(state)
 }
 
 func (x *execution) enqueue(nodes []*node, from *runner.Step, state json.RawMessage) error {
@@ -179,66 +201,105 @@ func (x *execution) hold(state json.RawMessage) error {
 	return nil
 }
 
-// leafName names a leaf in the final state. A job that was executed more than
-// once gets a number from the second time on.
-func (x *execution) leafName(job string) string {
-	name := job
-	for x.names[name] {
-		x.copies[job]++
-		name = job + "-" + strconv.Itoa(x.copies[job])
+// leafName names a leaf in the final state. A node that was come to before has a number, and so has one whose name
+// another leaf has.
+func (x *execution) leafName(id string, nth int) string {
+	name := id
+	for ; nth > 0 || x.names[name]; nth++ {
+		if name = id + "-" + strconv.Itoa(max(nth, 1)); !x.names[name] {
+			break
+		}
 	}
 	x.names[name] = true
 	return name
 }
 
-// finalState is the state of the only leaf that left one, else an object of
-// those of all leafs.
+// finalState is the state of the only leaf that left one, else an object of those of all leafs. What is empty at its
+// top is left out, as OpenFn's worker does, unless it is what the only step came to that had none after it.
 func (x *execution) finalState() json.RawMessage {
-	var states []leaf
-	for _, l := range x.leafs {
-		if l.state != nil {
-			states = append(states, l)
-		}
-	}
 	switch {
 	case len(x.leafs) == 0:
-		return json.RawMessage("{}")
-	case len(states) == 0:
 		return nil
-	case len(states) == 1 && len(x.leafs) == 1:
-		return states[0].state
-	case len(states) == 1:
-		return withoutEmpty(states[0].state)
+	case len(x.leafs) == 1 && x.ended == 1:
+		return x.leafs[0].state
+	case len(x.leafs) == 1:
+		return withoutEmpty(x.leafs[0].state)
 	}
-	var out bytes.Buffer
-	for i, l := range states {
-		name, _ := json.Marshal(l.name) // a string cannot fail to marshal
-		out.WriteByte("{,"[min(i, 1)])
-		out.Write(name)
-		out.WriteByte(':')
-		out.Write(l.state)
+	var out object
+	for _, l := range x.leafs {
+		out.add(l.name, l.state)
 	}
-	out.WriteByte('}')
-	return out.Bytes()
+	return out.text()
 }
 
-// withoutEmpty leaves out the empty objects and lists at the top of a state, as OpenFn's
-// engine does where a step that returned nothing stands beside one that did.
+// withoutEmpty leaves out what is empty at the top of a state, and keeps the order of the rest.
 func withoutEmpty(state json.RawMessage) json.RawMessage {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(state, &fields) != nil {
+	in := json.NewDecoder(bytes.NewReader(state))
+	if begin, err := in.Token(); err != nil || begin != json.Delim('{') {
 		return state
 	}
-	for name, value := range fields {
-		if string(value) == "{}" || string(value) == "[]" {
-			delete(fields, name)
+	var out object
+	for in.More() {
+		name, err := in.Token()
+		if err != nil {
+			return state
 		}
+		var value json.RawMessage
+		if err := in.Decode(&value); err != nil {
+			return state
+		}
+		out.add(name, value)
 	}
-	smaller, err := json.Marshal(fields)
-	if err != nil {
-		return state
+	return out.text()
+}
+
+// object is JSON whose members are written one after the other, without those that are empty.
+type object struct{ members bytes.Buffer }
+
+func (o *object) add(name any, value json.RawMessage) {
+	if isEmpty(value) {
+		return
 	}
-	return smaller
+	quoted, _ := json.Marshal(name) // a string cannot fail to marshal
+	o.members.WriteByte("{,"[min(o.members.Len(), 1)])
+	o.members.Write(quoted)
+	o.members.WriteByte(':')
+	o.members.Write(value)
+}
+
+func (o *object) text() json.RawMessage {
+	if o.members.Len() == 0 {
+		return json.RawMessage("{}")
+	}
+	o.members.WriteByte('}')
+	return o.members.Bytes()
+}
+
+// isEmpty reports whether a value is an object or a list without members, or an object of nothing but data without any.
+func isEmpty(value json.RawMessage) bool {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(value, &fields) != nil || fields == nil {
+		return string(value) == "[]"
+	}
+	data, only := fields["data"]
+	return len(fields) == 0 || len(fields) == 1 && only && hasNoMembers(data)
+}
+
+// hasNoMembers reports whether Object.keys of a value is empty; of null there are none to be asked for.
+func hasNoMembers(value json.RawMessage) bool {
+	switch value[0] {
+	case '{', '[', '"':
+		return len(value) == 2
+	}
+	return string(value) != "null"
+}
+
+// logInvalid says what is wrong with a plan, as OpenFn's runtime does.
+func (x *execution) logInvalid(failure *runner.Failure) {
+	x.log("error", "Error validating execution plan")
+	what, _ := json.Marshal(map[string]string{"name": failure.Type, "message": failure.Message}) // texts cannot fail to marshal
+	x.run.Log(runner.Line{Level: "error", Source: "R/T", Message: []json.RawMessage{what}})
+	x.log("error", "Aborting")
 }
 
 func (x *execution) log(level, text string) { x.run.Log(runner.TextLine(level, "R/T", text)) }

@@ -56,9 +56,9 @@ func conditionOf(text string) condition {
 	switch text {
 	case "", "always":
 		return always
-	case "on_job_success":
+	case "on_job_success", "on_upstream_success":
 		return onSuccess
-	case "on_job_failure":
+	case "on_job_failure", "on_upstream_fail":
 		return onFailure
 	}
 	return expression
@@ -132,6 +132,7 @@ func (g *graph) findStart(plan *runner.Plan) error {
 }
 
 func (g *graph) connect(ctx context.Context, edges []runner.Edge, batch *compile.Batch) error {
+	known := make(map[[2]*node]*edge, len(edges))
 	for i := range edges {
 		from := g.nodes[edges[i].Source()]
 		if from == nil || !edges[i].IsEnabled() {
@@ -141,8 +142,13 @@ func (g *graph) connect(ctx context.Context, edges []runner.Edge, batch *compile
 		if to == nil {
 			return invalidPlan("Cannot find job: %s", edges[i].TargetJobID)
 		}
-		e := &edge{from: from, to: to, kind: conditionOf(strings.TrimSpace(edges[i].Condition))}
-		from.edges = append(from.edges, e)
+		e := known[[2]*node{from, to}]
+		if e == nil {
+			e = &edge{from: from, to: to}
+			known[[2]*node{from, to}] = e
+			from.edges = append(from.edges, e)
+		}
+		e.kind = conditionOf(strings.TrimSpace(edges[i].Condition)) // of several edges the last one counts
 		if e.kind != expression {
 			continue
 		}

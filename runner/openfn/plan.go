@@ -129,11 +129,7 @@ func compilePlan(ctx context.Context, batch *compile.Batch, run *runner.Run, sou
 
 // sourceOf returns the code of a job, empty for none, and what it may use.
 func sourceOf(job *runner.Job, packages packagesByJob) compile.Job {
-	source := compile.Job{Name: job.Label()}
-	if strings.TrimSpace(job.Body) == "" {
-		return source
-	}
-	source.Body = job.Body
+	source := compile.Job{Name: job.Label(), Body: job.Body}
 	for _, p := range packages[job.ID] {
 		source.Adaptors = append(source.Adaptors, compile.Adaptor{Name: p.Name, Exports: p.Exports})
 	}

@@ -8,7 +8,7 @@
 // takes here, and it does not call methods of values that a job has touched.
 
 const { apply, defineProperty: define, deleteProperty, getPrototypeOf } = Reflect;
-const { freeze, getOwnPropertyDescriptor, keys: keysOf } = Object;
+const { assign, freeze, getOwnPropertyDescriptor, keys: keysOf } = Object;
 const { stringify, parse } = JSON;
 const { isArray } = Array;
 const TextOf = String;

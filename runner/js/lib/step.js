@@ -14,22 +14,20 @@ let phase = 'load';
 let ended = false;
 let endedBy;
 
-// assemble makes the state of a step: the job's defaults, what the step before
-// came to, and the credential. Nothing but an object, or an array, which gives
-// its indices, is taken for a state.
+// assemble makes the state of a step: the job's defaults, what the step before came to, and the credential. Of the
+// defaults, the configuration is left out; their data is what is not in that of the step before, if that is an object.
 function assemble(previous, defaults, credential) {
-  const base = asObject(defaults);
-  const state = { ...base, ...asObject(previous) };
-  const configuration = { ...asObject(state.configuration), ...asObject(credential) };
-  // The order is that of a new state: configuration, then data.
-  delete state.configuration;
-  state.configuration = configuration;
-  if (isPlain(base.data) && isPlain(state.data)) state.data = { ...base.data, ...state.data };
-  if (!state.data) state.data = base.data || {};
+  const base = { ...(isPlain(defaults) ? defaults : undefined) };
+  const before = members(previous);
+  const state = { ...base, ...before };
+  state.configuration = { ...members(before.configuration), ...(isPlain(credential) ? credential : undefined) };
+  const { data } = before;
+  state.data = data && !isPlain(data) ? data : { ...members(base.data), ...data };
   return state;
 }
 
-const asObject = value => (value !== null && typeof value === 'object' ? value : {});
+// members are what a spread takes of a value. QuickJS has it take nothing of a text.
+const members = value => (typeof value === 'string' ? assign({}, value) : { ...value });
 const isPlain = value => value !== null && typeof value === 'object' && !isArray(value);
 
 function receive(previous, defaults, credential) {
@@ -48,6 +46,12 @@ function begin(job) {
 function fix(name, value) {
   define(globalThis, name, { __proto__: null, value: freeze(value), writable: false, configurable: false, enumerable: true });
 }
+
+// kept are the globals whose names globals of the plan cannot take.
+const kept = {
+  __proto__: null, console: true, clearInterval: true, clearTimeout: true, parseFloat: true, parseInt: true,
+  setInterval: true, setTimeout: true, state: true, Buffer: true,
+};
 
 // runJob reports the end of the operations as "settled".
 async function runJob(job) {
@@ -80,9 +84,13 @@ async function operations(job) {
   if (job.globals) {
     phase = 'globals';
     hide(globalThis, 'meta', freeze(job.meta));
+    globalThis.state = {};
     const shared = await import(job.globals);
+    globalThis.state = input;
     const names = keysOf(shared);
-    for (let i = 0; i < names.length; i++) globalThis[names[i]] = shared[names[i]];
+    for (let i = 0; i < names.length; i++) {
+      if (!kept[names[i]]) globalThis[names[i]] = freeze(shared[names[i]]);
+    }
     phase = 'load';
     if (!hasOwn(shared, 'meta')) fix('meta', job.meta);
   } else {
@@ -105,17 +113,20 @@ async function operations(job) {
   return await apply(run, undefined, wrapped)(input);
 }
 
-// operation gives an operation an empty state where the one before returned
-// none, and notes where the job is.
+// stateless marks the empty state that stands for none: the adaptor's own code between two operations may read and
+// copy it.
+const stateless = Symbol('stateless');
+
+// operation notes where the job is, and has an empty state come of an operation that returned none.
 function operation(implementation, index) {
-  return state => {
+  return async state => {
     position = index;
     phase = 'operation';
-    if (!state) {
+    if (state?.[stateless]) {
+      delete state[stateless];
       host('stateless', index + 1);
-      state = {};
     }
-    return implementation(state);
+    return (await implementation(state)) || { [stateless]: true };
   };
 }
 
@@ -136,14 +147,14 @@ function finish(failed, job, removed) {
     const error = parse(failed);
     if (error !== null) state = withProperty(state, 'errors', { ...state.errors, [job]: error });
   }
-  if (!state) return host('state');
+  if (!state || state[stateless]) return host('state');
   const remove = parse(removed);
   for (let i = 0; i < remove.length; i++) {
     if (isPlain(state) && hasOwn(state, remove[i])) state = withoutProperty(state, remove[i]);
   }
   const json = toJSON(state);
   if (json === undefined) return host('state', undefined, 'unserialisable');
-  const own = isPlain(state) && isPlain(state.errors) ? state.errors[job] : undefined;
+  const own = isPlain(state) && state.errors ? parse(json)?.errors?.[job] : undefined;
   const response = isPlain(state) ? state.webhookResponse : undefined;
   host('state', json, own ? facts(own) : undefined, response ? toJSON(response) : undefined);
 }

@@ -11,7 +11,7 @@ export async function execute(run, runtime, createLogger) {
   const steps = new Steps(run.plan.workflow.steps, run.plan.options.start);
   const logs = loggers(createLogger, run.options, () => steps.current);
   captureConsole(logs.adaptor);
-  const leafs = { completed: 0, withState: 0 };
+  const leafs = { completed: 0 };
   const before = active();
   const uncaught = new Promise(resolve => {
     process.removeAllListeners('uncaughtException');
@@ -58,7 +58,6 @@ function notify(event, { jobId, next, state, error, duration, mem }, steps, leaf
     case 'job-error': {
       const leaf = next.length === 0;
       if (leaf) leafs.completed++;
-      if (leaf && state) leafs.withState++;
       const json = stringify(state);
       const over = size(json) > limit;
       const response = stringify(state?.webhookResponse);
@@ -93,7 +92,7 @@ function verdict(job, state, error) {
     return { reason: error.severity ?? 'crash', error_type: text(error.subtype ?? error.type ?? error.name), error_message: messageOf(error) };
   }
   const own = state?.errors?.[job];
-  if (own) return { reason: 'fail', error_type: text(own.type ?? own.name), error_message: text(own.message) };
+  if (own) return { reason: 'fail', error_type: text(own.name), error_message: text(own.message) };
   return { reason: 'success' };
 }
 
@@ -114,14 +113,18 @@ function text(value) {
   return all?.slice(0, 100_000);
 }
 
-// finalState leaves out the empty objects at the top of a state, as OpenFn's
-// engine does where a step that returned nothing stands beside one that did, and
-// everything where there was no step.
+// finalState leaves out what is empty at the top of a state, as OpenFn's worker does, unless it is what the only
+// step came to that had none after it.
 function finalState(state, leafs) {
-  if (leafs.completed === 0) return {};
-  if (leafs.completed === 1 || leafs.withState !== 1) return state;
-  const empty = value => value !== null && typeof value === 'object' && Object.keys(value).length === 0;
-  return Object.fromEntries(Object.entries(state).filter(([, value]) => !empty(value)));
+  if (leafs.completed === 1 || state === null || typeof state !== 'object') return state;
+  for (const key of Object.keys(state)) if (isEmpty(state[key])) delete state[key];
+  return state;
+}
+
+function isEmpty(value) {
+  if (value === null || typeof value !== 'object') return value === undefined;
+  const keys = Object.keys(value);
+  return keys.length === 0 || (keys.length === 1 && keys[0] === 'data' && value.data !== null && Object.keys(value.data).length === 0);
 }
 
 // captureConsole makes lines of the log of what adaptors print, except for their

@@ -22,7 +22,7 @@ var ours embed.FS
 var builtins = map[string]string{
 	"assert": "assert/", "buffer": "", "events": "", "path": "path-browserify", "punycode": "punycode/", "querystring": "querystring-es3",
 	"stream": "", "string_decoder": "string_decoder/", "url": "", "util": "",
-	"undici": "", "_web": "", "_wire": "", "_http": "", "_http_names": "", "_fetch": "", "_mock": "", "_missing": "",
+	"undici": "", "_web": "", "_wire": "", "_http": "", "_http_names": "", "_fetch": "", "_mock": "", "_missing": "", "_received": "",
 	"crypto": "", "os": "", "process": "", "timers": "", "perf_hooks": "", "fs": "", "http": "", "https": "", "net": "", "tls": "", "zlib": "", "child_process": "",
 	"dns": "", "worker_threads": "", "vm": "", "v8": "", "tty": "", "http2": "", "async_hooks": "", "diagnostics_channel": "", "console": "", "module": "", "constants": "",
 	"dgram": "", "cluster": "", "readline": "", "inspector": "", "domain": "", "repl": "", "wasi": "", "trace_events": "",

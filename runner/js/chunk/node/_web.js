@@ -278,8 +278,21 @@ function structuredClone(value, known = new Map()) {
   return made;
 }
 
+const unreadable = message => new DOMException(message, 'InvalidCharacterError');
+function atob(input) {
+  const text = String(input).replace(/[\t\n\f\r ]/g, '');
+  const digits = text.length % 4 === 0 ? text.replace(/==?$/, '') : text;
+  if (/[^A-Za-z\d+/]/.test(digits)) throw unreadable('Invalid character');
+  if (digits.length % 4 === 1) throw unreadable('The string to be decoded is not correctly encoded.');
+  return Buffer.from(digits, 'base64').toString('latin1');
+}
+function btoa(input) {
+  if (/[^\x00-\xff]/.test(String(input))) throw unreadable('Invalid character');
+  return Buffer.from(String(input), 'latin1').toString('base64');
+}
+
 module.exports = {
-  URL, URLSearchParams, TextEncoder, TextDecoder, structuredClone: value => structuredClone(value), Blob, File, FormData, EventTarget, Event, DOMException, AbortSignal, AbortController,
+  atob, btoa, URL, URLSearchParams, TextEncoder, TextDecoder, structuredClone: value => structuredClone(value), Blob, File, FormData, EventTarget, Event, DOMException, AbortSignal, AbortController,
   // The streams are a package's, which is large.
   get ReadableStream() { return require('node:stream/web').ReadableStream; },
 };

@@ -20,7 +20,7 @@ var ours embed.FS
 // builtins are Node's, and those of ours on which others are built, which begin with _. Those with a package are that; what
 // is there beside node/*.js.
 var builtins = map[string]string{
-	"assert": "assert/", "buffer": "", "events": "", "path": "path-browserify", "punycode": "punycode/", "querystring": "querystring-es3",
+	"assert": "assert/", "buffer": "", "events": "", "path": "path-browserify", "punycode": "punycode/", "querystring": "",
 	"stream": "", "string_decoder": "string_decoder/", "url": "", "util": "",
 	"undici": "", "_web": "", "_wire": "", "_http": "", "_http_names": "", "_fetch": "", "_mock": "", "_missing": "", "_received": "",
 	"crypto": "", "os": "", "process": "", "timers": "", "perf_hooks": "", "fs": "", "http": "", "https": "", "net": "", "tls": "", "zlib": "", "child_process": "",

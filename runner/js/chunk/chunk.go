@@ -52,7 +52,7 @@ var conditions = []string{"node", "require"}
 // Entry returns the id of the chunk of a package's main module, as one that is installed at the top of the tree.
 func (m *Maker) Entry(name string) (id string, err error) { return m.find(name, ".", conditions) }
 
-// Chunk is the text of a chunk: a function (require, module, exports, host), where host has Node's globals.
+// Chunk is the text of a chunk: a function of require, module, exports and an object with Node's globals.
 type Chunk struct {
 	Text string
 	// Requires are the ids of the chunks that it may ask for, sorted.
@@ -91,18 +91,19 @@ func (m *Maker) Chunk(id string) (Chunk, error) {
 		return Chunk{}, err
 	}
 	var required others
+	isOurs := strings.HasPrefix(entry, ourPrefix)
 	result := api.Build(api.BuildOptions{
 		EntryPoints: []string{entry}, Bundle: true, Write: false,
 		Format: api.FormatCommonJS, Platform: api.PlatformNeutral, Target: api.ES2022,
 		LogLevel: api.LogLevelSilent, LegalComments: api.LegalCommentsNone, Charset: api.CharsetUTF8,
 		Supported: map[string]bool{"dynamic-import": false, "import-meta": false},
-		Define:    defines(), KeepNames: strings.HasPrefix(entry, ourPrefix),
+		Define:    defines(isOurs), KeepNames: isOurs,
 		Plugins: []api.Plugin{{Name: "chunk", Setup: func(build api.PluginBuild) { m.plug(build, id, entry, &required) }}},
 	})
 	if len(result.Errors) > 0 {
 		return Chunk{}, fmt.Errorf("%s: %s", id, result.Errors[0].Text)
 	}
-	text := strings.Repeat("\n", FirstLine) + "(function (require, module, exports, host) {" + later(string(result.OutputFiles[0].Contents)) + "\n})"
+	text := strings.Repeat("\n", FirstLine) + "(function (require, module, exports, " + hostName + ") {" + later(string(result.OutputFiles[0].Contents)) + "\n})"
 	return Chunk{Text: text, Requires: required.sorted(), Native: required.native}, nil
 }
 
@@ -175,10 +176,18 @@ var hostGlobals = strings.Fields(`process Buffer console Function URL URLSearchP
 	ReadableStream WritableStream TransformStream AbortController AbortSignal Event EventTarget DOMException performance queueMicrotask setImmediate clearImmediate structuredClone
 	atob btoa crypto`)
 
-func defines() map[string]string {
-	defined := map[string]string{"global": "host.global", "__dirname": `"/"`, "__filename": `"/module.js"`, "import.meta.url": `"file:///module.js"`}
+// hostName is what an object with those is called in the text of a chunk: a name that no function of a package has for
+// something of its own, as many have a host.
+const hostName = "phxworker$host"
+
+// defines are what stands for the names of globals; files of ours know the object itself, as host.
+func defines(isOurs bool) map[string]string {
+	defined := map[string]string{"global": hostName + ".global", "__dirname": `"/"`, "__filename": `"/module.js"`, "import.meta.url": `"file:///module.js"`}
 	for _, name := range hostGlobals {
-		defined[name] = "host." + name
+		defined[name] = hostName + "." + name
+	}
+	if isOurs {
+		defined["host"] = hostName
 	}
 	return defined
 }

@@ -115,7 +115,7 @@ var Version = sync.OnceValue(func() string {
 })
 
 // makersVersion is to be another one when Maker makes chunks of another kind.
-const makersVersion = "2"
+const makersVersion = "3"
 
 // standInsVersion changes with every file that stands in for a builtin.
 func standInsVersion() string {

@@ -23,9 +23,9 @@ var ours embed.FS
 // builtins are Node's, and those of ours on which others are built, which begin with _. Those with a package are that; what
 // is there beside node/*.js.
 var builtins = map[string]string{
-	"assert": "assert/", "buffer": "", "events": "", "path": "path-browserify", "punycode": "punycode/", "querystring": "querystring-es3",
+	"assert": "assert/", "buffer": "", "events": "", "path": "path-browserify", "punycode": "punycode/", "querystring": "",
 	"stream": "", "string_decoder": "string_decoder/", "url": "", "util": "",
-	"undici": "", "_web": "", "_wire": "", "_http": "", "_http_names": "", "_fetch": "", "_mock": "", "_missing": "",
+	"undici": "", "_web": "", "_wire": "", "_http": "", "_http_names": "", "_fetch": "", "_mock": "", "_missing": "", "_received": "",
 	"crypto": "", "os": "", "process": "", "timers": "", "perf_hooks": "", "fs": "", "http": "", "https": "", "net": "", "tls": "", "zlib": "", "child_process": "",
 	"dns": "", "worker_threads": "", "vm": "", "v8": "", "tty": "", "http2": "", "async_hooks": "", "diagnostics_channel": "", "console": "", "module": "", "constants": "",
 	"dgram": "", "cluster": "", "readline": "", "inspector": "", "domain": "", "repl": "", "wasi": "", "trace_events": "",
@@ -61,7 +61,7 @@ func (m *Maker) Entry(name string) (id string, err error) {
 	return m.resolver.Find(name, ".", conditions)
 }
 
-// Chunk is the text of a chunk: a function (require, module, exports, host), where host has Node's globals.
+// Chunk is the text of a chunk: a function of require, module, exports and an object with Node's globals.
 type Chunk struct {
 	Text string
 	// Requires are the ids of the chunks that it may ask for, those behind Node's globals among them, sorted.
@@ -123,12 +123,13 @@ func (m *Maker) Chunk(id string) (Chunk, error) {
 		return Chunk{}, err
 	}
 	var required others
+	isOurs := strings.HasPrefix(entry, ourPrefix)
 	result := api.Build(api.BuildOptions{
 		EntryPoints: []string{entry}, Bundle: true, Write: false,
 		Format: api.FormatCommonJS, Platform: api.PlatformNeutral, Target: api.ES2022,
 		LogLevel: api.LogLevelSilent, LegalComments: api.LegalCommentsNone, Charset: api.CharsetUTF8,
 		Supported: map[string]bool{"dynamic-import": false, "import-meta": false},
-		Define:    defines(), KeepNames: strings.HasPrefix(entry, ourPrefix),
+		Define:    defines(isOurs), KeepNames: isOurs,
 		Plugins: []api.Plugin{{Name: "chunk", Setup: func(build api.PluginBuild) { m.plug(build, id, entry, &required) }}},
 	})
 	if len(result.Errors) > 0 {
@@ -138,7 +139,7 @@ func (m *Maker) Chunk(id string) (Chunk, error) {
 	for _, global := range globalsOf(code) {
 		required.external(global)
 	}
-	text := strings.Repeat("\n", FirstLine) + "(function (require, module, exports, host) {" + code + "\n})"
+	text := strings.Repeat("\n", FirstLine) + "(function (require, module, exports, " + hostName + ") {" + code + "\n})"
 	return Chunk{Text: text, Requires: required.sorted(), Native: required.native}, nil
 }
 
@@ -211,10 +212,18 @@ var hostGlobals = strings.Fields(`process Buffer console Function URL URLSearchP
 	ReadableStream WritableStream TransformStream AbortController AbortSignal Event EventTarget DOMException performance queueMicrotask setImmediate clearImmediate structuredClone
 	atob btoa crypto`)
 
-func defines() map[string]string {
-	defined := map[string]string{"global": "host.global", "__dirname": `"/"`, "__filename": `"/module.js"`, "import.meta.url": `"file:///module.js"`}
+// hostName is what an object with those is called in the text of a chunk: a name that no function of a package has for
+// something of its own, as many have a host.
+const hostName = "phxworker$host"
+
+// defines are what stands for the names of globals; files of ours know the object itself, as host.
+func defines(isOurs bool) map[string]string {
+	defined := map[string]string{"global": hostName + ".global", "__dirname": `"/"`, "__filename": `"/module.js"`, "import.meta.url": `"file:///module.js"`}
 	for _, name := range hostGlobals {
-		defined[name] = "host." + name
+		defined[name] = hostName + "." + name
+	}
+	if isOurs {
+		defined["host"] = hostName
 	}
 	return defined
 }
@@ -222,7 +231,7 @@ func defines() map[string]string {
 var (
 	// lazyGlobals are the lines of the loader that say what is behind globals: names, and a builtin or another global.
 	lazyGlobals = regexp.MustCompile(`(?m)^  lazily\(\[(.*?)\], .*?(?:require\('(node:[^']+)'\)|host\.(Buffer)\b)`)
-	hostMember  = regexp.MustCompile(`\bhost\.(\w+)|\bhost\[`)
+	hostMember  = regexp.MustCompile(`\b` + regexp.QuoteMeta(hostName) + `(?:\.(\w+)|\[)`)
 )
 
 // builtinsOfGlobals are the builtins behind Node's globals, by their names, as the loader has them.

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -159,10 +160,12 @@ func newRequest(s *stream, turn *egress.Turn, x Exchange) (*http.Request, error)
 	case x.HasBody:
 		reader = bytes.NewReader(body)
 	}
-	request, err := http.NewRequestWithContext(s.ctx, x.Method, x.URL, reader)
+	origin, target := cutTarget(x.URL)
+	request, err := http.NewRequestWithContext(s.ctx, x.Method, origin, reader)
 	if err != nil {
 		return nil, err
 	}
+	setTarget(request.URL, bytesOf(target))
 	if reader != nil { // after its length was taken
 		request.Body, request.GetBody = sent{turn.Sent(reader), request.Body}, nil
 	}
@@ -194,6 +197,30 @@ func newRequest(s *stream, turn *egress.Turn, x Exchange) (*http.Request, error)
 		}
 	}
 	return request, nil
+}
+
+// cutTarget divides a URL into the origin and what is asked of it.
+func cutTarget(url string) (origin, target string) {
+	_, after, _ := strings.Cut(url, "://")
+	i := strings.IndexAny(after, "/?#")
+	if i < 0 {
+		return url, "/"
+	}
+	at := len(url) - len(after) + i
+	return url[:at], url[at:]
+}
+
+// setTarget has a request ask for what the package said, byte by byte: [url.Parse] refuses some of it, and words some in
+// its own way.
+func setTarget(u *url.URL, target string) {
+	if !strings.HasPrefix(target, "/") {
+		target = "/" + target
+	}
+	if strings.HasPrefix(target, "//") { // which in Opaque would be a host
+		u.Path, u.RawPath = target, target
+		return
+	}
+	u.Opaque = target
 }
 
 // charactersOf returns a text with a character for each byte.

@@ -85,8 +85,7 @@
   lazily(['queueMicrotask'], () => callback => { Promise.resolve().then(callback); });
   lazily(['setImmediate'], () => (callback, ...args) => setTimeout(callback, 0, ...args));
   lazily(['clearImmediate'], () => id => clearTimeout(id));
-  lazily(['atob'], () => text => host.Buffer.from(text, 'base64').toString('latin1'));
-  lazily(['btoa'], () => text => host.Buffer.from(text, 'latin1').toString('base64'));
+  lazily(['atob', 'btoa'], name => require('node:_web')[name]);
   lazily(['Headers', 'Request', 'Response'], name => require('node:_fetch')[name]);
   lazily(['fetch'], () => require('node:_fetch').fetchAs('node'));
   return require;

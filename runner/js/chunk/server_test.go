@@ -50,7 +50,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, values := range r.Header {
 		headers[name] = values
 	}
-	told, _ := json.Marshal([]any{r.Method, r.URL.String(), headers, string(body), r.ContentLength})
+	told, _ := json.Marshal([]any{r.Method, r.RequestURI, headers, string(body), r.ContentLength})
 	told = boundaries.ReplaceAll(told, []byte("boundary"))
 	s.mu.Lock()
 	s.asked = append(s.asked, string(told))

@@ -112,7 +112,7 @@ var Version = sync.OnceValue(func() string {
 })
 
 // makersVersion is to be another one when Maker makes chunks of another kind.
-const makersVersion = "3"
+const makersVersion = "4"
 
 // standInsVersion changes with every file that stands in for a builtin.
 func standInsVersion() string {

@@ -7,11 +7,12 @@ const token = /^[!#$%&'*+\-.^_`|~\w]+$/;
 
 class Headers {
   #list = new Map(); // values by name
+  #given = new Map(); // names as they were given, by name
   #cookies = [];
   constructor(init) {
     if (init === undefined) return;
     if (init === null || typeof init !== 'object') throw new TypeError("Headers constructor: init given is not an object.");
-    const pairs = typeof init[Symbol.iterator] === 'function' ? init : Object.entries(init);
+    const pairs = init instanceof Headers ? init._given() : typeof init[Symbol.iterator] === 'function' ? init : Object.entries(init);
     for (const pair of pairs) {
       const [name, value, ...more] = pair;
       if (more.length > 0 || value === undefined && pair.length !== 2) throw new TypeError('Headers constructor: expected name/value pair to be length 2.');
@@ -28,13 +29,17 @@ class Headers {
     if (/[\0\r\n]/.test(value) || /[^\x00-\xff]/.test(value)) throw new TypeError(`Headers.append: "${value}" is an invalid header value.`);
     return value;
   }
-  append(name, value) {
-    [name, value] = [Headers.#name(name), Headers.#value(value)];
+  append(given, value) {
+    let name;
+    [name, value] = [Headers.#name(given), Headers.#value(value)];
+    if (!this.#list.has(name)) this.#given.set(name, String(given));
     if (name === 'set-cookie') this.#cookies.push(value);
     this.#list.set(name, this.#list.has(name) ? `${this.#list.get(name)}${name === 'cookie' ? '; ' : ', '}${value}` : value);
   }
-  set(name, value) {
-    [name, value] = [Headers.#name(name), Headers.#value(value)];
+  set(given, value) {
+    let name;
+    [name, value] = [Headers.#name(given), Headers.#value(value)];
+    this.#given.set(name, String(given));
     if (name === 'set-cookie') this.#cookies = [value];
     this.#list.set(name, value);
   }
@@ -52,6 +57,8 @@ class Headers {
       else yield [name, value];
     }
   }
+  // _given are what is sent: the names as they were given.
+  _given() { return [...this.entries()].map(([name, value]) => [this.#given.get(name), value]); }
   *keys() { for (const [name] of this.entries()) yield name; }
   *values() { for (const [, value] of this.entries()) yield value; }
   forEach(f, self) { for (const [name, value] of this.entries()) f.call(self, value, name, this); }
@@ -236,7 +243,7 @@ const fetchAs = agent => async function fetch(input, init = {}) {
   for (let count = 0; ; count++) {
     let came;
     try {
-      came = await dispatcher.exchange(url, { method, headers: [...withUsual(headers, url, agent)], body: payload, signal }, { Decompress: true, DecompressErrors: true });
+      came = await dispatcher.exchange(url, { method, headers: withUsual(headers, url, agent)._given(), body: payload, signal }, { Decompress: true, DecompressErrors: true });
     } catch (error) {
       throw signal.aborted ? error : failed(error);
     }

@@ -11,7 +11,7 @@ class URLSearchParams {
       for (const [name, value] of pairs) this.#list.push([String(name), String(value)]);
       return;
     }
-    for (const part of String(init).replace(/^\?/, '').split('&')) {
+    for (const part of String(init ?? '').replace(/^\?/, '').split('&')) {
       if (part === '') continue;
       const at = part.indexOf('=');
       this.#list.push((at < 0 ? [part, ''] : [part.slice(0, at), part.slice(at + 1)]).map(decode));
@@ -19,11 +19,17 @@ class URLSearchParams {
   }
   #changed() { this.#url?.(this.toString()); }
   append(name, value) { this.#list.push([String(name), String(value)]); this.#changed(); }
-  delete(name, value) { this.#list = this.#list.filter(([n, v]) => n !== name || (value !== undefined && v !== value)); this.#changed(); }
-  get(name) { return this.#list.find(([n]) => n === name)?.[1] ?? null; }
-  getAll(name) { return this.#list.filter(([n]) => n === name).map(([, v]) => v); }
-  has(name, value) { return this.#list.some(([n, v]) => n === name && (value === undefined || v === value)); }
+  #fits(name, value) { return ([n, v]) => n === String(name) && (value === undefined || v === String(value)); }
+  delete(name, value) {
+    const gone = this.#fits(name, value);
+    this.#list = this.#list.filter(pair => !gone(pair));
+    this.#changed();
+  }
+  get(name) { return this.#list.find(this.#fits(name))?.[1] ?? null; }
+  getAll(name) { return this.#list.filter(this.#fits(name)).map(([, v]) => v); }
+  has(name, value) { return this.#list.some(this.#fits(name, value)); }
   set(name, value) {
+    name = String(name);
     const first = this.#list.findIndex(([n]) => n === name);
     if (first < 0) this.#list.push([String(name), String(value)]);
     else {
@@ -116,6 +122,7 @@ class FormData {
   #list = [];
   append(name, value, file) { this.#list.push([String(name), entry(value, file)]); }
   set(name, value, file) {
+    name = String(name);
     const first = this.#list.findIndex(([n]) => n === name);
     if (first < 0) return this.append(name, value, file);
     this.#list[first][1] = entry(value, file);
@@ -278,8 +285,21 @@ function structuredClone(value, known = new Map()) {
   return made;
 }
 
+const unreadable = message => new DOMException(message, 'InvalidCharacterError');
+function atob(input) {
+  const text = String(input).replace(/[\t\n\f\r ]/g, '');
+  const digits = text.length % 4 === 0 ? text.replace(/==?$/, '') : text;
+  if (/[^A-Za-z\d+/]/.test(digits)) throw unreadable('Invalid character');
+  if (digits.length % 4 === 1) throw unreadable('The string to be decoded is not correctly encoded.');
+  return Buffer.from(digits, 'base64').toString('latin1');
+}
+function btoa(input) {
+  if (/[^\x00-\xff]/.test(String(input))) throw unreadable('Invalid character');
+  return Buffer.from(String(input), 'latin1').toString('base64');
+}
+
 module.exports = {
-  URL, URLSearchParams, TextEncoder, TextDecoder, structuredClone: value => structuredClone(value), Blob, File, FormData, EventTarget, Event, DOMException, AbortSignal, AbortController,
+  atob, btoa, URL, URLSearchParams, TextEncoder, TextDecoder, structuredClone: value => structuredClone(value), Blob, File, FormData, EventTarget, Event, DOMException, AbortSignal, AbortController,
   // The streams are a package's, which is large.
   get ReadableStream() { return require('node:stream/web').ReadableStream; },
 };

@@ -7,6 +7,7 @@ const { stringify } = require('node:querystring');
 class UndiciError extends Error {
   constructor(message, name = 'UndiciError', code = 'UND_ERR') { super(message); this.name = name; this.code = code; }
 }
+const token = /^[!#$%&'*+\-.^_`|~\w]+$/;
 const invalid = message => new UndiciError(message, 'InvalidArgumentError', 'UND_ERR_INVALID_ARG');
 
 // ---- What is sent
@@ -26,13 +27,29 @@ function headersOf(headers) {
   if (!headers) return [];
   const list = [];
   const add = (name, value) => {
-    if (value === undefined || value === null) return;
-    if (Array.isArray(value)) return value.forEach(one => add(name, one));
-    if (/[^\t\x20-\x7e\x80-\xff]/.test(String(value))) throw invalid(`invalid ${name} header`);
-    list.push([String(name), String(value)]);
+    if (value === undefined) return;
+    if (typeof name !== 'string') throw new TypeError('key.toLowerCase is not a function');
+    if (!token.test(name)) throw invalid('invalid header key');
+    const known = name.toLowerCase();
+    if (['transfer-encoding', 'keep-alive', 'upgrade'].includes(known)) throw invalid(`invalid ${known} header`);
+    if (known === 'expect') throw new UndiciError('expect header not supported', 'NotSupportedError', 'UND_ERR_NOT_SUPPORTED');
+    for (const one of Array.isArray(value) ? value : [value]) {
+      const text = one === null ? '' : typeof one === 'object' ? '\0' : String(one);
+      if (/[^\t\x20-\x7e\x80-\xff]/.test(text) || (known === 'content-length' && !/^\d+$/.test(text))) throw invalid(`invalid ${name} header`);
+      list.push([name, text]);
+    }
   };
-  if (Array.isArray(headers)) for (let i = 0; i < headers.length; i += 2) add(headers[i], headers[i + 1]);
-  else for (const [name, value] of typeof headers[Symbol.iterator] === 'function' ? headers : Object.entries(headers)) add(name, value);
+  if (Array.isArray(headers)) {
+    if (headers.length % 2 !== 0) throw invalid('headers array must be even');
+    for (let i = 0; i < headers.length; i += 2) add(headers[i], headers[i + 1]);
+  } else if (typeof headers === 'object') {
+    for (const pair of typeof headers[Symbol.iterator] === 'function' ? headers : Object.entries(headers)) {
+      if (!Array.isArray(pair) || pair.length !== 2) throw invalid('headers must be in key-value pair format');
+      add(pair[0], pair[1]);
+    }
+  } else {
+    throw invalid('headers must be an object or an array');
+  }
   return list;
 }
 
@@ -82,13 +99,13 @@ class Body extends Readable {
   async dump() { this.#used = true; this.destroy(); }
 }
 
-function read(answer, source) {
+function read(answer, source, { opaque, context }) {
   const headers = {};
   for (let i = 0; i < (answer.headers?.length ?? 0); i += 2) {
     const [name, value] = [answer.headers[i], answer.headers[i + 1]];
     headers[name] = name in headers ? [].concat(headers[name], value) : value;
   }
-  return { statusCode: answer.statusCode, statusText: answer.statusText, headers, trailers: {}, opaque: null, context: {}, body: new Body(source) };
+  return { statusCode: answer.statusCode, statusText: answer.statusText, headers, trailers: {}, opaque: opaque || null, body: new Body(source), context };
 }
 
 const redirects = [300, 301, 302, 303, 307, 308];
@@ -114,26 +131,40 @@ class Dispatcher {
     }
     return made;
   }
-  // exchange makes one request of those that redirects lead to.
-  exchange(url, { method, headers, body, headersTimeout, bodyTimeout, signal }, decompress) {
+  // exchange makes one request of those that redirects lead to, of a target at the origin of a URL.
+  exchange(url, { target = url.pathname + url.search, method, headers, body, headersTimeout, bodyTimeout, signal }, decompress) {
     return wire.send({
-      Method: method, URL: url.href, Headers: headers, Close: method === 'HEAD', TLS: wire.tlsOf(this.#options.connect),
+      Method: method, URL: url.origin + target, Headers: headers, Close: method === 'HEAD', TLS: wire.tlsOf(this.#options.connect),
       HeadersTimeout: headersTimeout ?? this.#options.headersTimeout ?? 300e3, BodyTimeout: bodyTimeout ?? this.#options.bodyTimeout ?? 300e3, ...decompress,
     }, body, signal);
   }
-  async request({ origin, path = '/', query, method = 'GET', headers, body, headersTimeout, bodyTimeout, maxRedirections, signal }) {
-    if (!path.startsWith('/')) {
-      if (!this.lenient) throw invalid('path must be an absolute URL or start with a slash');
-      path = '/' + path;
-    }
-    let url = new web.URL(String(origin ?? this.#base).replace(/\/$/, '') + withQuery(path, query));
+  // #target returns what a request is for, as it is sent: nobody makes a URL of it.
+  #target({ path, method, query }) {
+    if (this.mocks && !String(path).startsWith('/')) path = '/' + path;
+    if (typeof path !== 'string') throw invalid('path must be a string');
+    if (!path.startsWith('/')) throw invalid('path must be an absolute URL or start with a slash');
+    if (/[^\u0021-\u00ff]/.test(path) && !this.mocks) throw invalid('invalid request path');
+    if (typeof method !== 'string') throw invalid('method must be a string');
+    if (!token.test(method)) throw invalid('invalid request method');
+    return withQuery(path, query);
+  }
+  async request(options) {
+    const { headers, body, headersTimeout, bodyTimeout, maxRedirections, signal } = options;
+    let { method } = options;
+    let url = new web.URL(String(options.origin ?? this.#base));
+    if (url.pathname !== '/' || url.search || url.hash) throw invalid('invalid url');
+    let target = this.#target(options);
     let sent = headersOf(headers);
     let [payload, type] = await payloadOf(body);
     if (type && !sent.some(([name]) => /^content-type$/i.test(name))) sent.push(['content-type', type]);
+    const most = maxRedirections ?? this.#most;
     const history = [];
-    for (let left = maxRedirections ?? this.#most ?? 0; ; left--) {
-      const { answer, stream } = await this.exchange(url, { method, headers: sent, body: payload, headersTimeout, bodyTimeout, signal }, { Decompress: this.#decompress });
-      const response = read(answer, stream);
+    let asked = { ...options }; // what a mock is asked
+    for (let left = most; ; left--) {
+      const { answer, stream } = await this.exchange(url, { target, method, headers: sent, body: payload, headersTimeout, bodyTimeout, signal, asked }, { Decompress: this.#decompress });
+      const at = new web.URL(target, url);
+      history.push(at);
+      const response = read(answer, stream, { opaque: options.opaque, context: most ? { history } : this.mocks ? null : undefined });
       if (signal) follow(signal, response.body);
       const { location } = response.headers;
       const drop = response.statusCode === 303;
@@ -141,15 +172,15 @@ class Dispatcher {
       const spent = payload !== undefined && typeof payload !== 'string' && !Buffer.isBuffer(payload) && !bodiless;
       if (!location || left <= 0 || spent || !redirects.includes(response.statusCode)) return response;
       stream.cancel();
-      const to = new web.URL(location, url);
-      history.push(url.href);
-      if (history.includes(to.href)) {
+      const to = new web.URL(location, at);
+      if (history.some(one => one.href === to.origin + to.pathname + to.search)) {
         throw invalid(`Redirect loop detected. Cannot redirect to ${to.origin}. This typically happens when using a Client or Pool with cross-origin redirects. Use an Agent for cross-origin redirects.`);
       }
       if (bodiless) [method, payload] = ['GET', undefined];
       sent = sent.filter(([name]) => !/^host$/i.test(name) && !(drop && /^content-/i.test(name)) &&
         !(to.origin !== url.origin && /^(authorization|cookie|proxy-authorization)$/i.test(name)));
-      url = to;
+      [url, target] = [to, to.pathname + to.search];
+      asked = { ...asked, origin: to.origin, path: target, query: null, method, headers: sent.flat(), body: payload };
     }
   }
   close() { return Promise.resolve(); }
@@ -167,11 +198,11 @@ function follow(signal, body) {
 let common = new Agent();
 const request = (url, options = {}) => {
   const { origin, pathname, search } = new web.URL(url);
-  return (options.dispatcher ?? common).request({ ...options, origin, path: pathname + search });
+  return (options.dispatcher ?? common).request({ ...options, origin, path: pathname + search, method: options.method || (options.body ? 'PUT' : 'GET') });
 };
 
 let mocks;
-const mock = () => (mocks ??= require('node:_mock')({ Dispatcher, UndiciError, invalid, withQuery, payloadOf, read }));
+const mock = () => (mocks ??= require('node:_mock')({ Dispatcher, UndiciError, invalid, withQuery }));
 let fetch;
 const missing = name => class { constructor() { throw require('node:_missing')('undici.' + name); } };
 module.exports = {

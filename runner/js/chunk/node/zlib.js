@@ -1,15 +1,14 @@
 // zlib has gzip, deflate and brotli on Go's. What undoes a compression streams; what compresses gives all at its end.
 const { Transform } = require('node:stream');
 const wire = require('node:_wire');
+const { wrongType } = require('node:_received');
 
 const failed = ({ message, ...members }) => Object.assign(new Error(message), members);
-
-const received = value => (value === null || value === undefined ? String(value) : typeof value === 'object' ? `an instance of ${value.constructor?.name}` : `type ${typeof value} (${String(value)})`);
 
 function convert(operation, kind, data, options) {
   const bytes = typeof data === 'string' ? Buffer.from(data) : data;
   if (!ArrayBuffer.isView(bytes) && !(bytes instanceof ArrayBuffer)) {
-    throw Object.assign(new TypeError(`The "buffer" argument must be of type string or an instance of Buffer, TypedArray, DataView, or ArrayBuffer. Received ${received(data)}`), { code: 'ERR_INVALID_ARG_TYPE' });
+    throw wrongType('buffer', 'of type string or an instance of Buffer, TypedArray, DataView, or ArrayBuffer', data);
   }
   const level = options?.level ?? options?.params?.[constants.BROTLI_PARAM_QUALITY] ?? (kind === 'br' ? 6 : -1);
   const answer = JSON.parse(host.call(operation, kind, wire.asBuffer(bytes).toString('base64'), String(level), options?.finishFlush === undefined ? '' : 'some'));

@@ -21,6 +21,7 @@ import (
 
 // wire is an adaptor that needs no others, so that tests have one without npm.
 const wire = `
+const host = phxworker$host; // what the stand-ins for Node's builtins know as host
 const ask = async URL => {
 	const answer = JSON.parse(await host.exchange(JSON.stringify({ Method: 'GET', URL, Decompress: true })));
 	if (answer.error) throw Object.assign(new Error(answer.error.message), answer.error);

@@ -182,7 +182,7 @@ func TestTheGlobalsOfAChunkAreRequired(t *testing.T) {
 	maker := New(fstest.MapFS{"node_modules/a/index.js": {Data: []byte(`exports.x = () => atob('') + fetch;`)}, "node_modules/b/index.js": {Data: []byte(`exports.x = name => global[name];`)}})
 	one, err := maker.Chunk("node_modules/a/index.js")
 	require.NoError(t, err)
-	require.Equal(t, []string{"node:_fetch", "node:buffer"}, one.Requires)
+	require.Equal(t, []string{"node:_fetch", "node:_web"}, one.Requires)
 	all, err := maker.Chunk("node_modules/b/index.js")
 	require.NoError(t, err)
 	require.Subset(t, all.Requires, slices.Collect(maps.Values(known)))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v3"
@@ -80,7 +82,6 @@ func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	defer repo.Close()
-	progress := func(line string) { fmt.Fprintln(p.stdout, line) }
 	for _, specifier := range cmd.Args().Slice() {
 		if !strings.HasPrefix(specifier, "@openfn/") {
 			return &usageError{fmt.Sprintf("%q is no adaptor: their names begin with @openfn/, as in @openfn/language-http@7.2.10", specifier)}
@@ -95,48 +96,17 @@ func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	defer func() { _ = provider.Close() }() // what it prepared is complete
-	embedded, failed := p.prepareEmbedded(ctx, provider, cmd.Args().Slice())
-	if ctx.Err() != nil {
-		return errStopped
-	}
-	if _, err := exec.LookPath("node"); err != nil {
-		for _, one := range embedded {
-			p.tellEmbedded(one)
-		}
-		progress("nothing is installed for the OpenFn engine: there is no node in PATH")
-		return p.notInstalled(len(failed), cmd)
-	}
-	runtime, _, err := repo.Runtime(ctx, progress)
-	if err == nil {
-		err = loadable(ctx, repo, runtime, progress)
-	}
+	var embedded []*js.Package
+	var failed map[string]error
+	var both sync.WaitGroup // a machine has more than one processor, and Node is a process of its own
+	both.Go(func() { embedded, failed = prepareEmbedded(ctx, provider, cmd.Args().Slice()) })
+	ready, broken, err := p.prepareForNode(ctx, repo, memory, cmd.Args().Slice())
+	both.Wait()
 	switch {
 	case ctx.Err() != nil:
 		return errStopped
 	case err != nil:
 		return err
-	}
-	ready := []adaptors.Package{runtime}
-	for _, specifier := range cmd.Args().Slice() {
-		if failed[specifier] {
-			continue
-		}
-		pkg, err := repo.Resolve(ctx, specifier, progress)
-		if err == nil {
-			err = loadable(ctx, repo, pkg, progress)
-		}
-		switch {
-		case ctx.Err() != nil:
-			return errStopped
-		case err != nil:
-			failed[specifier] = true
-			fmt.Fprintln(p.stderr, err)
-		default:
-			ready = append(ready, pkg)
-		}
-	}
-	if err := openfn.Warm(ctx, openfn.Config{MemoryMB: memory}, repo, ready...); err != nil {
-		progress(noCache(err))
 	}
 	for _, pkg := range ready {
 		fmt.Fprintf(p.stdout, "%s@%s is ready\n", pkg.Name, pkg.Version)
@@ -144,23 +114,68 @@ func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
 	for _, one := range embedded {
 		p.tellEmbedded(one)
 	}
-	return p.notInstalled(len(failed), cmd)
+	failures := 0
+	for _, specifier := range cmd.Args().Slice() {
+		if err := cmp.Or(failed[specifier], broken[specifier]); err != nil {
+			failures++
+			fmt.Fprintln(p.stderr, err)
+		}
+	}
+	return p.notInstalled(failures, cmd)
+}
+
+// prepareForNode installs the runtime and adaptors for the OpenFn engine, and tells which could not be had. The error is
+// about the runtime.
+func (p *program) prepareForNode(ctx context.Context, repo *adaptors.Repo, memory float64, specifiers []string) (ready []adaptors.Package, failed map[string]error, err error) {
+	var mu sync.Mutex
+	progress := func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintln(p.stdout, line)
+	}
+	if _, err := exec.LookPath("node"); err != nil {
+		progress("nothing is installed for the OpenFn engine: there is no node in PATH")
+		return nil, nil, nil
+	}
+	packages, errs := make([]adaptors.Package, len(specifiers)), make([]error, len(specifiers))
+	var all sync.WaitGroup
+	for i, specifier := range specifiers {
+		all.Go(func() {
+			if packages[i], errs[i] = repo.Resolve(ctx, specifier, progress); errs[i] == nil {
+				errs[i] = loadable(ctx, repo, packages[i], progress)
+			}
+		})
+	}
+	runtime, _, err := repo.Runtime(ctx, progress)
+	if err == nil {
+		err = loadable(ctx, repo, runtime, progress)
+	}
+	all.Wait()
+	if err != nil {
+		return nil, nil, err
+	}
+	ready, failed = []adaptors.Package{runtime}, make(map[string]error)
+	for i, pkg := range packages {
+		if errs[i] == nil {
+			ready = append(ready, pkg)
+		}
+		failed[specifiers[i]] = errs[i]
+	}
+	if err := openfn.Warm(ctx, openfn.Config{MemoryMB: memory}, repo, ready...); err != nil {
+		progress(noCache(err))
+	}
+	return ready, failed, nil
 }
 
 // prepareEmbedded prepares adaptors for the embedded engine, and tells which could not be had.
-func (p *program) prepareEmbedded(ctx context.Context, provider *packages.Provider, specifiers []string) (ready []*js.Package, failed map[string]bool) {
-	failed = make(map[string]bool)
+func prepareEmbedded(ctx context.Context, provider *packages.Provider, specifiers []string) (ready []*js.Package, failed map[string]error) {
+	failed = make(map[string]error)
 	for _, specifier := range specifiers {
 		one, err := provider.Package(ctx, specifier)
-		switch {
-		case ctx.Err() != nil:
-			return ready, failed
-		case err != nil:
-			failed[specifier] = true
-			fmt.Fprintln(p.stderr, err)
-		default:
+		if err == nil {
 			ready = append(ready, one)
 		}
+		failed[specifier] = err
 	}
 	return ready, failed
 }

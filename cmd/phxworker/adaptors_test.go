@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	stdlog "log"
 	"os"
 	"path/filepath"
 	"strings"
@@ -132,4 +134,13 @@ phxworker: 2 of 3 adaptors could not be installed; the lines above say why
 	info, err := os.Stat(manifest)
 	require.NoError(t, err)
 	require.NotZero(t, info.Size())
+}
+
+// Guards against lines of net/http between those of the command: a registry closes a connection that nobody uses, and says so.
+func TestAClosedConnectionOfARegistryIsNotTold(t *testing.T) {
+	var out bytes.Buffer
+	to := stdlog.New(withoutUnsolicited{&out}, "", 0)
+	to.Printf("Unsolicited response received on idle HTTP channel starting with %q; err=%v", "HTTP/1.1 408 Request Timeout", nil)
+	to.Print("something else")
+	require.Equal(t, "something else\n", out.String())
 }

@@ -1,6 +1,7 @@
 package npm
 
 import (
+	"archive/tar"
 	"bytes"
 	"cmp"
 	"context"
@@ -14,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -29,9 +29,8 @@ type Files struct {
 	Tree *Tree
 
 	client   *Client
-	unpacked atomic.Int64    // in bytes
-	ctx      context.Context //nolint:containedctx // [fs.FS] has none
-	budget   *budget
+	unpacked atomic.Int64                        // in bytes
+	ctx      context.Context                     //nolint:containedctx // [fs.FS] has none
 	content  map[string]func() (*content, error) // by the path of a package
 	folders  map[string][]string                 // packages and folders above them: what is in them of these
 }
@@ -43,47 +42,58 @@ type content struct {
 }
 
 // Files resolves a package and fetches all that it needs, so that nothing is asked of the
-// registry for what is read afterwards, unless the cache loses it.
+// registry for what is read afterwards, unless the cache loses it. It begins to fetch before
+// the tree is known, since most of what may be in it will be.
 func (c *Client) Files(ctx context.Context, name, text string) (*Files, error) {
-	tree, b, err := c.fetchTree(ctx, name, text)
+	early, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var all sync.WaitGroup
+	tree, err := c.resolve(ctx, name, text, func(p Package) {
+		all.Go(func() { _ = c.fetch(early, p) }) // whether it is needed is not known yet
+	})
 	if err != nil {
+		cancel()
+		all.Wait()
 		return nil, err
 	}
-	return c.files(ctx, tree, b), nil
+	files, err := c.files(ctx, tree)
+	all.Wait()
+	return files, err
 }
 
 // Locked is [Client.Files] for packages of npm's registry of which all is known beforehand, as by a lockfile: no
 // metadata is asked for. Of each, Path, Name, Version and Integrity have to be set.
 func (c *Client) Locked(ctx context.Context, packages []Package) (*Files, error) {
-	tree, b := &Tree{Packages: slices.Clone(packages)}, &budget{}
-	all, fetching := errgroup.WithContext(ctx)
+	tree := &Tree{Packages: slices.Clone(packages)}
 	for i := range tree.Packages {
 		p := &tree.Packages[i]
-		var ok bool
-		if p.sum, ok = parseSum(p.Integrity); !ok {
-			return nil, &Error{Kind: Untrusted, Package: p.Name + "@" + p.Version, Reason: errNoSum.Error(), Err: errNoSum}
-		}
-		m := &manifest{Name: p.Name, Version: p.Version}
-		m.Dist.Tarball = defaultRegistry + p.Name + "/-/" + path.Base(p.Name) + "-" + p.Version + ".tgz"
-		p.address = c.settings.archiveAt(m)
-		all.Go(func() error { return c.fetch(fetching, *p, b) })
+		p.Address = c.settings.archiveAt(p.Name, defaultRegistry+p.Name+"/-/"+path.Base(p.Name)+"-"+p.Version+".tgz")
+	}
+	tree.sort()
+	return c.files(ctx, tree)
+}
+
+// files has all archives of a tree in the cache.
+func (c *Client) files(ctx context.Context, tree *Tree) (*Files, error) {
+	all, fetching := errgroup.WithContext(ctx)
+	f := &Files{Tree: tree, client: c, ctx: ctx, content: make(map[string]func() (*content, error)), folders: make(map[string][]string)}
+	for _, p := range tree.Packages {
+		all.Go(func() error { return c.fetch(fetching, p) })
+		f.content[p.Path] = sync.OnceValues(func() (*content, error) { return f.unpack(p) })
+		addPath(f.folders, p.Path)
 	}
 	err := all.Wait()
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	tree.sort()
-	return c.files(ctx, tree, b), err
+	return f, err
 }
 
-func (c *Client) files(ctx context.Context, tree *Tree, b *budget) *Files {
-	f := &Files{Tree: tree, client: c, ctx: ctx, budget: b, content: make(map[string]func() (*content, error)), folders: make(map[string][]string)}
-	for _, p := range tree.Packages {
-		f.content[p.Path] = sync.OnceValues(func() (*content, error) { return f.unpack(p) })
-		addPath(f.folders, p.Path)
-	}
-	return f
-}
+// Made is [Client.Made] for what was made of exactly these packages.
+func (f *Files) Made(key string) ([]byte, bool) { return f.client.Made(f.Tree.Sum() + " " + key) }
+
+// Keep is [Client.Keep] for the same.
+func (f *Files) Keep(key string, data []byte) { f.client.Keep(f.Tree.Sum()+" "+key, data) }
 
 // addPath adds a path to the folders above it.
 func addPath(folders map[string][]string, name string) {
@@ -101,7 +111,7 @@ func addPath(folders map[string][]string, name string) {
 var unread = regexp.MustCompile(`\.(d\.[cm]?ts|[cm]?js\.flow|[cm]?js\.map|d\.[cm]?ts\.map)$`)
 
 func (f *Files) unpack(p Package) (*content, error) {
-	raw, err := f.client.archive(f.ctx, p, f.budget)
+	raw, err := f.client.archive(f.ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +186,15 @@ func (f *Files) ReadFile(name string) ([]byte, error) {
 // Stat implements [fs.StatFS]. All files are as old as time itself.
 func (f *Files) Stat(name string) (fs.FileInfo, error) {
 	data, names, err := f.look("stat", name)
-	return info{path.Base(name), len(data), names != nil}, err
+	return infoOf(name, data, names), err
+}
+
+func infoOf(name string, data []byte, names []string) fs.FileInfo {
+	header := tar.Header{Name: path.Base(name), Size: int64(len(data)), Mode: 0o444, Typeflag: tar.TypeReg}
+	if names != nil {
+		header.Mode, header.Typeflag = 0o555, tar.TypeDir
+	}
+	return header.FileInfo()
 }
 
 // ReadDir implements [fs.ReadDirFS].
@@ -202,48 +220,26 @@ func (f *Files) Open(name string) (fs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	about := info{path.Base(name), len(data), names != nil}
-	if names == nil {
-		return &file{Reader: bytes.NewReader(data), info: about}, nil
+	opened := &file{Reader: bytes.NewReader(data), info: infoOf(name, data, names)}
+	if names != nil {
+		opened.entries, err = f.ReadDir(name)
 	}
-	entries, err := f.ReadDir(name)
-	return &folder{file{bytes.NewReader(nil), about}, entries}, err
+	return opened, err
 }
 
-type info struct {
-	name   string
-	size   int
-	folder bool
-}
-
-func (i info) Name() string       { return i.name }
-func (i info) Size() int64        { return int64(i.size) }
-func (i info) ModTime() time.Time { return time.Time{} }
-func (i info) IsDir() bool        { return i.folder }
-func (i info) Sys() any           { return nil }
-func (i info) Mode() fs.FileMode {
-	if i.folder {
-		return fs.ModeDir | 0o555
-	}
-	return 0o444
-}
-
+// A file is open; a folder is one without content.
 type file struct {
 	*bytes.Reader
 
-	info info
+	info    fs.FileInfo
+	entries []fs.DirEntry
 }
 
 func (f *file) Stat() (fs.FileInfo, error) { return f.info, nil }
 func (f *file) Close() error               { return nil }
 
-type folder struct {
-	file
-
-	entries []fs.DirEntry
-}
-
-func (f *folder) ReadDir(n int) ([]fs.DirEntry, error) {
+// ReadDir implements [fs.ReadDirFile].
+func (f *file) ReadDir(n int) ([]fs.DirEntry, error) {
 	if n > 0 && len(f.entries) == 0 {
 		return nil, io.EOF
 	}

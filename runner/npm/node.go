@@ -75,7 +75,7 @@ func newNode(name string, m *manifest, legacyPeers bool) (*node, error) {
 		for _, d := range of.deps {
 			k := of.kind
 			if k == peer || k == optionalPeer {
-				if legacyPeers || m.PeersMeta[d.name] != (k == optionalPeer) {
+				if legacyPeers || m.mayLack(d.name) != (k == optionalPeer) {
 					continue
 				}
 			}

@@ -15,7 +15,6 @@ import (
 type packument struct {
 	name     string
 	host     string // of the registry
-	entry    entry  // where it is from the cache
 	tags     map[string]string
 	versions map[string]json.RawMessage
 	times    map[string]time.Time // when versions were published; nil if that was not asked

@@ -37,10 +37,9 @@ func newTransport(s *Settings) (*transport, error) {
 	t := &transport{settings: s, registries: make(map[string]bool), byHost: make(map[string]*http.Transport)}
 	proxies := httpproxy.Config{HTTPProxy: s.proxy, HTTPSProxy: s.secureProxy, NoProxy: s.noProxy}
 	t.proxy = proxies.ProxyFunc()
-	for _, address := range append([]string{s.registry}, mapValues(s.scopes)...) {
-		if u, err := url.Parse(address); err == nil {
-			t.registries[u.Host] = true
-		}
+	t.registries[hostOf(s.registry)] = true
+	for _, address := range s.scopes {
+		t.registries[hostOf(address)] = true
 	}
 	if len(s.authorities) > 0 {
 		t.roots = x509.NewCertPool()
@@ -55,14 +54,6 @@ func newTransport(s *Settings) (*transport, error) {
 		t.roots.AppendCertsFromPEM(s.moreAuthorities)
 	}
 	return t, nil
-}
-
-func mapValues(m map[string]string) []string {
-	var all []string
-	for _, v := range m {
-		all = append(all, v)
-	}
-	return all
 }
 
 // RoundTrip implements [http.RoundTripper].

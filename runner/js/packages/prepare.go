@@ -1,7 +1,9 @@
 package packages
 
 import (
+	"bytes"
 	"context"
+	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -73,7 +75,7 @@ func (p *Provider) openCache() {
 	}
 	p.nodes = p.cache.Store("", nil, func() (*chunk.Maker, func(), error) {
 		nodes := p.openStandIns(p.ctx)
-		return chunk.New(nothing{}, nodes), nodes.close, nil
+		return chunk.New(nothing{}, nodes), func() {}, nil
 	})
 }
 
@@ -108,6 +110,9 @@ func (p *Provider) prepare(ctx context.Context, name, version string) (found rec
 		return record{}, nil, err
 	}
 	defer t.close()
+	if found, made, ok := p.recall(t, name, version); ok {
+		return found, made, nil
+	}
 	found = record{Name: name, Version: version, Made: judgesVersion(), Integrity: t.integrity}
 	maker := chunk.New(t.files)
 	if found.Entry, err = maker.Entry(t.folder); err != nil {
@@ -116,7 +121,6 @@ func (p *Provider) prepare(ctx context.Context, name, version string) (found rec
 	}
 	one := p.packageOf(found)
 	nodes := p.openStandIns(ctx)
-	defer nodes.close()
 	w := &walk{
 		tree: t, maker: maker, store: one.Chunks, nodes: nodes, nodesMaker: chunk.New(nothing{}, nodes),
 		turns: semaphore.NewWeighted(int64(runtime.GOMAXPROCS(0))), seen: make(map[string]bool),
@@ -128,7 +132,56 @@ func (p *Provider) prepare(ctx context.Context, name, version string) (found rec
 	if found.Node = w.why(); found.Node == "" {
 		found, err = inspect(ctx, found, one)
 	}
+	if err == nil {
+		keep(t, found, one.Chunks)
+	}
 	return found, one.Chunks, err
+}
+
+// kept is what was found out about an adaptor with its chunks, in the cache that all folders of adaptors share.
+type kept struct {
+	Record record
+	Code   map[string][]byte // by the id of a chunk
+}
+
+func keyOf(name, version string) string { return name + "@" + version + " " + judgesVersion() }
+
+// recall returns what was made of the same packages before, whoever did so.
+func (p *Provider) recall(t tree, name, version string) (found record, chunks *chunk.Store, ok bool) {
+	if t.fetched == nil || p.cfg.Again {
+		return record{}, nil, false
+	}
+	var known kept
+	packed, ok := t.fetched.Made(keyOf(name, version))
+	if !ok || gob.NewDecoder(bytes.NewReader(packed)).Decode(&known) != nil {
+		return record{}, nil, false
+	}
+	chunks = p.packageOf(known.Record).Chunks
+	for id, code := range known.Code {
+		chunks.Put(id, code)
+	}
+	return known.Record, chunks, true
+}
+
+// keep keeps what recall returns. That an adaptor takes long to load is not kept: another time, the machine may be less busy.
+func keep(t tree, found record, chunks *chunk.Store) {
+	if t.fetched == nil || found.Node != "" && found.LoadMS > mostLoad.Milliseconds() {
+		return
+	}
+	known := kept{found, make(map[string][]byte)}
+	if found.Node == "" {
+		for _, id := range found.Chunks {
+			code, err := chunks.Bytecode(id)
+			if err != nil {
+				return
+			}
+			known.Code[id] = code
+		}
+	}
+	var packed bytes.Buffer
+	if gob.NewEncoder(&packed).Encode(known) == nil {
+		t.fetched.Keep(keyOf(found.Name, found.Version), packed.Bytes())
+	}
 }
 
 // inspect loads an adaptor.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -21,6 +20,7 @@ type tree struct {
 	integrity string // of all of it
 	folder    string // of the adaptor, as it is required
 	close     func()
+	fetched   *npm.Files // nil where OpenFn's worker has installed it
 }
 
 // open returns the tree of an adaptor: what OpenFn's worker has installed, or the registry's.
@@ -32,15 +32,7 @@ func (p *Provider) open(ctx context.Context, name, version string) (tree, error)
 	if err != nil {
 		return tree{}, err
 	}
-	return tree{files, integrityOf(files.Tree.Packages), name, done}, nil
-}
-
-func integrityOf(packages []npm.Package) string {
-	h := sha256.New()
-	for _, one := range packages {
-		_, _ = fmt.Fprintf(h, "%s %s@%s %s\n", one.Path, one.Name, one.Version, one.Integrity)
-	}
-	return hex.EncodeToString(h.Sum(nil))
+	return tree{files, files.Tree.Sum(), name, done, files}, nil
 }
 
 // lockOfWorker is where npm says which versions lie beside it.
@@ -62,33 +54,23 @@ func (p *Provider) ofWorker(name, version string) (tree, bool) {
 		return tree{}, false
 	}
 	sum := sha256.Sum256(append([]byte(folder+"\x00"), lock...))
-	return tree{root.FS(), hex.EncodeToString(sum[:]), folder, func() { _ = root.Close() }}, true
+	return tree{root.FS(), hex.EncodeToString(sum[:]), folder, func() { _ = root.Close() }, nil}, true
 }
 
 // standIns are the files of what stands in for Node's builtins, fetched when the first is wanted.
 type standIns struct {
 	fetch func() (*npm.Files, error) // once
-	done  func()
 }
 
-// openStandIns returns them. Close them.
 func (p *Provider) openStandIns(ctx context.Context) *standIns {
-	s := &standIns{done: func() {}}
-	s.fetch = sync.OnceValues(func() (*npm.Files, error) {
+	return &standIns{sync.OnceValues(func() (*npm.Files, error) {
 		var packages []npm.Package
 		for _, one := range chunk.Lock() {
 			packages = append(packages, npm.Package{Path: one.Path, Name: one.Name, Version: one.Version, Integrity: one.Integrity})
 		}
-		files, done, err := p.cfg.Repo.Locked(ctx, packages)
-		if err == nil {
-			s.done = done
-		}
-		return files, err
-	})
-	return s
+		return p.cfg.Repo.Locked(ctx, packages)
+	})}
 }
-
-func (s *standIns) close() { s.done() }
 
 // Open implements [fs.FS].
 func (s *standIns) Open(name string) (fs.File, error) {

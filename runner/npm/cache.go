@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -108,30 +109,20 @@ func (c cache) store(path string, write func(io.Writer) error) error {
 		return &CacheError{c.dir, err}
 	}
 	defer os.Remove(f.Name()) // fails when it has its name
-	err = write(keeping{f, c.dir})
-	if closed := f.Close(); err == nil && closed != nil {
-		err = &CacheError{c.dir, closed}
+	err = write(f)
+	if closed := f.Close(); err == nil {
+		err = closed
 	}
 	if err == nil {
-		if failed := os.Rename(f.Name(), path); failed != nil {
-			err = &CacheError{c.dir, failed}
-		}
+		err = os.Rename(f.Name(), path)
+	}
+	if failed, ok := errors.AsType[*fs.PathError](err); ok { // of the disk, and not of what was read
+		return &CacheError{c.dir, failed}
+	}
+	if failed, ok := errors.AsType[*os.LinkError](err); ok {
+		return &CacheError{c.dir, failed}
 	}
 	return err
-}
-
-// keeping tells faults of the disk from those of what is read.
-type keeping struct {
-	f   *os.File
-	dir string
-}
-
-func (k keeping) Write(p []byte) (int, error) {
-	n, err := k.f.Write(p)
-	if err != nil {
-		err = &CacheError{k.dir, err}
-	}
-	return n, err
 }
 
 var errSum = errors.New("the archive is not the one that the registry announced: its SHA-512 sum is another")

@@ -79,6 +79,16 @@ func (o *once[T]) do(key string, work func() (T, error)) (T, error) {
 	return f.(func() (T, error))() //nolint:forcetypeassert // see above
 }
 
+// each calls f with what was done.
+func (o *once[T]) each(f func(T)) {
+	o.m.Range(func(_, done any) bool {
+		if value, err := done.(func() (T, error))(); err == nil { //nolint:forcetypeassert // see above
+			f(value)
+		}
+		return true
+	})
+}
+
 // New returns a client. It asks nobody anything yet. Who is done with it calls Close. The error is
 // an [*Error] about the settings, or a [*CacheError].
 func New(cfg Config) (*Client, error) {

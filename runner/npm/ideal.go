@@ -79,7 +79,7 @@ func (b *builder) lacking(n *node) []*edge {
 	var found []*edge
 	for _, e := range n.out {
 		switch {
-		case n.manifest.Bundled.has(e.name) && !n.top(), e.conflicted, e.to != nil && b.failed[e.to]:
+		case n.manifest.brings(e.name) && !n.top(), e.conflicted, e.to != nil && b.failed[e.to]:
 		case e.to == nil && e.kind != optionalPeer, e.to != nil && !e.valid():
 			found = append(found, e)
 		}

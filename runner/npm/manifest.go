@@ -20,9 +20,9 @@ type manifest struct {
 	Optional     dependencies                                         `json:"optionalDependencies"`
 	Peers        dependencies                                         `json:"peerDependencies"`
 	PeersMeta    lenient[map[string]lenient[struct{ Optional bool }]] `json:"peerDependenciesMeta"`
-	Bundled      bundled                                              `json:"bundleDependencies"`
+	Bundled      lenient[any]                                         `json:"bundleDependencies"`
 	Engines      lenient[struct{ Node string }]                       `json:"engines"`
-	Deprecated   deprecated                                           `json:"deprecated"`
+	Deprecated   lenient[any]                                         `json:"deprecated"`
 	OS           list                                                 `json:"os"`
 	CPU          list                                                 `json:"cpu"`
 	Libc         list                                                 `json:"libc"`
@@ -74,29 +74,16 @@ func (l *lenient[T]) UnmarshalJSON(raw []byte) error {
 // mayLack reports whether a peer is an optional one.
 func (m *manifest) mayLack(peer string) bool { return m.PeersMeta.is[peer].is.Optional }
 
-// bundled are the names of the packages in the archive of another.
-type bundled struct {
-	names list
-	all   bool
+// brings reports whether a package has another one in its archive.
+func (m *manifest) brings(name string) bool {
+	all, _ := m.Bundled.is.(bool)
+	some, _ := m.Bundled.is.([]any)
+	return all || slices.Contains(some, any(name))
 }
 
-func (b *bundled) UnmarshalJSON(raw []byte) error {
-	*b = bundled{}
-	if json.Unmarshal(raw, &b.all) != nil {
-		return b.names.UnmarshalJSON(raw)
-	}
-	return nil
-}
-
-func (b bundled) has(name string) bool { return b.all || slices.Contains(b.names, name) }
-
-// deprecated tells that there is a warning of the version. An empty one takes it back.
-type deprecated bool
-
-func (d *deprecated) UnmarshalJSON(raw []byte) error {
-	text := string(raw)
-	*d = text != "null" && text != `""` && text != "false"
-	return nil
+// warned tells that there is a warning of the version. An empty one takes it back.
+func (m *manifest) warned() bool {
+	return m.Deprecated.is != nil && m.Deprecated.is != "" && m.Deprecated.is != false
 }
 
 // list is a list of words, or one word.

@@ -122,7 +122,7 @@ func (p *packument) pick(s spec, by choice) (*manifest, error) {
 		return m, err
 	}
 	if version, ok := p.tags[by.tag]; ok && s.matches(version) && p.early(version, by) {
-		if m, err := p.manifest(version); err != nil || m != nil && m.nodeOK(by.node) && !bool(m.Deprecated) {
+		if m, err := p.manifest(version); err != nil || m != nil && m.nodeOK(by.node) && !m.warned() {
 			return m, err
 		}
 	}
@@ -153,7 +153,7 @@ func (p *packument) best(s spec, by choice) (*manifest, error) {
 		if m.nodeOK(by.node) {
 			is += 2
 		}
-		if !m.Deprecated {
+		if !m.warned() {
 			is++
 		}
 		if is > rank {

@@ -147,7 +147,7 @@ func (c *Client) lookAhead(ctx context.Context, s spec, picked func(Package)) {
 				return nil //nolint:nilerr // see above
 			}
 			for _, e := range n.out {
-				if e.kind != optionalPeer && !m.Bundled.has(e.name) {
+				if e.kind != optionalPeer && !m.brings(e.name) {
 					look(e.spec)
 				}
 			}

@@ -217,7 +217,7 @@ func (p *placement) pruneAfter(unneeded []*node) {
 
 // prune removes a node that is spare, or else those below it.
 func prune(n *node, descend bool) {
-	if n.spare(false) {
+	if n.spare() {
 		for _, gone := range gather([]*node{n}, func(e *edge) bool { return e.to != n && e.valid() }) {
 			gone.drop()
 		}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -121,17 +122,12 @@ func (c *Client) remember(key string, tree *Tree) {
 // after the other, and would wait for each. Errors are left to that.
 func (c *Client) lookAhead(ctx context.Context, s spec, picked func(Package)) {
 	var all errgroup.Group
-	var mu sync.Mutex
-	seen := make(map[string]bool)
+	var seen sync.Map
+	var count atomic.Int64
 	system := thisPlatform()
 	var look func(s spec)
 	look = func(s spec) {
-		mu.Lock()
-		key := s.name + "@" + s.text
-		known := seen[key] || len(seen) > mostPackages
-		seen[key] = true
-		mu.Unlock()
-		if known {
+		if _, known := seen.LoadOrStore(s.name+"@"+s.text, true); known || count.Add(1) > mostPackages {
 			return
 		}
 		all.Go(func() error {

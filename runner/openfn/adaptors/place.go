@@ -57,7 +57,7 @@ func place(path string, good func() bool, fill func(dir string) error) error {
 	if err := os.Rename(tmp, path); err != nil && !exists(path) {
 		return err
 	}
-	return flushFolder(parent)
+	return errors.Join(flushFolder(filepath.Dir(path)), flushFolder(parent))
 }
 
 func exists(path string) bool {

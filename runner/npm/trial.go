@@ -25,7 +25,6 @@ type trial struct {
 	current *node   // of that name, in the target
 	self    verdict // for the package alone
 	whole   verdict // with its peers
-	peers   []*trial
 	tried   bool
 }
 
@@ -46,11 +45,8 @@ func (t *trial) outermost() *trial {
 	return t
 }
 
-// wished is the edge that the target has for that name itself.
-func (t *trial) wished() *edge { return t.target.edge(t.edge.name) }
-
 func (t *trial) decide() verdict {
-	wished := t.wished()
+	wished := t.target.edge(t.edge.name) // its own
 	switch {
 	case t.dep.failure != nil && t.current != nil:
 		return replaces
@@ -177,9 +173,7 @@ func (t *trial) withPeers(v verdict) verdict {
 		if !e.peer() || e.to == nil || slices.Contains(along, e.to) {
 			continue
 		}
-		p := try(trial{dep: e.to, edge: e, target: deepestPlace(t.target, e.name), outer: t, along: along})
-		t.peers = append(t.peers, p)
-		if p.whole == conflict {
+		if try(trial{dep: e.to, edge: e, target: deepestPlace(t.target, e.name), outer: t, along: along}).whole == conflict {
 			t.whole = conflict
 		}
 	}

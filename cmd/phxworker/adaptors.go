@@ -135,7 +135,7 @@ func (p *program) prepareForNode(ctx context.Context, repo *adaptors.Repo, memor
 	}
 	if _, err := exec.LookPath("node"); err != nil {
 		progress("nothing is installed for the OpenFn engine: there is no node in PATH")
-		return nil, nil, nil
+		return nil, nil, nil //nolint:nilerr // it was told; the embedded engine has no need of it
 	}
 	packages, errs := make([]adaptors.Package, len(specifiers)), make([]error, len(specifiers))
 	var all sync.WaitGroup

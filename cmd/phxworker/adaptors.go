@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 
 	"github.com/urfave/cli/v3"
@@ -80,7 +82,6 @@ func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	defer repo.Close()
-	progress := func(line string) { fmt.Fprintln(p.stdout, line) }
 	for _, specifier := range cmd.Args().Slice() {
 		if !strings.HasPrefix(specifier, "@openfn/") {
 			return &usageError{fmt.Sprintf("%q is no adaptor: their names begin with @openfn/, as in @openfn/language-http@7.2.10", specifier)}
@@ -95,76 +96,100 @@ func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
 		return err
 	}
 	defer func() { _ = provider.Close() }() // what it prepared is complete
-	embedded, failed := p.prepareEmbedded(ctx, provider, cmd.Args().Slice())
-	if ctx.Err() != nil {
-		return errStopped
-	}
-	if _, err := exec.LookPath("node"); err != nil {
-		for _, one := range embedded {
-			p.tellReady(one.Name+"@"+one.Version, false, one)
-		}
-		progress("nothing is installed for the OpenFn engine: there is no node in PATH")
-		return p.concludeInstall(repo, len(failed), cmd)
-	}
-	runtime, _, err := repo.Runtime(ctx, progress)
-	if err == nil {
-		err = loadable(ctx, repo, runtime, progress)
-	}
+	var embedded []*js.Package
+	var failed map[string]error
+	var both sync.WaitGroup // a machine has more than one processor, and Node is a process of its own
+	both.Go(func() { embedded, failed = prepareEmbedded(ctx, provider, cmd.Args().Slice()) })
+	ready, broken, err := p.prepareForNode(ctx, repo, memory, cmd.Args().Slice())
+	both.Wait()
 	switch {
 	case ctx.Err() != nil:
 		return errStopped
 	case err != nil:
 		return err
 	}
-	ready := []adaptors.Package{runtime}
+	p.tellAllReady(ready, embedded)
+	failures := 0
 	for _, specifier := range cmd.Args().Slice() {
-		if failed[specifier] {
-			continue
-		}
-		pkg, err := repo.Resolve(ctx, specifier, progress)
-		if err == nil {
-			err = loadable(ctx, repo, pkg, progress)
-		}
-		switch {
-		case ctx.Err() != nil:
-			return errStopped
-		case err != nil:
-			failed[specifier] = true
+		if err := cmp.Or(failed[specifier], broken[specifier]); err != nil {
+			failures++
 			fmt.Fprintln(p.stderr, err)
-		default:
+		}
+	}
+	return p.concludeInstall(repo, failures, cmd)
+}
+
+// prepareForNode installs the runtime and adaptors for the OpenFn engine, and tells which could not be had. The error is
+// about the runtime.
+func (p *program) prepareForNode(ctx context.Context, repo *adaptors.Repo, memory float64, specifiers []string) (ready []adaptors.Package, failed map[string]error, err error) {
+	var mu sync.Mutex
+	progress := func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintln(p.stdout, line)
+	}
+	if _, err := exec.LookPath("node"); err != nil {
+		progress("nothing is installed for the OpenFn engine: there is no node in PATH")
+		return nil, nil, nil //nolint:nilerr // it was told; the embedded engine has no need of it
+	}
+	packages, errs := make([]adaptors.Package, len(specifiers)), make([]error, len(specifiers))
+	var all sync.WaitGroup
+	for i, specifier := range specifiers {
+		all.Go(func() {
+			if packages[i], errs[i] = repo.Resolve(ctx, specifier, progress); errs[i] == nil {
+				errs[i] = loadable(ctx, repo, packages[i], progress)
+			}
+		})
+	}
+	runtime, _, err := repo.Runtime(ctx, progress)
+	if err == nil {
+		err = loadable(ctx, repo, runtime, progress)
+	}
+	all.Wait()
+	if err != nil {
+		return nil, nil, err
+	}
+	ready, failed = []adaptors.Package{runtime}, make(map[string]error)
+	for i, pkg := range packages {
+		if errs[i] == nil {
 			ready = append(ready, pkg)
 		}
+		failed[specifiers[i]] = errs[i]
 	}
 	if err := openfn.Warm(ctx, openfn.Config{MemoryMB: memory}, repo, ready...); err != nil {
 		progress(noCache(err))
 	}
-	for _, pkg := range ready {
-		i := slices.IndexFunc(embedded, func(one *js.Package) bool { return one.Name == pkg.Name && one.Version == pkg.Version })
-		if i < 0 {
-			p.tellReady(pkg.Name+"@"+pkg.Version, true, nil)
-			continue
-		}
-		p.tellReady(pkg.Name+"@"+pkg.Version, true, embedded[i])
-	}
-	return p.concludeInstall(repo, len(failed), cmd)
+	return ready, failed, nil
 }
 
 // prepareEmbedded prepares adaptors for the embedded engine, and tells which could not be had.
-func (p *program) prepareEmbedded(ctx context.Context, provider *packages.Provider, specifiers []string) (ready []*js.Package, failed map[string]bool) {
-	failed = make(map[string]bool)
+func prepareEmbedded(ctx context.Context, provider *packages.Provider, specifiers []string) (ready []*js.Package, failed map[string]error) {
+	failed = make(map[string]error)
 	for _, specifier := range specifiers {
 		one, err := provider.Package(ctx, specifier, nil)
-		switch {
-		case ctx.Err() != nil:
-			return ready, failed
-		case err != nil:
-			failed[specifier] = true
-			fmt.Fprintln(p.stderr, err)
-		default:
+		if err == nil {
 			ready = append(ready, one)
 		}
+		failed[specifier] = err
 	}
 	return ready, failed
+}
+
+// tellAllReady says which packages are ready: those that are for both engines are with both. Without Node, none is installed for it.
+func (p *program) tellAllReady(installed []adaptors.Package, embedded []*js.Package) {
+	if len(installed) == 0 {
+		for _, one := range embedded {
+			p.tellReady(one.Name+"@"+one.Version, false, one)
+		}
+		return
+	}
+	p.tellReady(installed[0].Name+"@"+installed[0].Version, true, nil) // the runtime
+	for _, pkg := range installed[1:] {
+		i := slices.IndexFunc(embedded, func(one *js.Package) bool { return one.Name == pkg.Name && one.Version == pkg.Version })
+		if i >= 0 {
+			p.tellReady(pkg.Name+"@"+pkg.Version, true, embedded[i])
+		}
+	}
 }
 
 // tellReady says of a package which engines it is ready for; embedded is nil for the runtime.

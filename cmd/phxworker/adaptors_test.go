@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
+	stdlog "log"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -134,4 +138,31 @@ phxworker: 2 of 3 adaptors could not be installed; the lines above say why
 	info, err := os.Stat(manifest)
 	require.NoError(t, err)
 	require.NotZero(t, info.Size())
+}
+
+// Guards against lines of net/http between those of the command: a registry closes a connection that nobody uses, and says so.
+func TestAClosedConnectionOfARegistryIsNotTold(t *testing.T) {
+	var out bytes.Buffer
+	to := stdlog.New(withoutUnsolicited{&out}, "", 0)
+	to.Printf("Unsolicited response received on idle HTTP channel starting with %q; err=%v", "HTTP/1.1 408 Request Timeout", nil)
+	to.Print("something else")
+	require.Equal(t, "something else\n", out.String())
+}
+
+// Guards against a tag that means one version for one engine and, minutes later, another one for the other: what is
+// looked up for a run is so once for both.
+func TestATagIsLookedUpOnceForBothEngines(t *testing.T) {
+	r := pretendNode(t)
+	r.Instead(func(_ http.ResponseWriter, q *http.Request) bool {
+		if strings.HasSuffix(q.URL.Path, ".tgz") { // between the engines: time passes, until what the registry said is not fresh any more
+			kept, _ := filepath.Glob(filepath.Join(os.Getenv("npm_config_cache"), "phxworker", "metadata", "*"))
+			for _, path := range kept {
+				_ = os.Chtimes(path, time.Time{}, time.Now().Add(-time.Hour))
+			}
+		}
+		return false
+	})
+	_, _, stderr := execute(t.Context(), nil, "run", inFile(t, "job.js", "one()"), "--adaptor", "@openfn/language-one", "--repo-dir", t.TempDir())
+	require.Equal(t, 1, r.Count("/@openfn/language-one"), stderr)
+	require.Equal(t, 1, r.Count("/@openfn/runtime"), "it came to the other engine")
 }

@@ -63,7 +63,7 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 		return engine{}, err
 	}
 	if o.Name == "js" {
-		embedded, end, err := newEmbedded(o, dir, compiler, guard, log)
+		embedded, end, err := newEmbedded(o, dir, nil, compiler, guard, log)
 		return engine{runs: embedded, port: port, egress: guard.Stats, end: end}, err
 	}
 	fences, knownFences := once(func() []fence.State { return fence.Probe(ctx) })
@@ -92,7 +92,7 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 		tellFences(ctx, fences(), log)
 		return engine{runs: node, processes: node.Processes, fences: fences, knownFences: knownFences, port: port, end: node.Close}, nil
 	}
-	embedded, endEmbedded, err := newEmbedded(o, dir, compiler, guard, log)
+	embedded, endEmbedded, err := newEmbedded(o, dir, node.Repo(), compiler, guard, log)
 	if err != nil {
 		return engine{}, errors.Join(err, node.Close())
 	}
@@ -105,31 +105,34 @@ func newEngine(ctx context.Context, o options.Engine, limits runner.Limits, log 
 	})
 	end := func() error {
 		checking.Wait()
-		return errors.Join(node.Close(), endEmbedded())
+		return errors.Join(endEmbedded(), node.Close()) // the embedded engine uses the repo of the other
 	}
 	return engine{runs: runner.Either(embedded, node), processes: node.Processes, fences: fences, knownFences: knownFences, port: port, egress: guard.Stats, end: end}, nil
 }
 
 // newEmbedded makes the embedded engine, with the adaptors from npm that are for it, kept in a folder; without one, with what is
-// built in alone. What it has open, end closes.
-func newEmbedded(o options.Engine, dir string, compiler *compile.Compiler, guard *egress.Guard, log *slog.Logger) (e *js.Engine, end func() error, err error) {
+// built in alone. A repo that is given is used, so that both engines know the same of tags. What it has opened, end closes.
+func newEmbedded(o options.Engine, dir string, repo *adaptors.Repo, compiler *compile.Compiler, guard *egress.Guard, log *slog.Logger) (e *js.Engine, end func() error, err error) {
 	if dir == "" {
 		log.Warn("runs have no adaptors but what is built in: the user has no cache folder; name a folder with --repo-dir", "engine", o.Name)
 		return js.New(js.Config{StatePropsToRemove: o.StateProps, Compiler: compiler, Egress: guard}), func() error { return nil }, nil
 	}
-	repo, err := adaptors.Open(adaptors.Config{Dir: dir, Monorepo: o.MonorepoDir, Logger: log})
-	if err != nil {
-		return nil, nil, &usageError{err.Error()}
+	done := func() {}
+	if repo == nil {
+		if repo, err = adaptors.Open(adaptors.Config{Dir: dir, Monorepo: o.MonorepoDir, Logger: log}); err != nil {
+			return nil, nil, &usageError{err.Error()}
+		}
+		done = repo.Close
 	}
 	provider, err := packages.Open(packages.Config{Repo: repo, Logger: log})
 	if err != nil {
-		repo.Close()
+		done()
 		return nil, nil, err
 	}
 	e = js.New(js.Config{StatePropsToRemove: o.StateProps, Compiler: compiler, Packages: provider, MostInput: o.EmbeddedInput, Egress: guard})
 	return e, func() error {
 		err := provider.Close()
-		repo.Close()
+		done()
 		return err
 	}, nil
 }

@@ -22,8 +22,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
+	stdlog "log"
 	"os"
 	"os/signal"
 	"syscall"
@@ -37,6 +40,7 @@ func main() {
 	if err := fence.CloseOnExec(); err != nil { // npm and engines shall not inherit what a shell had open
 		fmt.Fprintln(os.Stderr, "phxworker: descriptors that are open stay so in processes of the engine:", err)
 	}
+	stdlog.SetOutput(withoutUnsolicited{os.Stderr})
 	drain, stopDrain := context.WithCancel(context.Background())
 	abort, stopAbort := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 3)
@@ -47,4 +51,15 @@ func main() {
 	})
 	p := &program{getenv: os.Getenv, environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr, abort: abort}
 	os.Exit(p.run(drain, os.Args))
+}
+
+// withoutUnsolicited passes on what the standard log is told, but for one line. net/http writes that, and takes no other
+// logger for it, when a server says why it closes a connection that nobody uses: a registry may, and no request fails by it.
+type withoutUnsolicited struct{ w io.Writer }
+
+func (w withoutUnsolicited) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("Unsolicited response received on idle HTTP channel")) {
+		return len(line), nil
+	}
+	return w.w.Write(line)
 }

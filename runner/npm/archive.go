@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"path"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -24,68 +22,45 @@ const (
 )
 
 // fetch has the archive of a package in the cache, verified.
-func (c *Client) fetch(ctx context.Context, p Package, b *budget) error {
-	_, err := c.fetches.do(ctx, p.Integrity, func() (struct{}, error) {
-		if c.cache.has(p.sum) {
+func (c *Client) fetch(ctx context.Context, p Package) error {
+	_, err := c.fetches.do(p.Integrity, func() (struct{}, error) {
+		if s, ok := parseSum(p.Integrity); ok && c.cache.has(s) {
 			return struct{}{}, nil
 		}
-		return struct{}{}, about(p.Name+"@"+p.Version, c.download(ctx, p, b))
+		return struct{}{}, c.download(ctx, p)
 	})
 	return err
 }
 
-func (c *Client) download(ctx context.Context, p Package, b *budget) error {
+func (c *Client) download(ctx context.Context, p Package) error {
+	s, ok := parseSum(p.Integrity)
+	if !ok {
+		return &Error{Kind: Untrusted, Package: p.Name + "@" + p.Version, Reason: errNoSum.Error(), Err: errNoSum}
+	}
 	if c.settings.offline {
-		return &Error{Kind: Offline, Reason: "npm is set to be offline, and it is not in the cache"}
+		return &Error{Kind: Offline, Package: p.Name + "@" + p.Version, Reason: "npm is set to be offline, and it is not in the cache"}
 	}
-	home, err := url.Parse(c.settings.registryOf(p.Name))
-	if err != nil {
-		return misconfigured("the registry of %s is no address", p.Name)
-	}
-	if err := c.turns.Acquire(ctx, 1); err != nil {
-		return context.Cause(ctx)
-	}
-	defer c.turns.Release(1)
 	c.log.Debug("fetching package", "package", p.Name, "version", p.Version)
-	q := request{address: p.address, accept: "*/*", home: home, plainTransfer: true}
-	err = c.get(ctx, q, func(header http.Header, body io.Reader) error {
-		if announced, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64); err == nil && announced > mostArchive {
-			return tooLong(mostArchive)
-		}
-		return c.cache.storeArchive(&counted{r: body, left: mostArchive, budget: b}, p.sum)
-	})
+	q := request{
+		address: p.Address, accept: "*/*", registry: c.settings.registryOf(p.Name), packed: true,
+		most: mostArchive, spent: &c.archives, mostAll: mostAllArchives, what: "archives",
+	}
+	err := c.get(ctx, q, func(_ http.Header, body io.Reader) error { return c.cache.storeArchive(body, s) })
 	if errors.Is(err, errSum) {
-		return &Error{Kind: Untrusted, Reason: errSum.Error(), Err: errSum}
+		err = &Error{Kind: Untrusted, Reason: errSum.Error(), Err: errSum}
 	}
-	return err
-}
-
-// counted reads no more than it may.
-type counted struct {
-	r      io.Reader
-	left   int64
-	budget *budget
-}
-
-func (c *counted) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	if c.left -= int64(n); c.left < 0 {
-		return 0, tooLong(mostArchive)
-	}
-	if over := spend(&c.budget.archives, int64(n), mostAllArchives, "archives"); over != nil {
-		return 0, over
-	}
-	return n, err
+	return about(p.Name+"@"+p.Version, err)
 }
 
 // archive returns the archive of a package, and fetches it again if it is damaged or gone from the cache.
-func (c *Client) archive(ctx context.Context, p Package, b *budget) ([]byte, error) {
+func (c *Client) archive(ctx context.Context, p Package) ([]byte, error) {
+	s, _ := parseSum(p.Integrity)
 	for range 2 {
-		if raw, ok := c.cache.read(p.sum); ok {
+		if raw, ok := c.cache.readArchive(s); ok {
 			return raw, nil
 		}
-		if err := c.download(ctx, p, b); err != nil {
-			return nil, about(p.Name+"@"+p.Version, err)
+		if err := c.download(ctx, p); err != nil {
+			return nil, err
 		}
 	}
 	return nil, fmt.Errorf("the cache of packages does not keep %s@%s", p.Name, p.Version)

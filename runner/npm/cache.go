@@ -7,25 +7,27 @@ import (
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"hash"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/phxworker/phxworker/internal/owned"
 )
 
-// A cache keeps archives and metadata in a folder, which is private: what registries say may
-// be for those with credentials only. A file gets its name when it is complete, and is
-// compared with its sum when it is read.
+// A cache keeps archives, metadata and what was made of them in a folder, which is private: what registries
+// say may be for those with credentials only. A file gets its name when it is complete, and is compared with
+// its sum when it is read.
 type cache struct{ dir string }
 
 const (
 	archives = "archives"
 	metadata = "metadata"
+	made     = "made"
 	begun    = "begun"
 	// staleAfter is how old a file is that nobody completes any more.
 	staleAfter = time.Hour
@@ -34,7 +36,7 @@ const (
 )
 
 func (c cache) open() error {
-	for _, name := range []string{archives, metadata, begun} {
+	for _, name := range []string{archives, metadata, made, begun} {
 		if err := os.MkdirAll(filepath.Join(c.dir, name), 0o700); err != nil {
 			return &CacheError{c.dir, err}
 		}
@@ -42,15 +44,10 @@ func (c cache) open() error {
 	return nil
 }
 
-// CacheError is why the cache cannot be used: the disk is full, for instance.
-type CacheError struct {
-	Dir string
-	Err error
+// ours reports whether nobody else can write what is in a folder of the cache: no sum tells who made what is there.
+func (c cache) ours(folder string) bool {
+	return owned.ChangedBy(filepath.Join(c.dir, folder)) == ""
 }
-
-func (e *CacheError) Error() string { return "the cache of packages cannot be used: " + e.Err.Error() }
-
-func (e *CacheError) Unwrap() error { return e.Err }
 
 // A sum is that of SHA-512 of an archive.
 type sum [sha512.Size]byte
@@ -74,125 +71,108 @@ func (c cache) archive(of sum) string {
 	return filepath.Join(c.dir, archives, hex.EncodeToString(of[:]))
 }
 
-// read returns an archive. One that is damaged is as good as none.
-func (c cache) read(of sum) ([]byte, bool) {
-	path := c.archive(of)
-	raw, err := os.ReadFile(path) //nolint:gosec // named by its sum
-	if err != nil {
-		return nil, false
-	}
-	if sha512.Sum512(raw) != of {
-		_ = os.Remove(path)
-		return nil, false
-	}
-	used(path)
-	return raw, true
-}
-
 func (c cache) has(of sum) bool {
 	_, err := os.Stat(c.archive(of))
 	return err == nil
 }
 
+// readArchive returns an archive. One that is damaged is as good as none.
+func (c cache) readArchive(of sum) ([]byte, bool) {
+	raw, err := os.ReadFile(c.archive(of))
+	switch {
+	case err != nil:
+		return nil, false
+	case sha512.Sum512(raw) != of:
+		_ = os.Remove(c.archive(of))
+		return nil, false
+	}
+	used(c.archive(of))
+	return raw, true
+}
+
 // used notes that a file is needed, for the least used go first.
 func used(path string) {
 	if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > usedAgain {
-		now := time.Now()
-		_ = os.Chtimes(path, now, now)
+		touch(path)
 	}
 }
 
-// store keeps what r has, if name agrees when all of it was read, under what that returns.
-func (c cache) store(r io.Reader, name func() (string, error)) error {
+func touch(path string) {
+	now := time.Now()
+	_ = os.Chtimes(path, now, now)
+}
+
+// store keeps what write writes, unless that fails.
+func (c cache) store(path string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Join(c.dir, begun), "")
 	if err != nil {
 		return &CacheError{c.dir, err}
 	}
 	defer os.Remove(f.Name()) // fails when it has its name
-	_, err = io.Copy(keeping{f, c.dir}, r)
-	if closed := f.Close(); err == nil && closed != nil {
-		err = &CacheError{c.dir, closed}
+	err = write(f)
+	if closed := f.Close(); err == nil {
+		err = closed
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = os.Rename(f.Name(), path)
 	}
-	path, err := name()
-	if err != nil {
-		return err
+	if failed, ok := errors.AsType[*fs.PathError](err); ok { // of the disk, and not of what was read
+		return &CacheError{c.dir, failed}
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return &CacheError{c.dir, err}
+	if failed, ok := errors.AsType[*os.LinkError](err); ok {
+		return &CacheError{c.dir, failed}
 	}
-	return nil
-}
-
-// keeping tells faults of the disk from those of what is read.
-type keeping struct {
-	f   *os.File
-	dir string
-}
-
-func (k keeping) Write(p []byte) (int, error) {
-	n, err := k.f.Write(p)
-	if err != nil {
-		err = &CacheError{k.dir, err}
-	}
-	return n, err
-}
-
-// storeArchive keeps an archive if it has the sum.
-func (c cache) storeArchive(r io.Reader, of sum) error {
-	h := sha512.New()
-	return c.store(io.TeeReader(r, h), func() (string, error) {
-		if !equal(h, of[:]) {
-			return "", errSum
-		}
-		return c.archive(of), nil
-	})
+	return err
 }
 
 var errSum = errors.New("the archive is not the one that the registry announced: its SHA-512 sum is another")
 
-func equal(h hash.Hash, want []byte) bool { return bytes.Equal(h.Sum(nil), want) }
-
-// An entry is the metadata of a package, as it came at some time.
-type entry struct {
-	Address string    `json:"address"`
-	Tag     string    `json:"tag"`
-	Asked   time.Time `json:"asked"`
-	Sum     []byte    `json:"sum"` // of the document: SHA-256
-	Rest    []byte    `json:"-"`
+// storeArchive keeps an archive if it has the sum.
+func (c cache) storeArchive(r io.Reader, of sum) error {
+	return c.store(c.archive(of), func(w io.Writer) error {
+		h := sha512.New()
+		if _, err := io.Copy(w, io.TeeReader(r, h)); err != nil {
+			return err
+		}
+		if sum(h.Sum(nil)) != of {
+			return errSum
+		}
+		return nil
+	})
 }
 
-func (c cache) document(address string) string {
-	name := sha256.Sum256([]byte(address))
-	return filepath.Join(c.dir, metadata, hex.EncodeToString(name[:]))
+// sealed is the path of what has a key, and sumOf the sum of it with its key, which stands before it.
+func (c cache) sealed(folder, key string) string {
+	name := sha256.Sum256([]byte(key))
+	return filepath.Join(c.dir, folder, hex.EncodeToString(name[:]))
 }
 
-func (c cache) readDocument(address string) (entry, bool) {
-	path := c.document(address)
-	raw, err := os.ReadFile(path) //nolint:gosec // named by a sum
-	head, rest, _ := bytes.Cut(raw, []byte("\n"))
-	var e entry
-	if err != nil || json.Unmarshal(head, &e) != nil || e.Address != address {
-		return entry{}, false
-	}
-	if is := sha256.Sum256(rest); !bytes.Equal(is[:], e.Sum) {
-		return entry{}, false
-	}
-	e.Rest = rest
-	return e, true
+func sumOf(key string, data []byte) []byte {
+	h := sha256.New()
+	h.Write([]byte(key + "\x00"))
+	h.Write(data)
+	return h.Sum(nil)
 }
 
-func (c cache) storeDocument(e entry) error {
-	is := sha256.Sum256(e.Rest)
-	e.Sum = is[:]
-	head, err := json.Marshal(e)
-	if err != nil {
+func (c cache) storeSealed(folder, key string, data []byte) error {
+	return c.store(c.sealed(folder, key), func(w io.Writer) error {
+		_, err := io.Copy(w, io.MultiReader(bytes.NewReader(sumOf(key, data)), bytes.NewReader(data)))
 		return err
+	})
+}
+
+// readSealed returns what has a key, if it is whole, and since when it is there.
+func (c cache) readSealed(folder, key string) (data []byte, since time.Time, ok bool) {
+	path := c.sealed(folder, key)
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, since, false
 	}
-	text := io.MultiReader(bytes.NewReader(append(head, '\n')), bytes.NewReader(e.Rest))
-	return c.store(text, func() (string, error) { return c.document(e.Address), nil })
+	raw, err := os.ReadFile(path) //nolint:gosec // named by a sum
+	if err != nil || len(raw) < sha256.Size || !bytes.Equal(sumOf(key, raw[sha256.Size:]), raw[:sha256.Size]) {
+		return nil, since, false
+	}
+	return raw[sha256.Size:], info.ModTime(), true
 }
 
 // lessen removes what was not used for longest, until at most limit bytes are left, and what
@@ -205,7 +185,7 @@ func (c cache) lessen(limit int64) {
 	}
 	var all []file
 	var total int64
-	for _, folder := range []string{archives, metadata, begun} {
+	for _, folder := range []string{archives, metadata, made, begun} {
 		entries, _ := os.ReadDir(filepath.Join(c.dir, folder)) // what cannot be looked at stays
 		for _, e := range entries {
 			path := filepath.Join(c.dir, folder, e.Name())

@@ -1,6 +1,7 @@
 package npm
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,9 +21,9 @@ const (
 	// A document of all versions of a package; the largest that npm's registry has are
 	// a third of it.
 	mostMetadata = 64 << 20
-	// All documents that one package and what it needs are resolved with.
+	// All documents that one client asks for.
 	mostAllMetadata = 512 << 20
-	// The archive of one package, and all of one install.
+	// The archive of one package, and all that one client fetches.
 	mostArchive     = 256 << 20
 	mostAllArchives = 1 << 30
 
@@ -48,8 +50,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Client fetches and installs packages. All methods are safe for concurrent use. A client
-// remembers what registries have said: make one for each occasion.
+// Client fetches packages. All methods are safe for concurrent use. A client
+// remembers what registries have said, failures too: make one for each occasion.
 type Client struct {
 	settings  Settings
 	transport *transport
@@ -59,10 +61,32 @@ type Client struct {
 	log       *slog.Logger
 
 	turns *semaphore.Weighted // of requests
+	// In bytes, of all requests.
+	documents, archives atomic.Int64
 
-	caches  flights[*packument] // what is in the cache, by name
-	answers flights[*packument] // of registries, by name
-	fetches flights[struct{}]   // of archives, by sum
+	stored     once[*document] // in the cache, by name
+	answers    once[*document] // of registries, by name
+	packuments once[*packument]
+	fetches    once[struct{}] // of archives, by sum
+	used       sync.Map       // the documents that ranges were looked up in, by name
+}
+
+// once does each piece of work once for all who want it.
+type once[T any] struct{ m sync.Map }
+
+func (o *once[T]) do(key string, work func() (T, error)) (T, error) {
+	f, _ := o.m.LoadOrStore(key, sync.OnceValues(work))
+	return f.(func() (T, error))() //nolint:forcetypeassert // see above
+}
+
+// each calls f with what was done.
+func (o *once[T]) each(f func(T)) {
+	o.m.Range(func(_, done any) bool {
+		if value, err := done.(func() (T, error))(); err == nil { //nolint:forcetypeassert // see above
+			f(value)
+		}
+		return true
+	})
 }
 
 // New returns a client. It asks nobody anything yet. Who is done with it calls Close. The error is
@@ -86,6 +110,23 @@ func (c *Client) Close() {
 	c.cache.lessen(c.limit)
 }
 
+// Made returns what was kept under a key, if it is whole and nobody else could have written it.
+func (c *Client) Made(key string) (data []byte, ok bool) {
+	data, _, ok = c.cache.readSealed(made, key)
+	if ok = ok && c.cache.ours(made); ok {
+		used(c.cache.sealed(made, key))
+	}
+	return data, ok
+}
+
+// Keep keeps what was made of packages, for all who use the same cache. The key says all that it depends on. What
+// cannot be kept is made again.
+func (c *Client) Keep(key string, data []byte) {
+	if err := c.cache.storeSealed(made, key, data); err != nil {
+		c.log.Debug("what was made of packages was not kept", "error", err)
+	}
+}
+
 // Version returns the version that a tag, a range or a version stands for now, of what
 // the registry has. It asks the registry again if the last answer is over five minutes old.
 func (c *Client) Version(ctx context.Context, name, text string) (string, error) {
@@ -93,61 +134,79 @@ func (c *Client) Version(ctx context.Context, name, text string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	m, err := c.manifest(ctx, s, &budget{})
+	m, err := c.manifest(ctx, s)
 	if err != nil {
 		return "", about(s.String(), err)
 	}
 	return m.Version, nil
 }
 
-// A budget is what one operation has fetched, in bytes.
-type budget struct{ metadata, archives atomic.Int64 }
-
-func spend(spent *atomic.Int64, n, limit int64, what string) error {
-	if spent.Add(n) > limit {
-		return &Error{Kind: Untrusted, Reason: fmt.Sprintf("its %s are over %d MB in all", what, limit>>20)}
-	}
-	return nil
-}
-
 // manifest is what the registry says of the version that is picked. A version, which is never
 // another one once it is published, is believed of any age.
-func (c *Client) manifest(ctx context.Context, s spec, b *budget) (*manifest, error) {
-	if s.exact != "" && c.by.before.IsZero() {
-		if p := c.kept(s.name); p != nil && p.versions[s.exact] != nil {
+func (c *Client) manifest(ctx context.Context, s spec) (*manifest, error) {
+	if d := c.kept(s.name); d != nil && s.exact != "" && c.by.before.IsZero() {
+		if p, err := c.read(d); err == nil && p.versions[s.exact] != nil {
 			return p.pick(s, c.by)
 		}
 	}
-	p, asked, err := c.current(ctx, s.name, b, freshFor)
+	d, asked, err := c.document(ctx, s.name)
 	if err != nil {
 		return nil, err
 	}
-	m, err := p.pick(s, c.by)
+	m, err := c.pick(d, s)
 	if e, ok := errors.AsType[*Error](err); ok && e.Kind == NoVersion && !asked && !c.settings.offline {
-		if p, _, err = c.current(ctx, s.name, b, 0); err != nil { // it may have been published since
+		if d, err = c.ask(ctx, s.name); err != nil { // it may have been published since
 			return nil, err
 		}
-		m, err = p.pick(s, c.by)
+		m, err = c.pick(d, s)
 	}
 	return m, err
 }
 
+func (c *Client) pick(d *document, s spec) (*manifest, error) {
+	p, err := c.read(d)
+	if err != nil {
+		return nil, err
+	}
+	c.used.Store(s.name, d)
+	return p.pick(s, c.by)
+}
+
+// A document is the metadata of a package, as it came at some time.
+type document struct {
+	name, host string
+	tag        string // the registry's, by which it knows it again
+	text       []byte
+	asked      time.Time
+}
+
+// sum is that of what it says, in the version that the registry has tagged.
+func (d *document) sum() string { return string(sumOf(d.name+"\x00"+d.host+"\x00"+d.tag, d.text)) }
+
+func (c *Client) read(d *document) (*packument, error) {
+	return c.packuments.do(d.name+" "+d.tag+" "+d.asked.String(), func() (*packument, error) { return readPackument(d.text, d.name, d.host) })
+}
+
+// keyOf is what the metadata of a package is kept under: there are two forms of it.
+func (c *Client) keyOf(name string) string {
+	key := addressOf(c.settings.registryOf(name), name)
+	if !c.by.before.IsZero() {
+		key += "#times"
+	}
+	return key
+}
+
 // kept returns what is in the cache, of whatever age; nil if there is nothing.
-func (c *Client) kept(name string) *packument {
-	p, _ := c.caches.do(context.Background(), name, func() (*packument, error) {
-		home := c.settings.registryOf(name)
-		e, ok := c.cache.readDocument(c.documentOf(home, name))
+func (c *Client) kept(name string) *document {
+	d, _ := c.stored.do(name, func() (*document, error) {
+		data, asked, ok := c.cache.readSealed(metadata, c.keyOf(name))
 		if !ok {
 			return nil, nil
 		}
-		p, err := readPackument(e.Rest, name, hostOf(home))
-		if err != nil {
-			return nil, nil //nolint:nilerr // it is asked for again
-		}
-		p.entry = e
-		return p, nil
+		tag, text, _ := bytes.Cut(data, []byte("\n"))
+		return &document{name, hostOf(c.settings.registryOf(name)), string(tag), text, asked}, nil
 	})
-	return p
+	return d
 }
 
 func hostOf(address string) string {
@@ -155,76 +214,52 @@ func hostOf(address string) string {
 	return u.Host
 }
 
-// documentOf is where metadata is, and under what it is kept: there are two forms of it.
-func (c *Client) documentOf(home, name string) string {
-	if c.by.before.IsZero() {
-		return addressOf(home, name)
-	}
-	return addressOf(home, name) + "#times"
-}
-
-// current returns what the registry says, unless what is in the cache is fresh. asked
+// document returns what the registry says, unless what is in the cache is fresh. asked
 // tells that the registry was asked just now.
-func (c *Client) current(ctx context.Context, name string, b *budget, fresh time.Duration) (p *packument, asked bool, err error) {
-	if fresh > 0 {
-		old := c.kept(name)
-		if old != nil && (c.settings.offline || c.settings.preferOffline || time.Since(old.entry.Asked).Abs() < fresh) {
-			return old, false, nil
-		}
+func (c *Client) document(ctx context.Context, name string) (d *document, asked bool, err error) {
+	old := c.kept(name)
+	if old != nil && (c.settings.offline || c.settings.preferOffline || time.Since(old.asked).Abs() < freshFor) {
+		return old, false, nil
 	}
 	if c.settings.offline {
 		return nil, false, &Error{Kind: Offline, Package: name, Reason: "npm is set to be offline, and it is not in the cache"}
 	}
-	p, err = c.answers.do(ctx, name, func() (*packument, error) { return c.ask(ctx, name, b) })
-	return p, true, err
+	d, err = c.ask(ctx, name)
+	return d, true, err
 }
 
-// ask asks the registry, and keeps the answer.
-func (c *Client) ask(ctx context.Context, name string, b *budget) (*packument, error) {
-	registry := c.settings.registryOf(name)
-	home, err := url.Parse(registry)
-	if err != nil {
-		return nil, misconfigured("the registry of %s is no address", name)
-	}
-	q := request{address: addressOf(registry, name), accept: abbreviated, home: home}
-	if !c.by.before.IsZero() {
-		q.accept = complete
-	}
-	old := c.kept(name)
-	if old != nil {
-		q.known = old.entry.Tag
-	}
-	if err := c.turns.Acquire(ctx, 1); err != nil {
-		return nil, context.Cause(ctx)
-	}
-	defer c.turns.Release(1)
-	c.log.Debug("asking for metadata", "package", name, "registry", home.Host)
-	e := entry{Address: c.documentOf(registry, name)}
-	err = c.get(ctx, q, func(header http.Header, body io.Reader) error {
-		e.Tag = header.Get("ETag")
-		var err error
-		e.Rest, err = readAll(body, mostMetadata, header)
-		return err
-	})
-	unchanged := errors.Is(err, errUnchanged) && old != nil
-	switch {
-	case unchanged:
-		e = old.entry
-	case err != nil:
-		return nil, about(name, err)
-	}
-	if err := spend(&b.metadata, int64(len(e.Rest)), mostAllMetadata, "documents"); err != nil {
-		return nil, err
-	}
-	p := old
-	if !unchanged {
-		if p, err = readPackument(e.Rest, name, home.Host); err != nil {
+// ask asks the registry, and keeps the answer if it makes sense.
+func (c *Client) ask(ctx context.Context, name string) (*document, error) {
+	return c.answers.do(name, func() (*document, error) {
+		registry := c.settings.registryOf(name)
+		q := request{address: addressOf(registry, name), accept: abbreviated, registry: registry, most: mostMetadata, spent: &c.documents, mostAll: mostAllMetadata, what: "documents"}
+		if !c.by.before.IsZero() {
+			q.accept = complete
+		}
+		old := c.kept(name)
+		if old != nil {
+			q.known = old.tag
+		}
+		c.log.Debug("asking for metadata", "package", name, "registry", hostOf(registry))
+		d := &document{name: name, host: hostOf(registry), asked: time.Now()}
+		err := c.get(ctx, q, func(header http.Header, body io.Reader) (err error) {
+			d.tag = header.Get("ETag")
+			d.text, err = io.ReadAll(body)
+			return err
+		})
+		switch {
+		case errors.Is(err, errUnchanged) && old != nil:
+			touch(c.cache.sealed(metadata, c.keyOf(name)))
+			return old, nil
+		case err != nil:
+			return nil, about(name, err)
+		}
+		if _, err := c.read(d); err != nil {
 			return nil, err
 		}
-	}
-	e.Asked = time.Now()
-	if err := c.cache.storeDocument(e); err != nil {
-		c.log.Warn("what a registry says was not kept", "package", name, "error", err)
-	}
-	return p, nil
+		if err := c.cache.storeSealed(metadata, c.keyOf(name), fmt.Appendf(nil, "%s\n%s", d.tag, d.text)); err != nil {
+			c.log.Warn("what a registry says was not kept", "package", name, "error", err)
+		}
+		return d, nil
+	})
 }

@@ -28,10 +28,10 @@
 //
 // # Cache
 //
-// What was verified is kept in a private folder, by its sum, and metadata by its address. All is
-// looked at again when it is read, so that damage costs another fetch and no more.
-// Several processes may share the folder, and may be killed at any moment. The least used goes
-// when the folder is over its bound.
+// What was verified is kept in a private folder, by its sum, metadata by its address, and what was made of packages
+// ([Client.Keep]) by a key; trees are kept in the same way. All is looked at again when it is read, so that damage costs
+// another fetch and no more; what was made is not believed of a folder that others can write. Several processes may share
+// the folder, and may be killed at any moment. The least used goes when the folder is over its bound.
 //
 // # Concurrency
 //

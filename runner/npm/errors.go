@@ -74,3 +74,13 @@ func about(what string, err error) error {
 func oneLine(err error) string {
 	return strings.Join(strings.Fields(err.Error()), " ")
 }
+
+// CacheError is why the cache cannot be used: the disk is full, for instance.
+type CacheError struct {
+	Dir string
+	Err error
+}
+
+func (e *CacheError) Error() string { return "the cache of packages cannot be used: " + e.Err.Error() }
+
+func (e *CacheError) Unwrap() error { return e.Err }

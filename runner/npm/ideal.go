@@ -25,7 +25,6 @@ type builder struct {
 	seen  map[*node]bool
 	// sets are those of peers that were tried out last, by the package that asked.
 	sets   map[*node]*node
-	failed map[*node]bool
 	made   int
 	visits int
 }
@@ -38,7 +37,7 @@ func (b *builder) build(ctx context.Context, d dependency) (*node, error) {
 		return nil, err
 	}
 	b.root, b.queue = root, []*node{root}
-	b.seen, b.sets, b.failed = make(map[*node]bool), make(map[*node]*node), make(map[*node]bool)
+	b.seen, b.sets = make(map[*node]bool), make(map[*node]*node)
 	for len(b.queue) > 0 {
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
@@ -79,7 +78,7 @@ func (b *builder) lacking(n *node) []*edge {
 	var found []*edge
 	for _, e := range n.out {
 		switch {
-		case n.manifest.Bundled.has(e.name) && !n.top(), e.conflicted, e.to != nil && b.failed[e.to]:
+		case n.manifest.brings(e.name) && !n.top(), e.conflicted, e.to != nil && e.to.failure != nil:
 		case e.to == nil && e.kind != optionalPeer, e.to != nil && !e.valid():
 			found = append(found, e)
 		}
@@ -143,9 +142,6 @@ func (b *builder) placed(p *placement) error {
 		return p.failure
 	}
 	if n := p.placed; n != nil {
-		if n.failure != nil {
-			b.failed[n] = true
-		}
 		for _, e := range n.in {
 			if e == p.edge || e.conflicted || e.valid() {
 				continue
@@ -225,7 +221,6 @@ func (b *builder) node(ctx context.Context, e *edge, parent *node) (*node, error
 			return nil, err
 		}
 		n.failure = err
-		b.failed[n] = true
 	}
 	n.put(parent)
 	return n, nil
@@ -332,15 +327,14 @@ func (b *builder) leaveOut(system platform) error {
 
 // without removes an optional package, those that need it, and what only they need.
 func without(n *node) {
-	set := []*node{n}
-	for i := 0; i < len(set); i++ {
-		for _, e := range set[i].in {
+	set := reach([]*node{n}, func(n *node, add func(*node)) {
+		for _, e := range n.in {
 			if !e.optional() {
-				set = addNode(set, e.from)
+				add(e.from)
 			}
 		}
-	}
-	for _, gone := range gather(set, func(e *edge) bool { return !hasNode(set, e.to) }) {
+	})
+	for _, gone := range gather(set, func(e *edge) bool { return !slices.Contains(set, e.to) }) {
 		gone.drop()
 	}
 }

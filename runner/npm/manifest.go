@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -13,18 +14,18 @@ import (
 
 // A manifest is what a registry says of one version, as far as it matters here.
 type manifest struct {
-	Name         string       `json:"name"`
-	Version      string       `json:"version"`
-	Dependencies dependencies `json:"dependencies"`
-	Optional     dependencies `json:"optionalDependencies"`
-	Peers        dependencies `json:"peerDependencies"`
-	PeersMeta    peersMeta    `json:"peerDependenciesMeta"`
-	Bundled      bundled      `json:"bundleDependencies"`
-	Engines      engines      `json:"engines"`
-	Deprecated   deprecated   `json:"deprecated"`
-	OS           list         `json:"os"`
-	CPU          list         `json:"cpu"`
-	Libc         list         `json:"libc"`
+	Name         string                                               `json:"name"`
+	Version      string                                               `json:"version"`
+	Dependencies dependencies                                         `json:"dependencies"`
+	Optional     dependencies                                         `json:"optionalDependencies"`
+	Peers        dependencies                                         `json:"peerDependencies"`
+	PeersMeta    lenient[map[string]lenient[struct{ Optional bool }]] `json:"peerDependenciesMeta"`
+	Bundled      lenient[any]                                         `json:"bundleDependencies"`
+	Engines      lenient[struct{ Node string }]                       `json:"engines"`
+	Deprecated   lenient[any]                                         `json:"deprecated"`
+	OS           list                                                 `json:"os"`
+	CPU          list                                                 `json:"cpu"`
+	Libc         list                                                 `json:"libc"`
 	Dist         struct {
 		Tarball   string `json:"tarball"`
 		Integrity string `json:"integrity"`
@@ -60,55 +61,29 @@ func (d *dependencies) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-type peersMeta map[string]bool // which of them are optional
+// lenient is a T, or as much of one as the document has.
+type lenient[T any] struct{ is T }
 
-func (m *peersMeta) UnmarshalJSON(raw []byte) error {
-	*m = peersMeta{}
-	var all map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &all)
-	for name, text := range all {
-		var about struct {
-			Optional bool `json:"optional"`
-		}
-		(*m)[name] = json.Unmarshal(text, &about) == nil && about.Optional
-	}
+func (l *lenient[T]) UnmarshalJSON(raw []byte) error {
+	var is T
+	_ = json.Unmarshal(raw, &is)
+	l.is = is
 	return nil
 }
 
-// bundled are the names of the packages in the archive of another.
-type bundled struct {
-	names list
-	all   bool
+// mayLack reports whether a peer is an optional one.
+func (m *manifest) mayLack(peer string) bool { return m.PeersMeta.is[peer].is.Optional }
+
+// brings reports whether a package has another one in its archive.
+func (m *manifest) brings(name string) bool {
+	all, _ := m.Bundled.is.(bool)
+	some, _ := m.Bundled.is.([]any)
+	return all || slices.Contains(some, any(name))
 }
 
-func (b *bundled) UnmarshalJSON(raw []byte) error {
-	*b = bundled{}
-	if json.Unmarshal(raw, &b.all) != nil {
-		return b.names.UnmarshalJSON(raw)
-	}
-	return nil
-}
-
-func (b bundled) has(name string) bool { return b.all || slices.Contains(b.names, name) }
-
-type engines struct{ node string }
-
-func (e *engines) UnmarshalJSON(raw []byte) error {
-	var of map[string]any
-	*e = engines{}
-	if json.Unmarshal(raw, &of) == nil { // it may be a list, in old packages
-		e.node, _ = of["node"].(string)
-	}
-	return nil
-}
-
-// deprecated tells that there is a warning of the version. An empty one takes it back.
-type deprecated bool
-
-func (d *deprecated) UnmarshalJSON(raw []byte) error {
-	text := string(raw)
-	*d = text != "null" && text != `""` && text != "false"
-	return nil
+// warned tells that there is a warning of the version. An empty one takes it back.
+func (m *manifest) warned() bool {
+	return m.Deprecated.is != nil && m.Deprecated.is != "" && m.Deprecated.is != false
 }
 
 // list is a list of words, or one word.
@@ -116,16 +91,12 @@ type list []string
 
 func (l *list) UnmarshalJSON(raw []byte) error {
 	*l = nil
-	var word string
-	if json.Unmarshal(raw, &word) == nil && word != "" {
-		*l = list{word}
-		return nil
-	}
-	var words []any
-	_ = json.Unmarshal(raw, &words)
-	for _, w := range words {
-		if text, ok := w.(string); ok {
-			*l = append(*l, text)
+	var one lenient[string]
+	var several lenient[[]lenient[string]]
+	_, _ = one.UnmarshalJSON(raw), several.UnmarshalJSON(raw)
+	for _, word := range append(several.is, one) {
+		if word.is != "" {
+			*l = append(*l, word.is)
 		}
 	}
 	return nil
@@ -160,7 +131,10 @@ func thisPlatform() platform {
 		p.cpu = "ia32"
 	}
 	if p.os == "linux" {
-		p.libc = libc()
+		p.libc = "glibc"
+		if found, _ := filepath.Glob("/lib/ld-musl-*.so.1"); len(found) > 0 { // where no other C library has its loader
+			p.libc = "musl"
+		}
 	}
 	return p
 }
@@ -172,10 +146,10 @@ func (p platform) runs(m *manifest) bool {
 
 // nodeOK reports whether a package is for a version of Node; none is known when it is empty.
 func (m *manifest) nodeOK(node string) bool {
-	if node == "" || m.Engines.node == "" {
+	if node == "" || m.Engines.is.Node == "" {
 		return true
 	}
-	ranges, err := parseRange(m.Engines.node)
+	ranges, err := parseRange(m.Engines.is.Node)
 	if err != nil {
 		return false
 	}

@@ -75,7 +75,7 @@ func newNode(name string, m *manifest, legacyPeers bool) (*node, error) {
 		for _, d := range of.deps {
 			k := of.kind
 			if k == peer || k == optionalPeer {
-				if legacyPeers || m.PeersMeta[d.name] != (k == optionalPeer) {
+				if legacyPeers || m.mayLack(d.name) != (k == optionalPeer) {
 					continue
 				}
 			}
@@ -189,11 +189,30 @@ func (n *node) sorted() []*node {
 
 // all returns a node and those below it, each before those below it.
 func (n *node) all() []*node {
-	found := []*node{n}
-	for i := 0; i < len(found); i++ {
-		found = append(found, found[i].sorted()...)
+	return reach([]*node{n}, func(n *node, add func(*node)) {
+		for _, c := range n.sorted() {
+			add(c)
+		}
+	})
+}
+
+// reach returns nodes and all that more adds for them, in this order.
+func reach(from []*node, more func(n *node, add func(*node))) []*node {
+	var set []*node
+	known := make(map[*node]bool)
+	add := func(n *node) {
+		if !known[n] {
+			known[n] = true
+			set = append(set, n)
+		}
 	}
-	return found
+	for _, n := range from {
+		add(n)
+	}
+	for i := 0; i < len(set); i++ {
+		more(set[i], add)
+	}
+	return set
 }
 
 // put places a node below a parent, in place of one that has its name.
@@ -204,10 +223,7 @@ func (n *node) put(parent *node) {
 	}
 	n.parent = parent
 	parent.children[n.name] = n
-	parent.look(n.name)
-	for _, below := range n.all() {
-		below.lookForAll()
-	}
+	n.moved(parent)
 }
 
 // drop takes a node from its place, with all below it.
@@ -218,9 +234,16 @@ func (n *node) drop() {
 	}
 	delete(parent.children, n.name)
 	n.parent = nil
+	n.moved(parent)
+}
+
+// moved finds anew what changes with a node that has come below a parent, or gone from there.
+func (n *node) moved(parent *node) {
 	parent.look(n.name)
 	for _, below := range n.all() {
-		below.lookForAll()
+		for _, e := range below.out {
+			e.find()
+		}
 	}
 }
 
@@ -242,12 +265,6 @@ func (n *node) look(name string) {
 		if c.children[name] == nil {
 			c.look(name)
 		}
-	}
-}
-
-func (n *node) lookForAll() {
-	for _, e := range n.out {
-		e.find()
 	}
 }
 
@@ -297,55 +314,32 @@ func (n *node) canReplace(other *node, peers map[string]*node) bool {
 
 // spare reports whether a node may go, for all that find it would find another as good
 // further up.
-func (n *node) spare(prefer bool) bool {
+func (n *node) spare() bool {
 	if n.parent == nil || n.parent.parent == nil {
 		return false
 	}
-	if len(n.in) == 0 {
-		return true
-	}
 	other := n.parent.parent.find(n.name)
-	switch {
-	case other == nil:
-		return false
-	case other.same(n):
-		return true
-	case !other.canReplace(n, nil):
-		return false
-	}
-	return prefer || other.compare(n) >= 0
+	return len(n.in) == 0 || other != nil && (other.same(n) || other.canReplace(n, nil) && other.compare(n) >= 0)
 }
 
 // gather returns nodes and all that nothing else needs than they, by the edges of a filter.
 func gather(nodes []*node, filter func(*edge) bool) []*node {
-	var set []*node
-	known := make(map[*node]bool)
-	add := func(n *node) {
-		if !known[n] {
-			known[n] = true
-			set = append(set, n)
-		}
-	}
-	for _, n := range nodes {
-		add(n)
-	}
-	for i := 0; i < len(set); i++ {
-		for _, e := range set[i].out {
+	set := reach(nodes, func(n *node, add func(*node)) {
+		for _, e := range n.out {
 			if e.to != nil && filter(e) {
 				add(e.to)
 			}
 		}
+	})
+	known := make(map[*node]bool)
+	for _, n := range set {
+		known[n] = true
 	}
-	for changed := true; changed; {
-		changed = false
+	for before := -1; before != len(set); {
+		before = len(set)
 		set = slices.DeleteFunc(set, func(n *node) bool {
-			for _, e := range n.in {
-				if !known[e.from] && filter(e) {
-					known[n], changed = false, true
-					return true
-				}
-			}
-			return false
+			known[n] = !slices.ContainsFunc(n.in, func(e *edge) bool { return !known[e.from] && filter(e) })
+			return !known[n]
 		})
 	}
 	return set

@@ -228,6 +228,58 @@ func TestTheTreeIsNPMs(t *testing.T) {
 	t.Logf("%d of %d trees are the same; %d cannot be", same, len(questions), failed)
 }
 
+// A tree is not made again, nor is what the registry says read, as long as that says the same.
+func TestATreeIsRecalled(t *testing.T) {
+	r := npmtest.Serve(t)
+	r.Publish(t, "bad", "1.0.0", `{"dependencies":{"needed":"^1"}}`)
+	r.Publish(t, "needed", "1.0.0", "")
+	cache := t.TempDir()
+	resolve := func() (*Client, string) {
+		t.Helper()
+		r.Forget()
+		c := client(t, r, Config{Cache: cache})
+		tree, err := c.Resolve(t.Context(), "bad", "latest")
+		require.NoError(t, err)
+		return c, tree.lines()
+	}
+	old := func() { // older than what is believed without asking
+		entries, err := os.ReadDir(filepath.Join(cache, metadata))
+		require.NoError(t, err)
+		require.Len(t, entries, 2)
+		for _, e := range entries {
+			require.NoError(t, os.Chtimes(filepath.Join(cache, metadata, e.Name()), time.Time{}, time.Now().Add(-time.Hour)))
+		}
+	}
+	read := func(c *Client) (n int) {
+		c.packuments.m.Range(func(any, any) bool { n++; return true })
+		return n
+	}
+	c, first := resolve()
+	require.Equal(t, 2, read(c))
+	c, again := resolve()
+	require.Equal(t, first, again)
+	require.Zero(t, read(c))
+	require.Empty(t, r.Paths())
+
+	old()
+	c, again = resolve()
+	require.Equal(t, first, again)
+	require.Zero(t, read(c))
+	require.Len(t, r.Paths(), 2)
+	for _, q := range r.Asked() {
+		require.NotEmpty(t, q.Header.Get("If-None-Match"))
+	}
+	_, again = resolve()
+	require.Equal(t, first, again)
+	require.Empty(t, r.Paths(), "what was asked is fresh again")
+
+	old()
+	r.Publish(t, "needed", "1.1.0", "")
+	_, again = resolve()
+	require.Equal(t, "node_modules/bad bad 1.0.0\nnode_modules/needed needed 1.1.0\n", again)
+	require.Len(t, r.Paths(), 2)
+}
+
 // What OpenFn publishes lies where npm would put it. A version that needs one that is not
 // published can be installed by neither.
 func TestAdaptorsLieWhereNPMPutsThem(t *testing.T) {

@@ -15,15 +15,13 @@ import (
 type packument struct {
 	name     string
 	host     string // of the registry
-	entry    entry  // where it is from the cache
 	tags     map[string]string
 	versions map[string]json.RawMessage
-	times    map[string]time.Time // when versions were published; nil if that was not asked
+	times    map[string]lenient[time.Time] // when versions were published; nil if that was not asked
 
 	sorted func() []*semver.Version // descending
 
-	mu        sync.Mutex
-	manifests map[string]*manifest
+	manifests once[*manifest]
 }
 
 // mostVersions is more than any package has.
@@ -31,27 +29,17 @@ const mostVersions = 200_000
 
 func readPackument(raw []byte, name, host string) (*packument, error) {
 	var document struct {
-		Tags     map[string]string          `json:"dist-tags"`
-		Versions map[string]json.RawMessage `json:"versions"`
-		Time     map[string]json.RawMessage `json:"time"`
+		Tags     map[string]string             `json:"dist-tags"`
+		Versions map[string]json.RawMessage    `json:"versions"`
+		Time     map[string]lenient[time.Time] `json:"time"`
 	}
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	if err := decoder.Decode(&document); err != nil {
+	if err := json.NewDecoder(bytes.NewReader(raw)).Decode(&document); err != nil {
 		return nil, &Error{Kind: Untrusted, Package: name, Reason: fmt.Sprintf("the answer of %s makes no sense: %s", host, oneLine(err)), Err: errManifest}
 	}
 	if len(document.Versions) > mostVersions {
 		return nil, &Error{Kind: Untrusted, Package: name, Reason: fmt.Sprintf("%s says that it has %d versions; over %d are not read", host, len(document.Versions), mostVersions)}
 	}
-	p := &packument{name: name, host: host, tags: document.Tags, versions: document.Versions, manifests: make(map[string]*manifest)}
-	if document.Time != nil {
-		p.times = make(map[string]time.Time)
-		for version, text := range document.Time {
-			var at time.Time
-			if json.Unmarshal(text, &at) == nil {
-				p.times[version] = at
-			}
-		}
-	}
+	p := &packument{name: name, host: host, tags: document.Tags, versions: document.Versions, times: document.Time}
 	p.sorted = sync.OnceValue(p.sort)
 	return p, nil
 }
@@ -69,20 +57,11 @@ func (p *packument) sort() []*semver.Version {
 
 // manifest returns what is said of a version; nil without an error if there is none.
 func (p *packument) manifest(version string) (*manifest, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if m, ok := p.manifests[version]; ok {
-		return m, nil
-	}
 	raw, ok := p.versions[version]
 	if !ok {
 		return nil, nil
 	}
-	m, err := readManifest(raw, p.name, version)
-	if err == nil {
-		p.manifests[version] = m
-	}
-	return m, err
+	return p.manifests.do(version, func() (*manifest, error) { return readManifest(raw, p.name, version) })
 }
 
 // A choice is by what a version is chosen, besides the range.
@@ -123,7 +102,7 @@ func (p *packument) pick(s spec, by choice) (*manifest, error) {
 		return m, err
 	}
 	if version, ok := p.tags[by.tag]; ok && s.matches(version) && p.early(version, by) {
-		if m, err := p.manifest(version); err != nil || m != nil && m.nodeOK(by.node) && !bool(m.Deprecated) {
+		if m, err := p.manifest(version); err != nil || m != nil && m.nodeOK(by.node) && !m.warned() {
 			return m, err
 		}
 	}
@@ -154,7 +133,7 @@ func (p *packument) best(s spec, by choice) (*manifest, error) {
 		if m.nodeOK(by.node) {
 			is += 2
 		}
-		if !m.Deprecated {
+		if !m.warned() {
 			is++
 		}
 		if is > rank {
@@ -168,6 +147,5 @@ func (p *packument) best(s spec, by choice) (*manifest, error) {
 }
 
 func (p *packument) early(version string, by choice) bool {
-	at, known := p.times[version]
-	return by.before.IsZero() || !known || !at.After(by.before)
+	return by.before.IsZero() || !p.times[version].is.After(by.before)
 }

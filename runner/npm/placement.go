@@ -24,13 +24,13 @@ func place(p placement) *placement {
 		return &p
 	}
 	var alone, whole *trial
-	for target := p.start(); target != nil; target = target.parent {
-		if e := target.edge(p.edge.name); !target.top() && e != nil && e.peer() {
+	t := trial{dep: p.dep, edge: p.edge}
+	if p.outer != nil {
+		t.outer = p.outer.trial
+	}
+	for t.target = t.deepest(); t.target != nil; t.target = t.target.parent {
+		if e := t.target.edge(p.edge.name); !t.target.top() && e != nil && e.peer() {
 			continue
-		}
-		t := trial{dep: p.dep, edge: p.edge, target: target}
-		if p.outer != nil {
-			t.outer = p.outer.trial
 		}
 		tried := try(t)
 		if tried.self != conflict {
@@ -73,42 +73,13 @@ func (p *placement) ours() bool {
 	if n.top() || !p.edge.peer() {
 		return n.top()
 	}
-	peers := false
-	for _, e := range n.in {
-		if !e.peer() && e.from.top() {
-			return true
-		}
-		peers = peers || e.peer()
-	}
-	if peers {
-		for _, set := range peerSets(n) {
-			if set.entry.from.top() {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// start is the deepest place: a peer has to be beside or above who needs it.
-func (p *placement) start() *node {
-	from := p.edge.from
-	if p.outer != nil {
-		from = p.outer.start()
-	}
-	return deepestPlace(from, p.edge.name)
-}
-
-func (p *placement) verdict() verdict {
-	if p.trial.whole == conflict {
-		return p.trial.self
-	}
-	return p.trial.whole
+	return slices.ContainsFunc(n.in, func(e *edge) bool { return !e.peer() && e.from.top() }) ||
+		slices.ContainsFunc(peerSets(n), func(set peerSet) bool { return set.entry.from.top() })
 }
 
 func (p *placement) put() {
 	target := p.trial.target
-	if p.verdict() == keeps {
+	if p.trial.whole == keeps || p.trial.whole == conflict && p.trial.self == keeps {
 		if p.edge.peer() && !p.edge.valid() {
 			p.edge.conflicted = true
 		}
@@ -217,7 +188,7 @@ func (p *placement) pruneAfter(unneeded []*node) {
 
 // prune removes a node that is spare, or else those below it.
 func prune(n *node, descend bool) {
-	if n.spare(false) {
+	if n.spare() {
 		for _, gone := range gather([]*node{n}, func(e *edge) bool { return e.to != n && e.valid() }) {
 			gone.drop()
 		}

@@ -11,20 +11,21 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/cenkalti/backoff/v4"
 )
 
 // A request is for a document or an archive of a registry.
 type request struct {
-	address string
-	accept  string
+	address  string
+	accept   string
+	registry string // whose login is used at its host
 	// known is the entity tag of what is in the cache.
 	known string
-	// login is used at the host of home, the registry's.
-	home *url.URL
-	// plainTransfer forbids to compress what is compressed already.
-	plainTransfer bool
+	// most is how many bytes the answer may have, and mostAll those of all that count in spent, which are what.
+	most, mostAll int64
+	spent         *atomic.Int64
+	what          string
+	// packed tells that the answer is compressed already.
+	packed bool
 }
 
 const (
@@ -35,27 +36,21 @@ const (
 // errUnchanged says that what is in the cache is still so.
 var errUnchanged = errors.New("it has not changed")
 
-// get sends a request and has read handle the answer, again after a while if that failed for a
+// get sends a request when it is its turn, and has read handle the answer, again after a while if that failed for a
 // reason that passes. The error is an [*Error] without a package, errUnchanged, or why ctx ended.
 func (c *Client) get(ctx context.Context, q request, read func(header http.Header, body io.Reader) error) error {
-	wait := backoff.NewExponentialBackOff()
-	wait.InitialInterval, wait.MaxInterval = c.settings.retryWait, max(c.settings.retryLimit, c.settings.retryWait)
-	wait.MaxElapsedTime = 0
-	wait.Reset()
 	for try := 0; ; try++ {
 		err := c.once(ctx, q, read)
-		again, after := passes(err)
-		if err == nil || !again || try >= c.settings.retries || ctx.Err() != nil {
-			if ctx.Err() != nil {
+		passing, passes := errors.AsType[*fleeting](err)
+		if !passes || try >= c.settings.retries || ctx.Err() != nil {
+			if err != nil && ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
 			return err
 		}
-		timer := time.NewTimer(max(wait.NextBackOff(), min(after, c.settings.retryLimit)))
 		select {
-		case <-timer.C:
+		case <-time.After(min(max(c.settings.retryWait<<try, passing.after), c.settings.retryLimit)):
 		case <-ctx.Done():
-			timer.Stop()
 			return context.Cause(ctx)
 		}
 	}
@@ -70,51 +65,75 @@ type fleeting struct {
 
 func (f *fleeting) Unwrap() error { return f.error }
 
-func passes(err error) (again bool, after time.Duration) {
-	if f, ok := errors.AsType[*fleeting](err); ok {
-		return true, f.after
-	}
-	return false, 0
-}
-
 // once sends a request, and follows where it is redirected to.
 func (c *Client) once(ctx context.Context, q request, read func(http.Header, io.Reader) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	at, err := url.Parse(q.address)
+	if err := c.turns.Acquire(ctx, 1); err != nil {
+		return context.Cause(ctx)
+	}
+	defer c.turns.Release(1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	home, err := url.Parse(q.registry)
+	if err != nil {
+		return misconfigured("the address of a registry cannot be read")
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, q.address, nil)
 	if err != nil {
 		return &Error{Kind: Untrusted, Reason: "the registry names an address that is none"}
 	}
-	for range mostRedirects + 1 {
-		if err := c.mayAsk(at, q.home); err != nil {
-			return err
-		}
-		answer, err := c.send(ctx, at, q)
-		if err != nil {
-			return err
-		}
-		if to := answer.Header.Get("Location"); answer.StatusCode >= 300 && answer.StatusCode < 400 && answer.StatusCode != http.StatusNotModified {
-			_ = answer.Body.Close()
-			if at, err = at.Parse(to); err != nil || to == "" {
-				return &Error{Kind: Untrusted, Reason: q.home.Host + " redirects to an address that is none"}
-			}
-			continue
-		}
-		defer answer.Body.Close()
-		if err := status(answer, at); err != nil {
-			return err
-		}
-		body := &alive{r: answer.Body, patience: c.settings.stall, cancel: cancel}
-		defer body.watch()()
-		if err := read(answer.Header, body); err != nil {
-			if failure, ok := errors.AsType[*readError](err); ok {
-				return &fleeting{error: unreachable(at, failure.error)}
-			}
-			return err
-		}
-		return nil
+	r.Header.Set("User-Agent", agent)
+	r.Header.Set("Accept", q.accept)
+	if q.packed {
+		r.Header.Set("Accept-Encoding", "identity")
 	}
-	return &Error{Kind: Untrusted, Reason: fmt.Sprintf("%s redirects more than %d times", q.home.Host, mostRedirects)}
+	if q.known != "" {
+		r.Header.Set("If-None-Match", q.known)
+	}
+	web := &http.Client{Transport: c.transport, CheckRedirect: func(next *http.Request, before []*http.Request) error {
+		if len(before) > mostRedirects {
+			return &Error{Kind: Untrusted, Reason: fmt.Sprintf("%s redirects more than %d times", home.Host, mostRedirects)}
+		}
+		return c.admit(next, home)
+	}}
+	if err := c.admit(r, home); err != nil {
+		return err
+	}
+	answer, err := web.Do(r)
+	if err != nil {
+		return c.failure(ctx, err, r.URL, home)
+	}
+	defer answer.Body.Close()
+	if err := status(answer, answer.Request.URL); err != nil {
+		return err
+	}
+	if answer.ContentLength > q.most {
+		return tooLong(q.most)
+	}
+	patience := time.AfterFunc(c.settings.stall, func() { cancel(errStalled) })
+	defer patience.Stop()
+	body := &bodyReader{r: answer.Body, q: q, left: q.most, more: func() { patience.Reset(c.settings.stall) }}
+	err = read(answer.Header, body)
+	if body.failed != nil {
+		if errors.Is(context.Cause(ctx), errStalled) {
+			body.failed = errStalled
+		}
+		return &fleeting{error: unreachable(answer.Request.URL, body.failed)}
+	}
+	return err
+}
+
+// admit refuses what a registry must not have asked for, and introduces us where a login is for.
+func (c *Client) admit(r *http.Request, home *url.URL) error {
+	r.Header.Del("Authorization")
+	r.Header.Del("Referer")
+	own := c.settings.loginFor(r.URL)
+	if r.URL.Host == home.Host && own.authorization == "" {
+		own = c.settings.loginFor(home)
+	}
+	if own.authorization != "" {
+		r.Header.Set("Authorization", own.authorization)
+	}
+	return c.mayAsk(r.URL, home)
 }
 
 // mayAsk refuses what a registry must not have asked for.
@@ -130,39 +149,24 @@ func (c *Client) mayAsk(at, home *url.URL) error {
 	return nil
 }
 
-func (c *Client) send(ctx context.Context, at *url.URL, q request) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
-	if err != nil {
-		return nil, &Error{Kind: Untrusted, Reason: "the registry names an address that is none"}
+// failure is why there is no answer.
+func (c *Client) failure(ctx context.Context, err error, at, home *url.URL) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok { // its text has the whole address
+		if to, parsed := url.Parse(wrapped.URL); parsed == nil {
+			at = to
+		}
+		err = wrapped.Err
 	}
-	r.Header.Set("User-Agent", agent)
-	r.Header.Set("Accept", q.accept)
-	if q.plainTransfer {
-		r.Header.Set("Accept-Encoding", "identity")
-	}
-	if q.known != "" {
-		r.Header.Set("If-None-Match", q.known)
-	}
-	own := c.settings.loginFor(at)
-	if at.Host == q.home.Host && own.authorization == "" {
-		own = c.settings.loginFor(q.home)
-	}
-	if own.authorization != "" {
-		r.Header.Set("Authorization", own.authorization)
-	}
-	answer, err := c.transport.RoundTrip(r)
+	own, known := errors.AsType[*Error](err)
 	switch {
-	case err == nil:
-		return answer, nil
 	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
+	case known:
+		return own
 	case errors.Is(err, errNotPublic):
-		return nil, &Error{Kind: Untrusted, Reason: q.home.Host + " sends to " + clip(at.Host) + ": " + errNotPublic.Error(), Err: err}
+		return &Error{Kind: Untrusted, Reason: home.Host + " sends to " + clip(at.Host) + ": " + errNotPublic.Error(), Err: err}
 	}
-	if own, ok := errors.AsType[*Error](err); ok {
-		return nil, own
-	}
-	return nil, &fleeting{error: unreachable(at, err)}
+	return &fleeting{error: unreachable(at, err)}
 }
 
 func unreachable(at *url.URL, err error) *Error {
@@ -192,54 +196,32 @@ func status(answer *http.Response, at *url.URL) error {
 	return &Error{Kind: Unknown, Reason: "the registry's answer is not understood: " + said}
 }
 
-// A readError is of the network, not of what came over it.
-type readError struct{ error }
-
-func (e *readError) Unwrap() error { return e.error }
-
-// alive reads a body, and gives up when nothing comes.
-type alive struct {
-	r        io.Reader
-	patience time.Duration
-	cancel   context.CancelFunc
-	timer    *time.Timer
-	gaveUp   atomic.Bool
-}
-
 var errStalled = errors.New("nothing came any more")
 
-func (a *alive) watch() (stop func()) {
-	a.timer = time.AfterFunc(a.patience, func() {
-		a.gaveUp.Store(true)
-		a.cancel()
-	})
-	return func() { a.timer.Stop() }
+// A bodyReader reads no more than a request may get, and remembers why the network failed.
+type bodyReader struct {
+	r      io.Reader
+	q      request
+	left   int64
+	more   func() // is called when something came
+	failed error
 }
 
-func (a *alive) Read(p []byte) (int, error) {
-	n, err := a.r.Read(p)
-	if n > 0 && !a.gaveUp.Load() {
-		a.timer.Reset(a.patience)
+func (b *bodyReader) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	if n > 0 {
+		b.more()
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		if a.gaveUp.Load() {
-			err = errStalled
-		}
-		err = &readError{err}
+		b.failed = err
+	}
+	if b.left -= int64(n); b.left < 0 {
+		return 0, tooLong(b.q.most)
+	}
+	if b.q.spent.Add(int64(n)) > b.q.mostAll {
+		return 0, &Error{Kind: Untrusted, Reason: fmt.Sprintf("its %s are over %d MB in all", b.q.what, b.q.mostAll>>20)}
 	}
 	return n, err
-}
-
-// readAll reads at most limit bytes. More is an error.
-func readAll(r io.Reader, limit int64, header http.Header) ([]byte, error) {
-	if announced, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64); err == nil && announced > limit {
-		return nil, tooLong(limit)
-	}
-	raw, err := io.ReadAll(io.LimitReader(r, limit+1))
-	if err == nil && int64(len(raw)) > limit {
-		err = tooLong(limit)
-	}
-	return raw, err
 }
 
 func tooLong(limit int64) error {

@@ -1,7 +1,6 @@
 package npm
 
 import (
-	"bufio"
 	"cmp"
 	"encoding/base64"
 	"errors"
@@ -57,36 +56,23 @@ const defaultRegistry = "https://registry.npmjs.org/"
 // effect. Of variables, ${NAME} in a file stands for the value of one, but for those that
 // hidden is true of. Environment is as from [os.Environ]. The error is an [*Error] that names the file.
 func Load(folder string, environment []string, hidden func(name string) bool) (Settings, error) {
-	env := make(map[string]string)
+	l := loader{env: make(map[string]string), hidden: hidden, values: make(map[string][]string)}
 	for _, entry := range environment {
 		name, value, _ := strings.Cut(entry, "=")
-		env[name] = value
+		l.env[name] = value
 	}
-	l := loader{env: env, hidden: hidden, values: make(map[string][]string)}
-	for name, value := range env {
+	for name, value := range l.env {
 		if key, ok := settingOf(name); ok && value != "" {
 			l.values[key] = []string{l.expand(value)}
 		}
 	}
-	user := cmp.Or(l.first("userconfig"), home(env, ".npmrc"))
-	for _, path := range []string{below(folder, ".npmrc"), user, ""} {
-		if path == "" && user != "" { // that of the machine may be named by the others
-			path = cmp.Or(l.first("globalconfig"), filepath.Join(cmp.Or(l.first("prefix"), "/usr/local"), "etc", "npmrc"))
-		}
-		if err := l.read(path); err != nil {
-			return Settings{}, err
-		}
+	l.read(filepath.Join(folder, ".npmrc"))
+	if home := l.env["HOME"]; home != "" || l.last("userconfig") != "" { // else nobody's settings but the folder's are meant
+		l.read(cmp.Or(l.last("userconfig"), filepath.Join(home, ".npmrc")))
+		l.read(cmp.Or(l.last("globalconfig"), filepath.Join(cmp.Or(l.last("prefix"), "/usr/local"), "etc", "npmrc")))
 	}
-	return l.settings()
-}
-
-func home(env map[string]string, name string) string { return below(env["HOME"], name) }
-
-func below(folder, name string) string {
-	if folder == "" {
-		return ""
-	}
-	return filepath.Join(folder, name)
+	s := l.settings()
+	return s, l.wrong
 }
 
 // settingOf is the setting that a variable of the environment is for.
@@ -103,7 +89,7 @@ func settingOf(name string) (key string, ok bool) {
 	return key[:1] + strings.ReplaceAll(key[1:], "_", "-"), true
 }
 
-// A loader collects settings. What was found first stays.
+// A loader collects settings. What was found first stays, and what was wrong first is told.
 type loader struct {
 	env    map[string]string
 	hidden func(string) bool
@@ -115,26 +101,32 @@ func misconfigured(format string, args ...any) error {
 	return &Error{Kind: Misconfigured, Reason: "npm's settings: " + fmt.Sprintf(format, args...)}
 }
 
+func (l *loader) failf(format string, args ...any) {
+	if l.wrong == nil {
+		l.wrong = misconfigured(format, args...)
+	}
+}
+
 const maxSettings = 1 << 20
 
-func (l *loader) read(path string) error {
-	if path == "" {
-		return nil
-	}
+// read reads a file, if it is there and may be read.
+func (l *loader) read(path string) {
 	f, err := os.Open(path) //nolint:gosec // where npm looks
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return nil
+		return
+	}
+	var text []byte
+	if err == nil {
+		defer f.Close()
+		text, err = io.ReadAll(io.LimitReader(f, maxSettings))
 	}
 	if err != nil {
-		return misconfigured("%s", oneLine(err))
+		l.failf("%s cannot be read: %s", path, oneLine(err))
 	}
-	defer f.Close()
 	found := make(map[string][]string)
-	lines := bufio.NewScanner(io.LimitReader(f, maxSettings))
-	lines.Buffer(nil, maxSettings)
-	for lines.Scan() {
-		line := strings.TrimSpace(lines.Text())
-		if line == "" || line[0] == '#' || line[0] == ';' || line[0] == '[' {
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.IndexByte("#;[", line[0]) >= 0 {
 			continue // sections mean nothing to npm
 		}
 		key, value, given := strings.Cut(line, "=")
@@ -142,21 +134,16 @@ func (l *loader) read(path string) error {
 			value = "true"
 		}
 		key, listed := strings.CutSuffix(unquote(l.expand(strings.TrimSpace(key))), "[]")
-		value = l.expand(unquote(strings.TrimSpace(value)))
 		if !listed {
 			found[key] = nil
 		}
-		found[key] = append(found[key], value)
-	}
-	if err := lines.Err(); err != nil {
-		return misconfigured("%s cannot be read: %s", path, oneLine(err))
+		found[key] = append(found[key], l.expand(unquote(strings.TrimSpace(value))))
 	}
 	for key, values := range found {
 		if _, known := l.values[key]; !known {
 			l.values[key] = values
 		}
 	}
-	return nil
 }
 
 // unquote takes quotes away, and what is a comment behind a value.
@@ -203,104 +190,84 @@ func (l *loader) expand(text string) string {
 	})
 }
 
-func (l *loader) first(key string) string {
+// last is the value of a setting, of which the last counts where there are several.
+func (l *loader) last(key string) string {
 	if values := l.values[key]; len(values) > 0 {
 		return values[len(values)-1]
 	}
 	return ""
 }
 
-func (l *loader) failf(format string, args ...any) {
-	if l.wrong == nil {
-		l.wrong = misconfigured(format, args...)
+// given is last without the words by which npm writes that there is none.
+func (l *loader) given(key string) string {
+	if text := l.last(key); text != "null" && text != "false" {
+		return text
 	}
+	return ""
 }
 
 func (l *loader) flag(key string, otherwise bool) bool {
-	switch l.first(key) {
-	case "":
-		return otherwise
-	case "true":
-		return true
-	case "false", "null":
-		return false
+	text := cmp.Or(l.last(key), strconv.FormatBool(otherwise))
+	if text != "true" && text != "false" && text != "null" {
+		l.failf("%s has to be true or false", key)
 	}
-	l.failf("%s has to be true or false", key)
-	return otherwise
+	return text == "true"
 }
 
 func (l *loader) number(key string, otherwise int) int {
-	text := l.first(key)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(text)
+	n, err := strconv.Atoi(cmp.Or(l.last(key), strconv.Itoa(otherwise)))
 	if err != nil || n < 0 {
 		l.failf("%s has to be a number", key)
 	}
 	return n
 }
 
-func (l *loader) milliseconds(key string, otherwise time.Duration) time.Duration {
-	return time.Duration(l.number(key, int(otherwise.Milliseconds()))) * time.Millisecond
+func (l *loader) milliseconds(key string, otherwise int) time.Duration {
+	return time.Duration(l.number(key, otherwise)) * time.Millisecond
 }
 
-func (l *loader) settings() (Settings, error) {
+// proxyOf is a setting, or the variable that stands for it elsewhere.
+func (l *loader) proxyOf(key, variable string) string {
+	if _, set := l.values[key]; set {
+		return l.given(key)
+	}
+	return cmp.Or(l.env[variable], l.env[strings.ToLower(variable)])
+}
+
+func (l *loader) settings() Settings {
 	s := Settings{
-		registry: l.address("registry", cmp.Or(l.first("registry"), defaultRegistry)),
+		registry: l.address("registry", cmp.Or(l.last("registry"), defaultRegistry)),
 		scopes:   make(map[string]string), logins: make(map[string]login),
-		Cache:   l.first("cache"),
+		Cache:   l.last("cache"),
 		offline: l.flag("offline", false), preferOffline: l.flag("prefer-offline", false),
-		tag:         cmp.Or(l.first("tag"), "latest"),
-		legacyPeers: l.flag("legacy-peer-deps", false),
-		insecure:    !l.flag("strict-ssl", true),
-		proxy:       l.plain("proxy", "HTTP_PROXY", "http_proxy", "PROXY", "proxy"),
-		secureProxy: l.plain("https-proxy", "HTTPS_PROXY", "https_proxy"),
-		noProxy:     cmp.Or(l.first("noproxy"), l.first("no-proxy"), l.variable("NO_PROXY", "no_proxy")),
-		sockets:     max(1, l.number("maxsockets", 15)),
-		retries:     min(10, l.number("fetch-retries", 2)),
-		retryWait:   l.milliseconds("fetch-retry-mintimeout", time.Second),
-		retryLimit:  l.milliseconds("fetch-retry-maxtimeout", 5*time.Second),
-		stall:       l.milliseconds("fetch-timeout", time.Minute),
+		tag:             cmp.Or(l.last("tag"), "latest"),
+		before:          l.beforeWhen(),
+		legacyPeers:     l.flag("legacy-peer-deps", false),
+		insecure:        !l.flag("strict-ssl", true),
+		authorities:     l.certificates("cafile", l.given("cafile")),
+		moreAuthorities: l.certificates("NODE_EXTRA_CA_CERTS", l.env["NODE_EXTRA_CA_CERTS"]),
+		proxy:           l.proxyOf("proxy", "HTTP_PROXY"),
+		secureProxy:     cmp.Or(l.proxyOf("https-proxy", "HTTPS_PROXY"), l.last("proxy")),
+		noProxy:         cmp.Or(l.last("noproxy"), l.proxyOf("no-proxy", "NO_PROXY")),
+		sockets:         max(1, l.number("maxsockets", 15)),
+		retries:         min(10, l.number("fetch-retries", 2)),
+		retryWait:       l.milliseconds("fetch-retry-mintimeout", 1_000),
+		retryLimit:      l.milliseconds("fetch-retry-maxtimeout", 5_000),
+		stall:           l.milliseconds("fetch-timeout", 60_000),
 	}
-	s.secureProxy = cmp.Or(s.secureProxy, l.first("proxy"))
-	if s.Cache != "" && strings.HasPrefix(s.Cache, "~/") {
-		s.Cache = home(l.env, s.Cache[2:])
+	if below, ok := strings.CutPrefix(s.Cache, "~/"); ok {
+		s.Cache = filepath.Join(l.env["HOME"], below)
 	}
-	s.before = l.beforeWhen()
-	s.authorities = l.certificates("cafile", l.first("cafile"))
-	if inline := l.values["ca"]; len(inline) > 0 && inline[0] != "null" && inline[0] != "" {
-		s.authorities = []byte(strings.ReplaceAll(strings.Join(inline, "\n"), `\n`, "\n"))
+	if l.given("ca") != "" {
+		s.authorities = []byte(strings.ReplaceAll(strings.Join(l.values["ca"], "\n"), `\n`, "\n"))
 	}
-	s.moreAuthorities = l.certificates("NODE_EXTRA_CA_CERTS", l.env["NODE_EXTRA_CA_CERTS"])
 	for _, key := range slices.Sorted(maps.Keys(l.values)) {
 		if scope, ok := strings.CutSuffix(key, ":registry"); ok && strings.HasPrefix(scope, "@") {
-			s.scopes[scope] = l.address(key, l.first(key))
+			s.scopes[scope] = l.address(key, l.last(key))
 		}
 		l.login(s.logins, key)
 	}
-	return s, l.wrong
-}
-
-// plain is a setting, or one of the variables that stand for it elsewhere. npm writes null and
-// false for none.
-func (l *loader) plain(key string, variables ...string) string {
-	if text, set := l.values[key]; set {
-		if last := text[len(text)-1]; last != "null" && last != "false" {
-			return last
-		}
-		return ""
-	}
-	return l.variable(variables...)
-}
-
-func (l *loader) variable(names ...string) string {
-	for _, name := range names {
-		if value := l.env[name]; value != "" {
-			return value
-		}
-	}
-	return ""
+	return s
 }
 
 func (l *loader) address(key, text string) string {
@@ -313,7 +280,7 @@ func (l *loader) address(key, text string) string {
 }
 
 func (l *loader) beforeWhen() time.Time {
-	if text := l.first("before"); text != "" && text != "null" {
+	if text := l.given("before"); text != "" {
 		for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
 			if at, err := time.Parse(layout, text); err == nil {
 				return at
@@ -328,7 +295,7 @@ func (l *loader) beforeWhen() time.Time {
 }
 
 func (l *loader) certificates(key, path string) []byte {
-	if path == "" || path == "null" {
+	if path == "" {
 		return nil
 	}
 	text, err := os.ReadFile(path) //nolint:gosec // the setting names it
@@ -347,7 +314,7 @@ func (l *loader) login(logins map[string]login, key string) {
 		}
 		return
 	}
-	where, what, value := strings.TrimSuffix(key[:at], "/")+"/", key[at+1:], l.first(key)
+	where, what, value := strings.TrimSuffix(key[:at], "/")+"/", key[at+1:], l.last(key)
 	if variable.MatchString(value) && what != "certfile" && what != "keyfile" {
 		l.failf("%s speaks of a variable that is not set, or is the worker's own", key)
 		return

@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -29,18 +28,16 @@ type transport struct {
 	proxy      func(*url.URL) (*url.URL, error)
 	roots      *x509.CertPool
 
-	mu     sync.Mutex
-	byHost map[string]*http.Transport
+	hosts once[*http.Transport] // by host
 }
 
 func newTransport(s *Settings) (*transport, error) {
-	t := &transport{settings: s, registries: make(map[string]bool), byHost: make(map[string]*http.Transport)}
+	t := &transport{settings: s, registries: make(map[string]bool)}
 	proxies := httpproxy.Config{HTTPProxy: s.proxy, HTTPSProxy: s.secureProxy, NoProxy: s.noProxy}
 	t.proxy = proxies.ProxyFunc()
-	for _, address := range append([]string{s.registry}, mapValues(s.scopes)...) {
-		if u, err := url.Parse(address); err == nil {
-			t.registries[u.Host] = true
-		}
+	t.registries[hostOf(s.registry)] = true
+	for _, address := range s.scopes {
+		t.registries[hostOf(address)] = true
 	}
 	if len(s.authorities) > 0 {
 		t.roots = x509.NewCertPool()
@@ -57,24 +54,16 @@ func newTransport(s *Settings) (*transport, error) {
 	return t, nil
 }
 
-func mapValues(m map[string]string) []string {
-	var all []string
-	for _, v := range m {
-		all = append(all, v)
-	}
-	return all
-}
-
 // RoundTrip implements [http.RoundTripper].
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	host, err := t.of(r.URL)
+	host, err := t.hosts.do(r.URL.Host, func() (*http.Transport, error) { return t.open(r.URL) })
 	if err != nil {
 		return nil, err
 	}
 	return host.RoundTrip(r)
 }
 
-func (t *transport) of(u *url.URL) (*http.Transport, error) {
+func (t *transport) open(u *url.URL) (*http.Transport, error) {
 	proxied, err := t.proxy(u)
 	if err != nil {
 		return nil, misconfigured("the proxy is not an address") // which may have a password in it
@@ -82,11 +71,6 @@ func (t *transport) of(u *url.URL) (*http.Transport, error) {
 	known := t.registries[u.Host]
 	if !known && notPublicName(u.Hostname()) {
 		return nil, errNotPublic
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if found := t.byHost[u.Host]; found != nil {
-		return found, nil
 	}
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	if !known && proxied == nil {
@@ -100,7 +84,7 @@ func (t *transport) of(u *url.URL) (*http.Transport, error) {
 		}
 		trust.Certificates = []tls.Certificate{pair}
 	}
-	made := &http.Transport{
+	return &http.Transport{
 		Proxy:                  func(r *http.Request) (*url.URL, error) { return t.proxy(r.URL) },
 		DialContext:            dialer.DialContext,
 		TLSClientConfig:        trust,
@@ -111,17 +95,11 @@ func (t *transport) of(u *url.URL) (*http.Transport, error) {
 		MaxIdleConnsPerHost:    t.settings.sockets,
 		IdleConnTimeout:        time.Minute,
 		ForceAttemptHTTP2:      true,
-	}
-	t.byHost[u.Host] = made
-	return made, nil
+	}, nil
 }
 
 func (t *transport) close() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, one := range t.byHost {
-		one.CloseIdleConnections()
-	}
+	t.hosts.each(func(one *http.Transport) { one.CloseIdleConnections() })
 }
 
 var errNotPublic = errors.New("a host that no setting names must be at a public address, and this one is not")

@@ -2,11 +2,16 @@ package npm
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -20,9 +25,8 @@ type Package struct {
 	Name, Version string
 	// Integrity is npm's: "sha512-" and the sum of the archive in base64.
 	Integrity string
-
-	sum     sum
-	address string // of the archive
+	// Address is that of the archive.
+	Address string
 }
 
 // A Tree is a package with all that it needs, each with its place.
@@ -31,85 +35,115 @@ type Tree struct {
 	Packages []Package
 }
 
+// Sum is one of all packages and their places.
+func (t *Tree) Sum() string {
+	h := sha256.New()
+	for _, p := range t.Packages {
+		_, _ = fmt.Fprintf(h, "%s %s@%s %s\n", p.Path, p.Name, p.Version, p.Integrity)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
 // Resolve finds the packages that one needs, for a version, a range or a tag, and their places.
 // It fetches no archive.
 func (c *Client) Resolve(ctx context.Context, name, text string) (*Tree, error) {
-	return c.resolve(ctx, name, text, &budget{}, func(*manifest) {})
+	return c.resolve(ctx, name, text, func(Package) {})
 }
 
 // resolve calls picked for each package that is likely to be in the tree, from several
 // goroutines, and not after it has returned.
-func (c *Client) resolve(ctx context.Context, name, text string, b *budget, picked func(*manifest)) (*Tree, error) {
+func (c *Client) resolve(ctx context.Context, name, text string, picked func(Package)) (*Tree, error) {
 	s, err := parseSpec(name, text)
 	if err != nil {
 		return nil, err
 	}
-	c.lookAhead(ctx, s, b, picked)
-	made := builder{
-		manifest:    func(ctx context.Context, s spec) (*manifest, error) { return c.manifest(ctx, s, b) },
-		legacyPeers: c.settings.legacyPeers,
+	key := c.treeKey(name, text)
+	if tree, ok := c.recall(ctx, key); ok {
+		return tree, nil
 	}
+	c.lookAhead(ctx, s, picked)
+	made := builder{manifest: c.manifest, legacyPeers: c.settings.legacyPeers}
 	root, err := made.build(ctx, dependency{name, text})
 	if err != nil {
 		return nil, about(s.String(), err)
 	}
-	return c.tree(root)
+	tree, err := c.tree(root)
+	if err == nil {
+		c.remember(key, tree)
+	}
+	return tree, err
 }
 
-// fetchTree resolves a package, and has all archives of the tree in the cache. It begins to fetch before
-// the tree is known, since most of what may be in it will be.
-func (c *Client) fetchTree(ctx context.Context, name, text string) (*Tree, *budget, error) {
-	b := &budget{}
-	all, fetching := errgroup.WithContext(ctx)
-	tree, err := c.resolve(fetching, name, text, b, func(m *manifest) {
-		if p, err := c.packageOf(m); err == nil {
-			all.Go(func() error {
-				_ = c.fetch(fetching, p, b) // whether it is needed is not known yet
-				return nil
-			})
-		}
+// resolved is a tree, and the documents that it follows from: their sums, by name.
+type resolved struct {
+	Tree      *Tree
+	Documents map[string][]byte
+}
+
+// treeKey says all that a tree depends on besides documents.
+func (c *Client) treeKey(name, text string) string {
+	s := &c.settings
+	return fmt.Sprintf("tree 1 %q %q %q %q %q %v %q %v", name, text, s.registry, s.scopes, c.by.tag, s.legacyPeers, c.by.node, thisPlatform())
+}
+
+// recall returns the tree as it was resolved before, if the registry still says the same of all packages that were chosen
+// among: to ask is much less work than to read what it says.
+func (c *Client) recall(ctx context.Context, key string) (*Tree, bool) {
+	var known resolved
+	raw, ok := c.Made(key)
+	if !ok || !c.by.before.IsZero() || json.Unmarshal(raw, &known) != nil {
+		return nil, false
+	}
+	var all errgroup.Group
+	for name, sum := range known.Documents {
+		all.Go(func() error {
+			d, _, err := c.document(ctx, name)
+			if err == nil && d.sum() != string(sum) {
+				err = errSum
+			}
+			return err
+		})
+	}
+	return known.Tree, all.Wait() == nil
+}
+
+func (c *Client) remember(key string, tree *Tree) {
+	known := resolved{tree, make(map[string][]byte)}
+	c.used.Range(func(name, d any) bool {
+		known.Documents[name.(string)] = []byte(d.(*document).sum()) //nolint:forcetypeassert // see used
+		return true
 	})
-	if err == nil {
-		for _, p := range tree.Packages {
-			all.Go(func() error { return c.fetch(fetching, p, b) })
-		}
+	if raw, err := json.Marshal(known); err == nil && c.by.before.IsZero() {
+		c.Keep(key, raw)
 	}
-	err = errors.Join(err, all.Wait())
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	return tree, b, err
 }
 
 // lookAhead asks for what the package may need, all at once: the tree is made from one package
 // after the other, and would wait for each. Errors are left to that.
-func (c *Client) lookAhead(ctx context.Context, s spec, b *budget, picked func(*manifest)) {
+func (c *Client) lookAhead(ctx context.Context, s spec, picked func(Package)) {
 	var all errgroup.Group
-	var mu sync.Mutex
-	seen := make(map[string]bool)
+	var seen sync.Map
+	var count atomic.Int64
 	system := thisPlatform()
 	var look func(s spec)
 	look = func(s spec) {
-		mu.Lock()
-		key := s.name + "@" + s.text
-		known := seen[key] || len(seen) > mostPackages
-		seen[key] = true
-		mu.Unlock()
-		if known {
+		if _, known := seen.LoadOrStore(s.name+"@"+s.text, true); known || count.Add(1) > mostPackages {
 			return
 		}
 		all.Go(func() error {
-			m, err := c.manifest(ctx, s, b)
+			m, err := c.manifest(ctx, s)
 			if err != nil || !system.runs(m) {
 				return nil //nolint:nilerr // see above
 			}
-			picked(m)
+			if p, err := c.packageOf(m); err == nil {
+				picked(p)
+			}
 			n, err := newNode(m.Name, m, c.settings.legacyPeers)
 			if err != nil {
 				return nil //nolint:nilerr // see above
 			}
 			for _, e := range n.out {
-				if e.kind != optionalPeer && !m.Bundled.has(e.name) {
+				if e.kind != optionalPeer && !m.brings(e.name) {
 					look(e.spec)
 				}
 			}
@@ -142,23 +176,20 @@ func (t *Tree) sort() {
 var errNoSum = errors.New("the registry has no SHA-512 sum of it, by which it could be verified")
 
 func (c *Client) packageOf(m *manifest) (Package, error) {
-	p := Package{Name: m.Name, Version: m.Version}
-	var ok bool
-	if p.sum, ok = parseSum(m.Dist.Integrity); !ok {
-		return p, &Error{Kind: Untrusted, Package: m.Name + "@" + m.Version, Reason: errNoSum.Error(), Err: errNoSum}
+	s, ok := parseSum(m.Dist.Integrity)
+	if !ok {
+		return Package{}, &Error{Kind: Untrusted, Package: m.Name + "@" + m.Version, Reason: errNoSum.Error(), Err: errNoSum}
 	}
-	p.Integrity = p.sum.String()
-	p.address = c.settings.archiveAt(m)
-	return p, nil
+	return Package{Name: m.Name, Version: m.Version, Integrity: s.String(), Address: c.settings.archiveAt(m.Name, m.Dist.Tarball)}, nil
 }
 
 // archiveAt is the address of an archive. Registries that stand for npm's hand out its
 // addresses as they are: these are taken for their own, as npm does.
-func (s *Settings) archiveAt(m *manifest) string {
-	registry := s.registryOf(m.Name)
-	u, err := url.Parse(m.Dist.Tarball)
+func (s *Settings) archiveAt(name, address string) string {
+	registry := s.registryOf(name)
+	u, err := url.Parse(address)
 	if err == nil && u.Host == hostOf(defaultRegistry) && hostOf(registry) != u.Host {
 		return strings.TrimSuffix(registry, "/") + u.EscapedPath()
 	}
-	return m.Dist.Tarball
+	return address
 }

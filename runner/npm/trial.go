@@ -25,7 +25,6 @@ type trial struct {
 	current *node   // of that name, in the target
 	self    verdict // for the package alone
 	whole   verdict // with its peers
-	peers   []*trial
 	tried   bool
 }
 
@@ -46,11 +45,8 @@ func (t *trial) outermost() *trial {
 	return t
 }
 
-// wished is the edge that the target has for that name itself.
-func (t *trial) wished() *edge { return t.target.edge(t.edge.name) }
-
 func (t *trial) decide() verdict {
-	wished := t.wished()
+	wished := t.target.edge(t.edge.name) // its own
 	switch {
 	case t.dep.failure != nil && t.current != nil:
 		return replaces
@@ -150,21 +146,19 @@ func (t *trial) displaces() bool {
 // overrides reports whether all peers that a package leads to would take the versions of
 // another set.
 func overrides(entry *node, others map[string]*node) bool {
-	walk := []*node{entry}
-	for i := 0; i < len(walk); i++ {
-		for _, e := range walk[i].out {
-			if !e.peer() || !e.valid() {
-				continue
-			}
-			other := others[e.name]
-			if other == nil {
-				walk = addNode(walk, e.to)
-			} else if !e.satisfiedBy(other) {
-				return false
+	all := true
+	reach([]*node{entry}, func(n *node, add func(*node)) {
+		for _, e := range n.out {
+			switch other := others[e.name]; {
+			case !e.peer() || !e.valid():
+			case other != nil:
+				all = all && e.satisfiedBy(other)
+			case e.to != nil:
+				add(e.to)
 			}
 		}
-	}
-	return true
+	})
+	return all
 }
 
 // withPeers is v if the peers can be where the package would be.
@@ -176,12 +170,10 @@ func (t *trial) withPeers(v verdict) verdict {
 	t.tried, t.whole = true, v
 	along := append(append([]*node{}, t.along...), t.dep)
 	for _, e := range t.dep.out {
-		if !e.peer() || e.to == nil || hasNode(along, e.to) {
+		if !e.peer() || e.to == nil || slices.Contains(along, e.to) {
 			continue
 		}
-		p := try(trial{dep: e.to, edge: e, target: deepestPlace(t.target, e.name), outer: t, along: along})
-		t.peers = append(t.peers, p)
-		if p.whole == conflict {
+		if try(trial{dep: e.to, edge: e, target: deepestPlace(t.target, e.name), outer: t, along: along}).whole == conflict {
 			t.whole = conflict
 		}
 	}
@@ -214,26 +206,21 @@ type peerSet struct {
 
 // peerSets are those that a package is in.
 func peerSets(n *node) []peerSet {
-	union := []*node{n}
-	for i := 0; i < len(union); i++ {
-		for _, e := range union[i].out {
-			if e.to != nil && e.peer() && e.valid() {
-				union = addNode(union, e.to)
-			}
-		}
-		for _, e := range union[i].in {
+	union := reach([]*node{n}, func(n *node, add func(*node)) {
+		addPeers(n, add)
+		for _, e := range n.in {
 			if e.peer() && e.valid() {
-				union = addNode(union, e.from)
+				add(e.from)
 			}
 		}
-	}
+	})
 	var sets []peerSet
 	for _, member := range union {
 		for _, e := range member.in {
 			if !e.valid() || e.peer() && !e.from.top() {
 				continue
 			}
-			if members := withPeers(member); hasNode(members, n) {
+			if members := withPeers(member); slices.Contains(members, n) {
 				sets = append(sets, peerSet{e, members})
 			}
 		}
@@ -242,22 +229,18 @@ func peerSets(n *node) []peerSet {
 }
 
 // withPeers is a package with the peers that it needs, and those that they need.
-func withPeers(n *node) []*node {
-	all := []*node{n}
-	for i := 0; i < len(all); i++ {
-		for _, e := range all[i].out {
-			if e.to != nil && e.peer() && e.valid() {
-				all = addNode(all, e.to)
-			}
+func withPeers(n *node) []*node { return reach([]*node{n}, addPeers) }
+
+func addPeers(n *node, add func(*node)) {
+	for _, e := range n.out {
+		if e.to != nil && e.peer() && e.valid() {
+			add(e.to)
 		}
 	}
-	return all
 }
 
-func hasNode(nodes []*node, n *node) bool { return slices.Contains(nodes, n) }
-
 func addNode(nodes []*node, n *node) []*node {
-	if n == nil || hasNode(nodes, n) {
+	if slices.Contains(nodes, n) {
 		return nodes
 	}
 	return append(nodes, n)

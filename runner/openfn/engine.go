@@ -143,6 +143,9 @@ func New(cfg Config) (*Engine, error) {
 	return &Engine{cfg: cfg, repo: repo}, nil
 }
 
+// Repo returns the folder of adaptors, which Close closes. Another engine may take them from there, too.
+func (e *Engine) Repo() *adaptors.Repo { return e.repo }
+
 // Close ends the processes that are kept ready, and installs. No run may be under way, and
 // none may come.
 func (e *Engine) Close() error {

@@ -77,6 +77,13 @@ func (s *Store) Load(ids []string) bool {
 	return whole
 }
 
+// Put keeps the bytecode of a chunk, which Bytecode has returned of a store of the same tree.
+func (s *Store) Put(id string, code []byte) {
+	of := s.of(id)
+	of.cache.write(of.fileOf(id), code)
+	of.keep(id, code)
+}
+
 // Make makes a chunk of the tree of maker, whether it is there or not, and returns what it is.
 func (s *Store) Make(maker *Maker, id string) (Chunk, error) {
 	made, err := maker.Chunk(id)

@@ -16,6 +16,8 @@
 // complete. The chunks that were not used for longest go when the folder is over its bound, and are made again before the
 // next run that needs them: a run has its own in memory. A folder that cannot be used costs time and no more.
 //
+// The same is kept in the cache of what was fetched (package npm), so that another folder is filled without the work.
+//
 // What OpenFn's own worker has installed (node_modules/@openfn/language-http_7.2.10) is used as it lies there.
 //
 // # Concurrency

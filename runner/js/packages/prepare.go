@@ -30,7 +30,7 @@ const mostLoad = 100 * time.Millisecond
 func (p *Provider) load(ctx context.Context, name, version string, tell func(string)) (*js.Package, error) {
 	p.openCache()
 	if found, ok := p.readRecord(name, version); ok && !p.cfg.Again {
-		one := p.packageOf(found)
+		one := packageOf(found, p.cache.Store(found.Integrity, p.nodes))
 		whole := found.Node != "" || one.Chunks.Load(found.Chunks)
 		if whole && found.Builtins {
 			if err := p.loadBuiltins(ctx); err != nil {
@@ -89,27 +89,35 @@ func (p *Provider) openCache() {
 	p.nodes = p.cache.Store("", nil)
 }
 
-// packageOf returns what was found out, with no chunk loaded yet.
-func (p *Provider) packageOf(found record) *js.Package {
+// packageOf returns what was found out, with the chunks that it needs.
+func packageOf(found record, chunks *chunk.Store) *js.Package {
 	one := &js.Package{Name: found.Name, Version: found.Version, Entry: found.Entry, Exports: found.Exports, Node: found.Node}
 	if found.Node == "" {
-		one.Chunks = p.cache.Store(found.Integrity, p.nodes)
+		one.Chunks = chunks
 	}
 	return one
 }
 
-// prepare makes the chunks of all that a package reaches, and looks into it. The error is none of the package's.
+// prepare recalls what was made of a package before, or makes the chunks of all that it reaches, and looks into it. The error is
+// none of the package's.
 func (p *Provider) prepare(ctx context.Context, name, version string) (found record, one *js.Package, err error) {
 	t, err := p.open(ctx, name, version)
 	if err != nil {
 		return record{}, nil, err
 	}
 	defer t.close()
-	found = record{Name: name, Version: version, Made: judgesVersion(), Integrity: t.integrity}
 	chunks := p.cache.Store(t.integrity, p.nodes)
-	if name == js.Builtins {
+	found, known := p.recall(t, name, version, chunks)
+	if !known {
+		found = record{Name: name, Version: version, Made: judgesVersion(), Integrity: t.integrity}
+	}
+	switch {
+	case known && found.Builtins:
+		err = p.loadBuiltins(ctx)
+	case known:
+	case name == js.Builtins:
 		found, err = makeBuiltins(ctx, found, t, p.nodes)
-	} else {
+	default:
 		found, err = p.look(ctx, found, t, chunks)
 	}
 	for _, failed := range []error{t.files.failed(), err} { // of what could not be read, anything may have come
@@ -120,11 +128,10 @@ func (p *Provider) prepare(ctx context.Context, name, version string) (found rec
 			return record{}, nil, failed
 		}
 	}
-	one = p.packageOf(found)
-	if found.Node == "" {
-		one.Chunks = chunks
+	if !known {
+		keep(t, found, chunks)
 	}
-	return found, one, nil
+	return found, packageOf(found, chunks), nil
 }
 
 // look makes the chunks of an adaptor, and tells what is found out.
@@ -147,9 +154,7 @@ func (p *Provider) look(ctx context.Context, found record, t tree, chunks *chunk
 			return record{}, err
 		}
 	}
-	one := p.packageOf(found)
-	one.Chunks = chunks
-	return inspect(ctx, found, one)
+	return inspect(ctx, found, packageOf(found, chunks))
 }
 
 // makeBuiltins makes the chunks of all that stands in for Node's builtins.

@@ -134,6 +134,25 @@ func TestAnAdaptorIsPreparedOnce(t *testing.T) {
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 }
 
+// What was made for one folder serves all others, without the registry.
+func TestAnAdaptorIsPreparedOncePerCache(t *testing.T) {
+	registry := npmtest.Serve(t)
+	registry.Use(t)
+	registry.Publish(t, "@openfn/language-x", "1.0.0", `{"dependencies":{"helper":"^1.0.0"}}`, "package/index.js", common+`exports.h = require('helper').h;`)
+	registry.Publish(t, "helper", "1.0.0", "", "package/index.js", `exports.h = () => 1;`)
+	_, err := openIn(t, t.TempDir()).Package(t.Context(), "@openfn/language-x@1.0.0", nil)
+	require.NoError(t, err)
+	registry.Forget()
+	archives, err := filepath.Glob(filepath.Join(os.Getenv("npm_config_cache"), "phxworker", "archives", "*"))
+	require.NoError(t, err)
+	for _, archive := range archives { // whoever opened one would find nothing in it
+		require.NoError(t, os.WriteFile(archive, nil, 0o600))
+	}
+	record := execute(t, openIn(t, t.TempDir()), "@openfn/language-x@1.0.0", "fn(() => ({ data: h() }))")
+	require.Equal(t, "success", record.Reason, record.ErrorMessage)
+	require.Empty(t, registry.Paths())
+}
+
 // Guards against bytecode, and against verdicts, that others have written: they are made anew, or not kept.
 func TestAFolderOfOthersIsNotBelieved(t *testing.T) {
 	registry := npmtest.Serve(t)

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -27,6 +26,7 @@ type tree struct {
 	integrity string // of all of it
 	folder    string // of the adaptor, as it is required
 	close     func()
+	fetched   *npm.Files // nil where OpenFn's worker has installed it
 }
 
 // open returns the tree of an adaptor: what OpenFn's worker has installed, or the registry's.
@@ -41,15 +41,7 @@ func (p *Provider) open(ctx context.Context, name, version string) (tree, error)
 	if err != nil {
 		return tree{}, err
 	}
-	return tree{&noted{files: files}, integrityOf(files.Tree.Packages), name, done}, nil
-}
-
-func integrityOf(packages []npm.Package) string {
-	h := sha256.New()
-	for _, one := range packages {
-		_, _ = fmt.Fprintf(h, "%s %s@%s %s\n", one.Path, one.Name, one.Version, one.Integrity)
-	}
-	return hex.EncodeToString(h.Sum(nil))
+	return tree{&noted{files: files}, files.Tree.Sum(), name, done, files}, nil
 }
 
 // lockOfWorker is where npm says which versions lie beside it.
@@ -71,7 +63,7 @@ func (p *Provider) ofWorker(name, version string) (tree, bool) {
 		return tree{}, false
 	}
 	sum := sha256.Sum256(append([]byte(folder+"\x00"), lock...))
-	return tree{&noted{files: root.FS()}, hex.EncodeToString(sum[:]), folder, func() { _ = root.Close() }}, true
+	return tree{&noted{files: root.FS()}, hex.EncodeToString(sum[:]), folder, func() { _ = root.Close() }, nil}, true
 }
 
 // openBuiltins returns the files of what stands in for Node's builtins.
@@ -80,8 +72,8 @@ func (p *Provider) openBuiltins(ctx context.Context) (tree, error) {
 	for _, one := range chunk.Lock() {
 		packages = append(packages, npm.Package{Path: one.Path, Name: one.Name, Version: one.Version, Integrity: one.Integrity})
 	}
-	files, done, err := p.cfg.Repo.Locked(ctx, packages)
-	return tree{&noted{files: files}, "", "", done}, err
+	files, err := p.cfg.Repo.Locked(ctx, packages)
+	return tree{&noted{files: files}, "", "", func() {}, files}, err
 }
 
 // noted is files that remember why the first of them could not be read, when that is no answer: who looks for a module takes it for

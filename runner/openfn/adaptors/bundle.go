@@ -1,8 +1,13 @@
 package adaptors
 
 import (
+	"archive/zip"
+	"bytes"
+	"compress/flate"
 	"context"
 	_ "embed" // the scripts
+	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -127,6 +132,29 @@ func writeFiles(files fs.FS, names map[string]bool, folder string) error {
 		}
 	}
 	return nil
+}
+
+// packFolder makes one file of those in a folder, and unpackFolder writes them into another.
+func packFolder(dir string) ([]byte, error) {
+	var packed bytes.Buffer
+	to := zip.NewWriter(&packed)
+	to.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.NoCompression) })
+	err := errors.Join(to.AddFS(os.DirFS(dir)), to.Close())
+	return packed.Bytes(), err
+}
+
+func unpackFolder(packed []byte, dir string) error {
+	files, err := zip.NewReader(bytes.NewReader(packed), int64(len(packed)))
+	if err != nil {
+		return err
+	}
+	names := make(map[string]bool)
+	for _, f := range files.File {
+		if !strings.HasSuffix(f.Name, "/") {
+			names[f.Name] = true
+		}
+	}
+	return writeFiles(files, names, dir)
 }
 
 // writeAsPublished writes a package as it was published, with all that it needs.

@@ -274,6 +274,7 @@ func (b *bundler) needs(file string, packages bool) {
 var (
 	shebang = regexp.MustCompile(`^#!.*`)
 	imports = regexp.MustCompile(`\bimport\(`)
+	dynamic = regexp.MustCompile(`import\s*\(`) // begins with a word, which is found fast
 	// hidden is code in a string that imports, a habit of compilers to CommonJS.
 	hidden = regexp.MustCompile(`\b(?:Function|eval)\s*\([^)]*\bimport\s*\(`)
 	// places are what tells a file where it lies.
@@ -311,7 +312,7 @@ func (b *bundler) load(file string) (api.OnLoadResult, error) {
 		text = imports.ReplaceAllLiteralString(text, "__phx_import(")
 	}
 	var warnings []api.Message
-	if strings.Contains(text, "import") && hidden.MatchString(text) {
+	if dynamic.MatchString(text) && hidden.MatchString(text) {
 		warnings = []api.Message{{ID: unknowable[0], Text: "an import in a text", Location: &api.Location{File: file}}}
 	}
 	if hasPlace(text) {

@@ -3,10 +3,12 @@ package adaptors
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	_ "embed" // the script
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -62,11 +64,7 @@ func (r *Repo) WarmCache(ctx context.Context, node string, execArgs []string, pa
 			continue
 		}
 		all.Go(func() error {
-			made := script{node: node, flags: flags, code: cacheScript, args: []string{filepath.Join(p.Dir, loadFile)}}
-			answer, err := made.run(ctx)
-			if err == nil {
-				err = storeCache(answer, p.Dir)
-			}
+			err := r.warm(ctx, p, node, execArgs, flags)
 			if err == nil {
 				r.warmed.add(how + p.Dir)
 			}
@@ -77,6 +75,47 @@ func (r *Repo) WarmCache(ctx context.Context, node string, execArgs []string, pa
 		return fmt.Errorf("code caches were not made: %w", err)
 	}
 	return nil
+}
+
+// warm has a package have its code cache, which may have been made before of the same bundle for the same Node.
+func (r *Repo) warm(ctx context.Context, p Package, node string, execArgs, flags []string) error {
+	key, err := codeKey(p, node, execArgs)
+	if err != nil {
+		return err
+	}
+	c, err := r.client(ctx, specifier{p.Name, p.Version})
+	if err == nil {
+		defer c.Close()
+		if answer, ok := c.Made(key); ok && !r.again {
+			if name, _, _ := bytes.Cut(answer, []byte("\n")); !exists(filepath.Join(p.Dir, string(name))) {
+				return storeCache(answer, p.Dir)
+			}
+		}
+	}
+	answer, failed := script{node: node, flags: flags, code: cacheScript, args: []string{filepath.Join(p.Dir, loadFile)}}.run(ctx)
+	if failed != nil {
+		return failed
+	}
+	if err == nil && len(answer) > 0 {
+		c.Keep(key, answer)
+	}
+	return storeCache(answer, p.Dir)
+}
+
+// codeKey says all that a code cache depends on: the bundle, the program of Node and its flags.
+func codeKey(p Package, node string, execArgs []string) (string, error) {
+	code, err := os.ReadFile(filepath.Join(p.Dir, bundleFile))
+	if err != nil {
+		return "", err
+	}
+	if node, err = exec.LookPath(node); err != nil {
+		return "", err
+	}
+	program, err := os.Stat(node) // what it is linked to
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("code %x %s %d %v %q", sha256.Sum256(code), node, program.Size(), program.ModTime().UnixNano(), execArgs), nil
 }
 
 // cacheName is a file name of load.cjs. The process that tells it has run code

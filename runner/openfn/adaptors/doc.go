@@ -26,6 +26,9 @@
 // very large) is written with all its files, and used as it was published. The path of a bundle ends like that of the package,
 // for OpenFn's runtime judges an error by the paths in its stack.
 //
+// A bundle of exactly these packages that was made before, for whatever folder, is taken from the cache of what was fetched,
+// with what it was seen to export; so is V8's code cache. [Config.Again] has both made anew.
+//
 // undici, by which adaptors speak HTTP, is loaded when something is first read of it: that is most of what loading an adaptor
 // costs, and most jobs never do it. Errors of loading it come there as well. All else is loaded in the order of the package.
 //

@@ -94,16 +94,12 @@ func (r *Repo) fetchAndPrepare(ctx context.Context, s specifier, again bool, tel
 
 // fetch fetches a package with all that it needs, and fills dir with what is made of it.
 func (r *Repo) fetch(ctx context.Context, s specifier, dir string) error {
-	c, err := r.client(ctx, s)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
 	return r.inTurn(ctx, func() error {
-		files, err := c.Files(ctx, s.name, s.version)
+		files, done, err := r.Files(ctx, s.name, s.version)
 		if err != nil {
 			return err
 		}
+		defer done()
 		return r.prepare(ctx, s, files, dir)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -56,7 +57,7 @@ func place(path string, good func() bool, fill func(dir string) error) error {
 	if err := os.Rename(tmp, path); err != nil && !exists(path) {
 		return err
 	}
-	return flush(parent)
+	return errors.Join(flushFolder(filepath.Dir(path)), flushFolder(parent))
 }
 
 func exists(path string) bool {
@@ -73,6 +74,19 @@ func flush(dir string) error {
 	}
 	defer f.Close()
 	return flushTree(f)
+}
+
+// flushFolder has the names in a folder be on the disk. There are file systems that cannot.
+func flushFolder(dir string) error {
+	f, err := os.Open(dir) //nolint:gosec // that of the repo, or one in it
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Sync(); errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ENOSPC) {
+		return err
+	}
+	return nil
 }
 
 // sweep removes what installs that were killed have left in a folder. Errors do

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 
 	"github.com/phxworker/phxworker/runner/npm"
 )
@@ -85,31 +87,54 @@ func (r *Repo) preparedFolder(s specifier) string {
 	return filepath.Join(r.folder(s), r.bundleFolder)
 }
 
-// prepare fills dir, which is to be the package's prepared folder.
+// prepare fills dir, which is to be the package's prepared folder, with what was made of the same packages before, or makes it.
 func (r *Repo) prepare(ctx context.Context, s specifier, files *npm.Files, dir string) error {
-	modules, err := modulesOf(s, files)
+	key := strings.Join([]string{s.String(), r.bundleFolder, r.nodeVersion(ctx)}, " ")
+	if packed, ok := files.Made(key); ok && !r.again {
+		if err := unpackFolder(packed, dir); err == nil || takesNoWrites(err) || errors.Is(err, syscall.ENOSPC) {
+			return err
+		}
+		if err := empty(dir); err != nil {
+			return err
+		}
+	}
+	bundled, err := r.make(ctx, s, files, dir)
+	if err != nil || !bundled { // what is not bundled is the archives' own files, and many
+		return err
+	}
+	packed, err := packFolder(dir)
 	if err != nil {
 		return err
+	}
+	files.Keep(key, packed)
+	return nil
+}
+
+// make fills dir from what the registry gives out.
+func (r *Repo) make(ctx context.Context, s specifier, files *npm.Files, dir string) (bundled bool, err error) {
+	modules, err := modulesOf(s, files)
+	if err != nil {
+		return false, err
 	}
 	known, err := r.writeBundle(ctx, modules, files, dir)
 	if reason, ok := errors.AsType[unbundleable](err); ok {
 		r.log.Info("package cannot be bundled", "package", s.String(), "reason", reason)
 		if err := empty(dir); err != nil {
-			return err
+			return false, err
 		}
 		known, err = r.writeAsPublished(ctx, modules[0], files, dir, string(reason))
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := known.survey(dir); err != nil {
-		return err
+		return false, err
 	}
 	raw, err := json.Marshal(known)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return writeFile(filepath.Join(dir, preparedFile), raw)
+	return known.Bundled, writeFile(filepath.Join(dir, preparedFile), raw)
 }
 
 // modulesOf are what the bundle of a package is made of: itself; and the logger with the runtime, so that both use

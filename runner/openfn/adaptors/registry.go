@@ -38,31 +38,84 @@ func (r *Repo) client(ctx context.Context, of specifier) (*npm.Client, error) {
 	return nil, r.notFetched(of, err)
 }
 
-// Files returns the files of a package and of all that it needs, of which none is written, until done is called. The error
-// is an [*InstallError], or why ctx ended.
+// reading are the files of a package while somebody reads them.
+type reading struct {
+	*npm.Files
+
+	end context.CancelFunc
+
+	// The mutex of the repo guards these.
+	users int
+	left  bool // by all: it is not to be read any more
+}
+
+// Files returns the files of a package and of all that it needs, of which none is written. All who read them before they
+// call done have the same in memory. The error is an [*InstallError], or why ctx ended.
 func (r *Repo) Files(ctx context.Context, name, version string) (files *npm.Files, done func(), err error) {
-	return r.files(ctx, specifier{name, version}, func(c *npm.Client) (*npm.Files, error) { return c.Files(ctx, name, version) })
-}
-
-// Locked is Files for packages of which all is known beforehand; see [npm.Client.Locked].
-func (r *Repo) Locked(ctx context.Context, packages []npm.Package) (files *npm.Files, done func(), err error) {
-	return r.files(ctx, specifier{packages[0].Name, packages[0].Version}, func(c *npm.Client) (*npm.Files, error) { return c.Locked(ctx, packages) })
-}
-
-func (r *Repo) files(ctx context.Context, of specifier, find func(*npm.Client) (*npm.Files, error)) (*npm.Files, func(), error) {
-	c, err := r.client(ctx, of)
+	s := specifier{name, version}
+	found, err := r.reads.Do(ctx, s.String(), nil, func(context.Context, func(string)) (*reading, error) {
+		if found := r.read(s); found != nil {
+			return found, nil
+		}
+		ctx, end := context.WithTimeout(r.life, installTimeout) // what the cache has lost meanwhile is fetched again
+		files, err := r.fetched(ctx, s, func(c *npm.Client) (*npm.Files, error) { return c.Files(ctx, name, version) })
+		if err != nil {
+			end()
+		}
+		return &reading{Files: files, end: end}, err
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	found, err := find(c)
-	if err == nil {
-		return found, c.Close, nil
+	r.sharedMu.Lock()
+	left := found.left
+	if !left {
+		found.users++
+		r.shared[s] = found
 	}
-	c.Close()
-	if ctx.Err() != nil {
-		return nil, nil, context.Cause(ctx)
+	r.sharedMu.Unlock()
+	if left { // by all others, just now
+		return r.Files(ctx, name, version)
 	}
-	return nil, nil, r.notFetched(of, err)
+	return found.Files, func() { r.leave(s, found) }, nil
+}
+
+func (r *Repo) read(s specifier) *reading {
+	r.sharedMu.Lock()
+	defer r.sharedMu.Unlock()
+	return r.shared[s]
+}
+
+func (r *Repo) leave(s specifier, f *reading) {
+	r.sharedMu.Lock()
+	defer r.sharedMu.Unlock()
+	if f.users--; f.users == 0 {
+		f.left = true
+		f.end()
+		delete(r.shared, s)
+	}
+}
+
+// Locked is Files for packages of which all is known beforehand, that nobody shares; see [npm.Client.Locked].
+func (r *Repo) Locked(ctx context.Context, packages []npm.Package) (*npm.Files, error) {
+	return r.fetched(ctx, specifier{packages[0].Name, packages[0].Version}, func(c *npm.Client) (*npm.Files, error) { return c.Locked(ctx, packages) })
+}
+
+// fetched returns files, for which no connection is needed any more.
+func (r *Repo) fetched(ctx context.Context, of specifier, find func(*npm.Client) (*npm.Files, error)) (*npm.Files, error) {
+	c, err := r.client(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	files, err := find(c)
+	switch {
+	case err == nil:
+		return files, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	return nil, r.notFetched(of, err)
 }
 
 // isOurs reports whether a variable is for the worker alone.

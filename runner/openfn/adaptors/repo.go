@@ -60,10 +60,17 @@ type Repo struct {
 	log          *slog.Logger
 	again        bool
 
-	installs flight.Group[Package] // by exact specifier
-	lookUps  flight.Group[string]  // of versions, by specifier with a tag
+	installs flight.Group[Package]  // by exact specifier
+	lookUps  flight.Group[string]   // of versions, by specifier with a tag
+	reads    flight.Group[*reading] // of packages, by exact specifier
 
 	turns chan struct{} // holds one for each install that runs
+
+	life context.Context //nolint:containedctx // ends with Close
+	end  context.CancelCauseFunc
+
+	sharedMu sync.Mutex
+	shared   map[specifier]*reading
 
 	nodeMu sync.Mutex
 	node   string // its version; empty before it is known
@@ -86,7 +93,8 @@ func Open(cfg Config) (*Repo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the folder for adaptors (--repo-dir) cannot be used: %w; name one of this user's with --repo-dir, or set HOME to a folder of this user's", err)
 	}
-	r := &Repo{dir: dir, bundleFolder: bundleFolder(), log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), again: cfg.Again, turns: make(chan struct{}, atATime)}
+	r := &Repo{dir: dir, bundleFolder: bundleFolder(), log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), again: cfg.Again, turns: make(chan struct{}, atATime), shared: make(map[specifier]*reading)}
+	r.life, r.end = context.WithCancelCause(context.Background())
 	r.tags.goodFor = cmp.Or(cfg.LatestFor, defaultLatestFor)
 	r.ofOthers.goodFor = retryAfter
 	if cfg.Monorepo != "" {
@@ -100,8 +108,10 @@ func Open(cfg Config) (*Repo, error) {
 // Close ends the installs that are under way, also those that nobody waits for
 // any more, and returns when they have ended.
 func (r *Repo) Close() {
+	r.end(flight.ErrClosed)
 	r.installs.Close()
 	r.lookUps.Close()
+	r.reads.Close()
 }
 
 // realPath returns the absolute path without symbolic links, for Node's

@@ -145,6 +145,12 @@ func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
 			continue
 		}
 		p.tellReady(pkg.Name+"@"+pkg.Version, true, embedded[i])
+		embedded = slices.Delete(embedded, i, i+1)
+	}
+	for _, one := range embedded { // Node cannot load these
+		if one.Node == "" {
+			p.tellReady(one.Name+"@"+one.Version, false, one)
+		}
 	}
 	return p.concludeInstall(repo, len(failed), cmd)
 }

@@ -180,6 +180,12 @@ func TestAnOperationOfAnotherAdaptorIsHintedAt(t *testing.T) {
 	require.True(t, strings.HasSuffix(stderr, "crash\n"+hint), stderr)
 	_, _, stderr = execute(t.Context(), nil, "run", job, "--engine", "js", "--adaptor", "common")
 	require.NotContains(t, stderr, "--adaptor")
+	folder := filepath.Join(t.TempDir(), "nodejs")
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "workflow.yaml"), []byte("steps:\n  - expression: get('/')\n"), 0o600))
+	code, _, stderr = execute(t.Context(), nil, "run", folder, "--engine", "js")
+	require.Equal(t, 5, code)
+	require.NotContains(t, stderr, "--adaptor", "its steps name their own")
 }
 
 func TestWhatIsWatchedIsNamed(t *testing.T) {

@@ -115,14 +115,15 @@ const (
 // server is closed. Nothing is kept for a client: it reads what all read, at its own pace.
 func (s *Server) getEvents(w http.ResponseWriter, r *http.Request) {
 	n := s.service.LastChange()
-	another := false // the number is one of a server that was here before
+	another := false
 	if text := lastSeen(r); text != "" {
-		seen, err := strconv.ParseUint(text, 10, 64)
+		number, of, _ := strings.Cut(text, "-")
+		seen, err := strconv.ParseUint(number, 10, 64)
 		if err != nil {
 			writeJSON(w, http.StatusBadRequest, errorBody(fmt.Sprintf("after %q is not the id of an event", text)))
 			return
 		}
-		if another = seen > n; !another {
+		if another = seen > n || of != "" && of != s.epoch; !another { // else it is of a server that was here before
 			n = seen
 		}
 	}
@@ -134,7 +135,7 @@ func (s *Server) getEvents(w http.ResponseWriter, r *http.Request) {
 	defer s.followers.Add(-1)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	f := follower{w: w, out: http.NewResponseController(w), run: r.URL.Query().Get("run")}
+	f := follower{w: w, out: http.NewResponseController(w), epoch: s.epoch, run: r.URL.Query().Get("run")}
 	if another && !f.write("event: missed\ndata: {\"changes\":null}\n\n") {
 		return
 	}
@@ -152,7 +153,9 @@ func lastSeen(r *http.Request) string {
 type follower struct {
 	w   http.ResponseWriter
 	out *http.ResponseController
-	run string // the only run that it wants to hear of; empty for all
+
+	epoch string // the server's, a part of each id
+	run   string // the only run that it wants to hear of; empty for all
 }
 
 func (f *follower) follow(ctx context.Context, service *lightning.Service, n uint64) {
@@ -171,7 +174,7 @@ func (f *follower) follow(ctx context.Context, service *lightning.Service, n uin
 			if f.run != "" && f.run != c.About() {
 				continue
 			}
-			if kind, data := described(c); !f.write(fmt.Sprintf("id: %d\nevent: %s\ndata: %s\n\n", n, kind, data)) {
+			if kind, data := described(c); !f.write(fmt.Sprintf("id: %d-%s\nevent: %s\ndata: %s\n\n", n, f.epoch, kind, data)) {
 				return
 			}
 		}

@@ -186,6 +186,26 @@ func TestWhoFollowsTheEventsTooSlowlyIsTold(t *testing.T) {
 	})
 }
 
+// Guards against a client that goes on in the middle of what another server did, whose numbers are as high by then.
+func TestWhoFollowedAnotherServerIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := mocktest.New(t, mockserver.Config{OpaqueTokens: true})
+		events, stop := follow(t, m, "")
+		m.Queue(mockserver.Run{Plan: mocktest.Plan("before")})
+		events.next()
+		stop()
+		m = mocktest.New(t, mockserver.Config{OpaqueTokens: true})
+		for _, id := range []string{"r1", "r2"} {
+			m.Queue(mockserver.Run{Plan: mocktest.Plan(id)})
+		}
+		events, stop = follow(t, m, "?after="+events.id)
+		require.Equal(t, `missed {"changes":null}`, events.next())
+		m.Queue(mockserver.Run{Plan: mocktest.Plan("r3")})
+		require.Contains(t, events.next(), `run {"id":"r3"`)
+		stop()
+	})
+}
+
 // Guards against clients that connect and read nothing: each would hold a goroutine for ever.
 func TestWhoReadsNoEventsIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

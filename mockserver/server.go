@@ -2,6 +2,7 @@ package mockserver
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,6 +31,7 @@ type Server struct {
 	transcript *phoenix.Transcript
 	routes     http.Handler
 	followers  atomic.Int64 // of GET /events
+	epoch      string       // tells its changes from those of a server that was here before
 
 	listener net.Listener // nil unless made by Start
 	http     *http.Server // likewise
@@ -61,7 +63,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mock server: %w", err)
 	}
-	s := &Server{cfg: cfg}
+	s := &Server{cfg: cfg, epoch: rand.Text()[:8]}
 	if cfg.Mode == Extended {
 		if s.extended, err = extended.New(cfg.plain(), cfg.extensions()); err != nil {
 			return nil, err

@@ -159,7 +159,25 @@ func (p *program) prepareForNode(ctx context.Context, repo *adaptors.Repo, memor
 	if err := openfn.Warm(ctx, openfn.Config{MemoryMB: memory}, repo, ready...); err != nil {
 		progress(noCache(err))
 	}
+<<<<<<< HEAD
 	return ready, failed, nil
+=======
+	for _, pkg := range ready {
+		i := slices.IndexFunc(embedded, func(one *js.Package) bool { return one.Name == pkg.Name && one.Version == pkg.Version })
+		if i < 0 {
+			p.tellReady(pkg.Name+"@"+pkg.Version, true, nil)
+			continue
+		}
+		p.tellReady(pkg.Name+"@"+pkg.Version, true, embedded[i])
+		embedded = slices.Delete(embedded, i, i+1)
+	}
+	for _, one := range embedded { // Node cannot load these
+		if one.Node == "" {
+			p.tellReady(one.Name+"@"+one.Version, false, one)
+		}
+	}
+	return p.concludeInstall(repo, len(failed), cmd)
+>>>>>>> 08c575b10ea3d153bae339cc74b3670c2277c5b3
 }
 
 // prepareEmbedded prepares adaptors for the embedded engine, and tells which could not be had.

@@ -112,6 +112,15 @@ $`, stderr)
 	}
 }
 
+// Guards against an adaptor that the embedded engine can execute, and of which nothing is said but that Node cannot load it.
+func TestAnAdaptorThatIsForTheEmbeddedEngineAlone(t *testing.T) {
+	pretendNode(t).Publish(t, "@openfn/language-broken", "2.0.0", "", "package/index.js", "exports.fn = f => f")
+	code, stdout, stderr := execute(t.Context(), nil, "adaptors", "install", "-d", t.TempDir(), "@openfn/language-broken@2.0.0")
+	require.Equal(t, exitFailure, code)
+	require.Contains(t, stderr, "@openfn/language-broken@2.0.0 is installed, but Node cannot load it: it has no modules")
+	require.Contains(t, stdout, "@openfn/language-broken@2.0.0 is ready for the embedded engine\n")
+}
+
 // Guards against an adaptor that is called ready and cannot be loaded, as one that was damaged on its way.
 func TestWhatIsNotReadyIsNotCalledSo(t *testing.T) {
 	r := pretendNode(t)

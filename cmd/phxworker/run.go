@@ -135,7 +135,7 @@ func (p *program) executeFile(ctx context.Context, cmd *cli.Command, session *on
 			return files, err
 		}
 	}
-	if found := undefined.FindStringSubmatch(record.ErrorMessage); found != nil && isJob(file) && !cmd.IsSet("adaptor") {
+	if found := undefined.FindStringSubmatch(record.ErrorMessage); found != nil && workflow.IsJob(file) && !cmd.IsSet("adaptor") {
 		fmt.Fprintf(p.stderr, "  if %s() is an operation of another adaptor than @openfn/language-common, name that, as in --adaptor http\n", found[1])
 	}
 	if record.Reason != string(runner.Success) {
@@ -146,9 +146,6 @@ func (p *program) executeFile(ctx context.Context, cmd *cli.Command, session *on
 
 // undefined matches the error of a name that is nobody's.
 var undefined = regexp.MustCompile(`^(?:ReferenceError: )?(\w+) is not defined`)
-
-// isJob reports whether a file is a job alone, which has no place to name its adaptor.
-func isJob(file string) bool { return strings.HasSuffix(file, "js") }
 
 // given are the files that the command line names besides the workflow.
 func given(cmd *cli.Command) (files []string) {

@@ -40,6 +40,7 @@ func TestRunShowsTheLineOfAnError(t *testing.T) {
 		"fail":         {"fn(state => {\n  return state.data.x.y;\n});", "  2 |   return state.data.x.y;\n    |                      ^\nfail\n", exitFailure},
 		"crash":        {"fn(state => nope(state));", "  ReferenceError: nope is not defined\n  1 | fn(state => nope(state));\n    |             ^\ncrash\n", 5},
 		"adaptor's":    {"fn(s => s);\n\n  assert(false, 'no good');", "  3 |   assert(false, 'no good');\n    |   ^\nfail\n", exitFailure},
+		"own words":    {"fn(s => s);\nfn(() => {\n  throw new Error('row 1 is bad at line 1, column 1');\n});", "  3 |   throw new Error('row 1 is bad at line 1, column 1');\n    |                  ^\nfail\n", exitFailure},
 		"not compiled": {"fn(state => {\n  (\n});", "crash\n  CompileError: job: Unexpected token (3:0)\n  3 | });\n    | ^\n", 5},
 		"exception":    {"fn(state => state)", "exception\n", 7},
 	} {
@@ -179,6 +180,12 @@ func TestAnOperationOfAnotherAdaptorIsHintedAt(t *testing.T) {
 	require.True(t, strings.HasSuffix(stderr, "crash\n"+hint), stderr)
 	_, _, stderr = execute(t.Context(), nil, "run", job, "--engine", "js", "--adaptor", "common")
 	require.NotContains(t, stderr, "--adaptor")
+	folder := filepath.Join(t.TempDir(), "nodejs")
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "workflow.yaml"), []byte("steps:\n  - expression: get('/')\n"), 0o600))
+	code, _, stderr = execute(t.Context(), nil, "run", folder, "--engine", "js")
+	require.Equal(t, 5, code)
+	require.NotContains(t, stderr, "--adaptor", "its steps name their own")
 }
 
 func TestWhatIsWatchedIsNamed(t *testing.T) {

@@ -5,12 +5,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/phxworker/phxworker/internal/place"
 	"github.com/phxworker/phxworker/mockserver"
 )
 
@@ -44,6 +43,8 @@ type step struct {
 	From           string // where the input is from
 	Log            []line
 	Code           []codeLine // the job's; nil unless an error in it was found
+
+	fault int // the line of the job that the last error is in; 0 for none
 }
 
 // codeLine is a line of a job.
@@ -172,6 +173,9 @@ func (s *story) line(at time.Time, p payload) {
 	log := &s.Log
 	if st := s.steps[p.StepID]; st != nil {
 		log = &st.Log
+		if at, ok := place.Of(l.Source, l.Text); ok {
+			st.fault = at.Line
+		}
 	}
 	switch {
 	case len(*log) < maxLines:
@@ -181,23 +185,17 @@ func (s *story) line(at time.Time, p payload) {
 	}
 }
 
-var place = regexp.MustCompile(`\bat line (\d+), column \d+|^Error reported by ".*" operation line (\d+):$`)
-
 // marked returns the job's code with the line of the error, as the engine told it in the log; nil if it did not.
 func (st *step) marked() []codeLine {
-	for _, l := range slices.Backward(st.Log) {
-		found := place.FindStringSubmatch(l.Text)
-		if found == nil {
-			continue
-		}
-		wrong, _ := strconv.Atoi(found[1] + found[2]) // digits alone: one that is too large is in no job
-		var code []codeLine
-		for i, text := range strings.Split(st.Job.Body, "\n") {
-			code = append(code, codeLine{Number: i + 1, Text: text, Wrong: i+1 == wrong})
-		}
-		return code
+	lines := strings.Split(st.Job.Body, "\n")
+	if st.fault < 1 || st.fault > len(lines) {
+		return nil
 	}
-	return nil
+	code := make([]codeLine, len(lines))
+	for i, text := range lines {
+		code[i] = codeLine{Number: i + 1, Text: text, Wrong: i+1 == st.fault}
+	}
+	return code
 }
 
 // Took returns how long the step took, empty while it goes on.

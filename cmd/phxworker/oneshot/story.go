@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/phxworker/phxworker/internal/place"
 	"github.com/phxworker/phxworker/mockserver"
 )
 
@@ -22,13 +23,7 @@ type Story struct {
 	Names, Code map[string]string
 
 	steps map[string]string // the ids of jobs, by those of steps
-	fault position          // where the last error of the running step is
-}
-
-// position is a place in a job, counted from 1. Where only the line is known, operation is what was called there.
-type position struct {
-	line, column int
-	operation    string
+	fault place.Place       // where the last error of the running step is
 }
 
 // payload is what the events of a run have that is shown.
@@ -56,7 +51,7 @@ func (s *Story) Show(e mockserver.Event) {
 		if s.steps == nil {
 			s.steps = make(map[string]string)
 		}
-		s.steps[p.StepID], s.fault = p.JobID, position{}
+		s.steps[p.StepID], s.fault = p.JobID, place.Place{}
 	case "run:log":
 		s.line(p)
 	case "step:complete":
@@ -66,14 +61,14 @@ func (s *Story) Show(e mockserver.Event) {
 	}
 }
 
-// line tells what a job, an adaptor or the process of an engine has written, and what the worker warns of or waits for. Of the other lines of
-// worker and engine only the place of an error is kept.
+// line tells what a job, an adaptor or the process of an engine has written, and what the worker warns of or waits for. Of the
+// other lines of worker and engine only the place of an error is kept.
 func (s *Story) line(p payload) {
 	text := message(p.Message)
+	if at, ok := place.Of(p.Source, text); ok {
+		s.fault = at
+	}
 	if !slices.Contains([]string{"JOB", "ADA", "OUT", "ERR"}, p.Source) {
-		if at, ok := place(text); ok {
-			s.fault = at
-		}
 		if p.Level != "warn" && !installs(p.Source, text) {
 			return
 		}
@@ -115,20 +110,20 @@ func (s *Story) end(p payload) {
 }
 
 // wrong tells an error, and the line of the job that it is in.
-func (s *Story) wrong(p payload, code string, at position) {
+func (s *Story) wrong(p payload, code string, at place.Place) {
 	fmt.Fprintf(s.Out, "  %s: %s\n", p.ErrorType, strings.TrimPrefix(p.Error, p.ErrorType+": "))
 	lines := strings.Split(code, "\n")
-	if at.line < 1 || at.line > len(lines) {
+	if at.Line < 1 || at.Line > len(lines) {
 		return
 	}
-	line := strings.ReplaceAll(lines[at.line-1], "\t", " ")
-	if before, _, found := strings.Cut(line, at.operation+"("); at.operation != "" && found {
-		at.column = utf8.RuneCountInString(before) + 1
+	line := strings.ReplaceAll(lines[at.Line-1], "\t", " ")
+	if before, _, found := strings.Cut(line, at.Operation+"("); at.Operation != "" && found {
+		at.Column = utf8.RuneCountInString(before) + 1
 	}
-	number := strconv.Itoa(at.line)
+	number := strconv.Itoa(at.Line)
 	fmt.Fprintf(s.Out, "  %s | %s\n", number, line)
-	if at.column >= 1 && at.column <= utf8.RuneCountInString(line)+1 {
-		fmt.Fprintf(s.Out, "  %s | %s^\n", strings.Repeat(" ", len(number)), strings.Repeat(" ", at.column-1))
+	if at.Column >= 1 && at.Column <= utf8.RuneCountInString(line)+1 {
+		fmt.Fprintf(s.Out, "  %s | %s^\n", strings.Repeat(" ", len(number)), strings.Repeat(" ", at.Column-1))
 	}
 }
 
@@ -141,44 +136,22 @@ func (s *Story) name(job string) string {
 
 // compiled returns the job that could not be compiled, and where, as the error says it: its name, and the line and the
 // column, which is counted from 0.
-func (s *Story) compiled(text string) (job string, at position) {
+func (s *Story) compiled(text string) (job string, at place.Place) {
 	found := inParentheses.FindStringSubmatch(text)
 	if found == nil {
-		return "", position{}
+		return "", place.Place{}
 	}
 	for id, name := range s.Names {
 		if strings.HasPrefix(text, name+": ") {
-			at := numbers(found)
-			return id, position{line: at.line, column: at.column + 1}
+			line, _ := strconv.Atoi(found[1]) // digits alone: one that is too large is in no job
+			column, _ := strconv.Atoi(found[2])
+			return id, place.Place{Line: line, Column: column + 1}
 		}
 	}
-	return "", position{}
+	return "", place.Place{}
 }
 
-var (
-	inParentheses = regexp.MustCompile(`\((\d+):(\d+)\)$`)
-	inWords       = regexp.MustCompile(`\bat line (\d+), column (\d+)`)
-	ofOperation   = regexp.MustCompile(`^Error reported by "(.*)\(\)" operation line (\d+):$`)
-)
-
-// place returns where an error is, as the engines write it into the log.
-func place(text string) (position, bool) {
-	if found := ofOperation.FindStringSubmatch(text); found != nil {
-		line, _ := strconv.Atoi(found[2])
-		return position{line: line, operation: found[1]}, true
-	}
-	found := inWords.FindStringSubmatch(text)
-	if found == nil {
-		return position{}, false
-	}
-	return numbers(found), true
-}
-
-func numbers(found []string) position {
-	line, _ := strconv.Atoi(found[1]) // digits alone: one that is too large is in no job
-	column, _ := strconv.Atoi(found[2])
-	return position{line: line, column: column}
-}
+var inParentheses = regexp.MustCompile(`\((\d+):(\d+)\)$`)
 
 // message returns what a line of a log says: texts as they are, everything else as JSON.
 func message(parts []json.RawMessage) string {

@@ -104,16 +104,21 @@ func (r *reader) notices(s *Settings) []Notice {
 			Reason: fmt.Sprintf("a run may take %v, and %v after a signal those under way are cancelled", s.Worker.Limits.RunTimeout, s.Worker.Grace),
 		})
 	}
-	if who := connects[s.Engine.Name]; who != "" {
+	notices = append(notices, r.egressNotices(s.Engine.Name)...)
+	notices = append(notices, r.sharedFolders(s)...)
+	return append(notices, r.exposures()...)
+}
+
+// egressNotices tell where jobs may connect to all the same, and of hosts that are doubtful.
+func (r *reader) egressNotices(engine string) (notices []Notice) {
+	if who := connects[engine]; who != "" {
 		for _, key := range []string{"egress", "egress-limit"} {
 			if v, ok := r.set(key); ok {
 				notices = append(notices, Notice{Message: partly, Option: v.from, Reason: who + " without the worker, to whatever the network lets them: take --engine js, or the network's own means (docs/security.md)"})
 			}
 		}
 	}
-	notices = append(notices, r.doubtfulHosts()...)
-	notices = append(notices, r.sharedFolders(s)...)
-	return append(notices, r.exposures()...)
+	return append(notices, r.doubtfulHosts()...)
 }
 
 // doubtfulHosts tells of names of hosts that are nearly those of classes, which nobody could else see to be taken for hosts.

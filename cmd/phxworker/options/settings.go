@@ -92,11 +92,11 @@ func (v *Values) Spool() (string, error) {
 }
 
 // Execution returns what the options say of executing runs, wherever these come from: Engine, Worker.Limits, Log, and
-// Notices of these. It asks for nothing else: to execute one takes no server and no secret. The error is an [*Error].
+// Notices of where jobs may connect to. It asks for nothing else: to execute one takes no server and no secret. The error is an [*Error].
 func (v *Values) Execution() (Settings, error) {
 	r := newReader(v)
-	s := Settings{Engine: r.engine(), Log: r.log(), Notices: r.doubtfulHosts()}
-	s.Worker.Limits = r.limits()
+	s := Settings{Engine: r.engine(), Log: r.log()}
+	s.Worker.Limits, s.Notices = r.limits(), r.egressNotices(s.Engine.Name)
 	return s, r.err
 }
 

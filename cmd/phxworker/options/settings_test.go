@@ -246,3 +246,13 @@ func TestAHostThatIsNearlyAClassIsDoubtful(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, how.Notices)
 }
+
+// Guards against a job that is tried in Node, and connects where --egress says that it may not, without a word.
+func TestExecutionTellsWhatEgressDoesNotHold(t *testing.T) {
+	values, err := Collect(parse(t, "--engine", "openfn", "--egress", "none"), environment{}.get)
+	require.NoError(t, err)
+	how, err := values.Execution()
+	require.NoError(t, err)
+	require.Len(t, how.Notices, 1)
+	require.Equal(t, []string{partly, "--egress"}, []string{how.Notices[0].Message, how.Notices[0].Option})
+}

@@ -199,13 +199,19 @@ func (r *reader) readFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".js", ".mjs":
+	switch extension := strings.ToLower(filepath.Ext(path)); {
+	case IsJob(path):
 		return r.job(path, data)
-	case ".json", ".yaml", ".yml":
+	case extension == ".json", extension == ".yaml", extension == ".yml":
 		return r.document(path, data)
 	}
 	return nil, &Error{path, "it is neither a job (.js) nor a workflow (.json, .yaml): its name must end so"}
+}
+
+// IsJob reports whether a file is a job alone, by its name. It has no place to name its adaptor.
+func IsJob(path string) bool {
+	extension := strings.ToLower(filepath.Ext(path))
+	return extension == ".js" || extension == ".mjs"
 }
 
 // job returns the plan of one job.

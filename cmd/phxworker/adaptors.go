@@ -159,25 +159,7 @@ func (p *program) prepareForNode(ctx context.Context, repo *adaptors.Repo, memor
 	if err := openfn.Warm(ctx, openfn.Config{MemoryMB: memory}, repo, ready...); err != nil {
 		progress(noCache(err))
 	}
-<<<<<<< HEAD
 	return ready, failed, nil
-=======
-	for _, pkg := range ready {
-		i := slices.IndexFunc(embedded, func(one *js.Package) bool { return one.Name == pkg.Name && one.Version == pkg.Version })
-		if i < 0 {
-			p.tellReady(pkg.Name+"@"+pkg.Version, true, nil)
-			continue
-		}
-		p.tellReady(pkg.Name+"@"+pkg.Version, true, embedded[i])
-		embedded = slices.Delete(embedded, i, i+1)
-	}
-	for _, one := range embedded { // Node cannot load these
-		if one.Node == "" {
-			p.tellReady(one.Name+"@"+one.Version, false, one)
-		}
-	}
-	return p.concludeInstall(repo, len(failed), cmd)
->>>>>>> 08c575b10ea3d153bae339cc74b3670c2277c5b3
 }
 
 // prepareEmbedded prepares adaptors for the embedded engine, and tells which could not be had.
@@ -193,19 +175,19 @@ func prepareEmbedded(ctx context.Context, provider *packages.Provider, specifier
 	return ready, failed
 }
 
-// tellAllReady says which packages are ready: those that are for both engines are with both. Without Node, none is installed for it.
+// tellAllReady says which packages are ready, once each: those that are for both engines are with both. Without Node, none is
+// installed for it.
 func (p *program) tellAllReady(installed []adaptors.Package, embedded []*js.Package) {
-	if len(installed) == 0 {
-		for _, one := range embedded {
-			p.tellReady(one.Name+"@"+one.Version, false, one)
+	for _, pkg := range installed {
+		var other *js.Package
+		if i := slices.IndexFunc(embedded, func(one *js.Package) bool { return one.Name == pkg.Name && one.Version == pkg.Version }); i >= 0 {
+			other, embedded = embedded[i], slices.Delete(embedded, i, i+1)
 		}
-		return
+		p.tellReady(pkg.Name+"@"+pkg.Version, true, other)
 	}
-	p.tellReady(installed[0].Name+"@"+installed[0].Version, true, nil) // the runtime
-	for _, pkg := range installed[1:] {
-		i := slices.IndexFunc(embedded, func(one *js.Package) bool { return one.Name == pkg.Name && one.Version == pkg.Version })
-		if i >= 0 {
-			p.tellReady(pkg.Name+"@"+pkg.Version, true, embedded[i])
+	for _, one := range embedded {
+		if one.Node == "" || len(installed) == 0 {
+			p.tellReady(one.Name+"@"+one.Version, false, one)
 		}
 	}
 }

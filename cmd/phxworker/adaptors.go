@@ -181,7 +181,8 @@ func (p *program) tellAllReady(installed []adaptors.Package, embedded []*js.Pack
 	for _, pkg := range installed {
 		var other *js.Package
 		if i := slices.IndexFunc(embedded, func(one *js.Package) bool { return one.Name == pkg.Name && one.Version == pkg.Version }); i >= 0 {
-			other, embedded = embedded[i], slices.Delete(embedded, i, i+1)
+			other = embedded[i]
+			embedded = slices.Delete(embedded, i, i+1)
 		}
 		p.tellReady(pkg.Name+"@"+pkg.Version, true, other)
 	}

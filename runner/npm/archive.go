@@ -52,7 +52,8 @@ func (c *Client) download(ctx context.Context, p Package) error {
 	return about(p.Name+"@"+p.Version, err)
 }
 
-// archive returns the archive of a package, and fetches it again if it is damaged or gone from the cache.
+// archive returns the archive of a package, and fetches it again if it is damaged or gone from the cache. The error is an
+// [*Error], a [*CacheError] where it is gone each time, or why ctx ended.
 func (c *Client) archive(ctx context.Context, p Package) ([]byte, error) {
 	s, _ := parseSum(p.Integrity)
 	for range 2 {
@@ -63,7 +64,7 @@ func (c *Client) archive(ctx context.Context, p Package) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("the cache of packages does not keep %s@%s", p.Name, p.Version)
+	return nil, &CacheError{c.cache.dir, fmt.Errorf("it does not keep %s@%s", p.Name, p.Version)}
 }
 
 // unpack calls file for each file of an archive, in its order; the content is good for the time of

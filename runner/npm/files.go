@@ -112,6 +112,10 @@ func (f *Files) unpackAll(ctx context.Context) (*zip.Reader, error) {
 	var whole bytes.Buffer
 	var mu sync.Mutex // guards to
 	to := zip.NewWriter(&whole)
+	places := make(map[string]bool)
+	for _, p := range f.Tree.Packages {
+		places[p.Path] = true
+	}
 	var all errgroup.Group
 	all.SetLimit(runtime.GOMAXPROCS(0))
 	for _, p := range f.Tree.Packages {
@@ -120,7 +124,11 @@ func (f *Files) unpackAll(ctx context.Context) (*zip.Reader, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			for name, data := range files {
-				w, failed := to.CreateHeader(&zip.FileHeader{Name: p.Path + "/" + name, Method: zip.Store})
+				name = p.Path + "/" + name
+				if inOther(places, name, p.Path) {
+					continue
+				}
+				w, failed := to.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
 				if failed == nil {
 					_, failed = w.Write(data)
 				}
@@ -133,6 +141,17 @@ func (f *Files) unpackAll(ctx context.Context) (*zip.Reader, error) {
 		return nil, err
 	}
 	return zip.NewReader(bytes.NewReader(whole.Bytes()), int64(whole.Len()))
+}
+
+// inOther reports whether a file that a package brings lies where the tree has another package: that one counts, whichever is
+// unpacked first.
+func inOther(places map[string]bool, name, own string) bool {
+	for at := name; len(at) > len(own); at = path.Dir(at) {
+		if places[at] {
+			return true
+		}
+	}
+	return false
 }
 
 // unpack returns the files of a package, by their paths below it.

@@ -444,6 +444,29 @@ func TestFilesWithoutADisk(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
+// Guards against files that cannot be found since a package brings others in its archive where the tree has its own: these count,
+// as they do on a disk.
+func TestAPackageThatBringsWhatTheTreeHas(t *testing.T) {
+	r := npmtest.Serve(t)
+	r.Publish(t, "bad", "1.0.0", `{"dependencies":{"c":"1"}}`, "package/node_modules/c/c.js", "brought", "package/node_modules/c/old.js", "brought")
+	r.Publish(t, "c", "1.0.0", "", "package/c.js", "placed")
+	c := client(t, r, Config{})
+	tree, err := c.Resolve(t.Context(), "bad", "1.0.0")
+	require.NoError(t, err)
+	for i, p := range tree.Packages {
+		if p.Name == "c" {
+			tree.Packages[i].Path = "node_modules/bad/node_modules/c"
+		}
+	}
+	files, err := c.files(t.Context(), tree)
+	require.NoError(t, err)
+	raw, err := files.ReadFile("node_modules/bad/node_modules/c/c.js")
+	require.NoError(t, err)
+	require.Equal(t, "placed", string(raw))
+	_, err = files.ReadFile("node_modules/bad/node_modules/c/old.js")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
 func TestSums(t *testing.T) {
 	want := sum(sha512.Sum512([]byte("a")))
 	for _, text := range []string{want.String(), "sha1-2jmj7l5rSw0yVb/vlWAYkK/YBwk= " + want.String() + "?x"} {

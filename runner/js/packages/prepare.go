@@ -38,8 +38,7 @@ func (p *Provider) load(ctx context.Context, name, version string, tell func(str
 			}
 		}
 		if whole {
-			p.remember(one)
-			return one, nil
+			return p.remember(one, nil), nil
 		}
 	}
 	if name != js.Builtins { // which others wait for in their turn
@@ -61,13 +60,12 @@ func (p *Provider) load(ctx context.Context, name, version string, tell func(str
 		p.cfg.Logger.Warn("a package was not prepared", "package", specifier, "error", err)
 		return nil, err
 	}
-	p.writeRecord(found)
+	one = p.remember(one, &found)
 	_ = p.cache.Lessen() // what cannot be removed is in nobody's way
-	p.cfg.Logger.Info("a package is prepared", "package", specifier, "node", found.Node, "took", time.Since(begin).Round(time.Millisecond))
-	if found.Node == "" {
+	p.cfg.Logger.Info("a package is prepared", "package", specifier, "node", one.Node, "took", time.Since(begin).Round(time.Millisecond))
+	if one.Node == "" {
 		tell(fmt.Sprintf("Installed %s in %v", specifier, time.Since(begin).Round(100*time.Millisecond)))
 	}
-	p.remember(one)
 	return one, nil
 }
 

@@ -127,10 +127,19 @@ func (p *Provider) remembered(key string) *js.Package {
 	return p.known.get(key)
 }
 
-func (p *Provider) remember(one *js.Package) {
+// remember keeps a package, in the folder too if what was found out is new, and returns the one to use: one that a run has
+// shown to be unfit meanwhile stays so.
+func (p *Provider) remember(one *js.Package, found *record) *js.Package {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if marked := p.known.get(one.Name + "@" + one.Version); marked != nil && marked.Node != "" {
+		return marked
+	}
+	if found != nil {
+		p.writeRecord(*found)
+	}
 	p.known.put(one)
+	return one
 }
 
 // exact returns the version that a specifier means. Where the registry cannot be asked for the latest one, that is the newest that
@@ -156,7 +165,9 @@ func (p *Provider) Unfit(one *js.Package, why string) {
 	}
 	marked := *one
 	marked.Node, marked.Chunks = why, nil
-	p.remember(&marked)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known.put(&marked)
 	if found, ok := p.readRecord(one.Name, one.Version); ok {
 		found.Node = why
 		p.writeRecord(found)

@@ -28,9 +28,7 @@ func npmFolder(dir, name string) string {
 // install installs a package and prepares it, as far as that is not done, or all of it
 // again. What is damaged is installed again.
 func (r *Repo) install(ctx context.Context, s specifier, again bool, tell func(string)) (Package, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, &InstallError{
-		Specifier: s.String(), Reason: fmt.Sprintf("the install was given up after %v", installTimeout), Unable: true,
-	})
+	ctx, cancel := context.WithTimeoutCause(ctx, installTimeout, givenUp(s))
 	defer cancel()
 	unlock, err := r.lock(ctx, s, tell)
 	if err != nil {
@@ -65,6 +63,11 @@ func (r *Repo) install(ctx context.Context, s specifier, again bool, tell func(s
 		}
 	}
 	return p, err
+}
+
+// givenUp is why an install ends that takes too long.
+func givenUp(s specifier) error {
+	return &InstallError{Specifier: s.String(), Reason: fmt.Sprintf("the install was given up after %v", installTimeout), Unable: true}
 }
 
 func (r *Repo) fetchAndPrepare(ctx context.Context, s specifier, again bool, tell func(string)) (Package, error) {

@@ -57,7 +57,7 @@ func (r *Repo) Files(ctx context.Context, name, version string) (files *npm.File
 		if found := r.read(s); found != nil {
 			return found, nil
 		}
-		ctx, end := context.WithTimeout(r.life, installTimeout) // what the cache has lost meanwhile is fetched again
+		ctx, end := context.WithTimeoutCause(r.life, installTimeout, givenUp(s)) // what the cache has lost meanwhile is fetched again
 		files, err := r.fetched(ctx, s, func(c *npm.Client) (*npm.Files, error) { return c.Files(ctx, name, version) })
 		if err != nil {
 			end()

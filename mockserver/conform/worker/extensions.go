@@ -83,7 +83,14 @@ func extensionTrials() []trial {
 		}, do: func(l *lab) {
 			l.needs("lease")
 			id := l.enqueue(one(codeThrice))
-			l.await("run:renew", func() bool { return len(l.sent("run:renew")) > 0 })
+			l.await("run:renew", func() bool {
+				renewals := l.sent("run:renew")
+				if len(renewals) == 0 {
+					return false
+				}
+				_, answered := l.answered(renewals[0]) // before that, the fault may not have struck yet
+				return answered
+			})
 			refused := l.sent("run:renew")[0]
 			l.server.ClearFaults() // who is given it next may have it
 			l.watch(3 * time.Second)

@@ -100,7 +100,7 @@ var flaws = []struct {
 	{name: "claims for each wake-up", red: "W2.5"},
 	{name: "wakes up slowly", red: "W2.6"},
 	{name: "claims time out", red: "W2.7"},
-	{name: "heeds what comes twice", red: "W2.8"},
+	{name: "heeds what comes twice", red: "W2.8 W2.18"}, // or it would know the run
 	{name: "claims at once after a refusal", red: "W2.9"},
 	{name: "claims under the old join", red: "W2.10"},
 	{name: "all groups claim from all queues", red: "W2.11 W2.12"},
@@ -109,6 +109,8 @@ var flaws = []struct {
 	{name: "rests after a run", red: "W2.14 W2.16"},
 	{name: "forgets its loop when it was full", red: "W2.16"},
 	{name: "a lost claim keeps its slot", red: "W2.17"},
+	{name: "executes what it executes already", red: "W2.18"},
+	{name: "a run that comes twice keeps its slot", red: "W2.18"},
 	{name: "fetches before it has joined", red: "W2.8 W3.1"},
 	{name: "trusts everybody", red: "W3.2"},
 	{name: "trusts nobody", red: "W3.3"},

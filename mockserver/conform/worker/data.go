@@ -71,10 +71,19 @@ func dataTrials() []trial {
 			Source: "Lightning: the log scrubber of RunChannel; ws-worker 1.25 leaves it to that",
 		}, do: func(l *lab) {
 			record := l.execute(withCredential(codeSecret))
+			l.reason(record, "success")
+			logged := false
 			for _, e := range record.Events {
-				if (e.Event == "run:log" || e.Event == "run:batch_logs") && strings.Contains(string(e.Payload), password) {
+				if e.Event != "run:log" && e.Event != "run:batch_logs" {
+					continue
+				}
+				logged = logged || strings.Contains(string(e.Payload), "the password is ")
+				if strings.Contains(string(e.Payload), password) {
 					l.Fatalf("*** in the place of the password", "it is in a %s", e.Event)
 				}
+			}
+			if !logged {
+				l.Failf("the line that the job logs, without the password", "none of it")
 			}
 			if strings.Contains(l.worker.log.String(), password) {
 				l.Failf("no password in the worker's own output", "it is there")

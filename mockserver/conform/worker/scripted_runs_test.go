@@ -828,8 +828,11 @@ func (r *execution) step(ctx context.Context, v visit, credentials map[string]ma
 		state["configuration"] = c
 	}
 	result, logged, out := r.do(ctx, job.Body, state)
-	if r.w.is("lines in another order") {
+	switch {
+	case r.w.is("lines in another order"):
 		slices.Reverse(logged)
+	case r.w.is("no lines of jobs"):
+		logged = nil
 	}
 	if strings.HasSuffix(r.w.flaw, "in batches") && len(logged) > 0 {
 		var batch []fields

@@ -133,6 +133,7 @@ var flaws = []struct {
 	{name: "no globals", red: "W3.19"},
 	{name: "keeps the configuration", red: "W3.20"},
 	{name: "logs secrets", red: "W3.21"},
+	{name: "no lines of jobs", red: "W3.21 W3.26 W4.1 W4.2 W4.3 W4.4 W4.5 W4.6 W4.7 W4.8 W4.9 W4.10 W4.21"},
 	{name: "no input", red: "W3.4 W3.15 W3.22 W4.28"},
 	{name: "no final dataclip", red: "W3.23"},
 	{name: "a final state of any kind", red: "W3.23 W3.24"},

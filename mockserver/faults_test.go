@@ -171,6 +171,18 @@ func TestFaultRefuse(t *testing.T) {
 	}
 }
 
+func TestFaultAnswer(t *testing.T) {
+	rule := fault.Rule{Run: "r1", Event: "run:complete", Action: fault.Answer, Response: []byte(`{"of":"nobody"}`)}
+	faulty(t, []fault.Rule{rule}, func(m *mocktest.Server, c *mocktest.Client) {
+		f := c.Exchange("run:r1", "run:complete", `{"reason":"success"}`)
+		require.Equal(t, []string{"ok", `{"of":"nobody"}`, `"3"`}, []string{f.Status, string(f.Payload), string(f.JoinRef)})
+		_, events, strikes := happened(m)
+		require.Empty(t, events)
+		require.Equal(t, []string{"before run:complete answer"}, strikes)
+		c.OK("run:r1", "run:complete", `{"reason":"success"}`)
+	})
+}
+
 func TestFaultWithhold(t *testing.T) {
 	for _, when := range []fault.When{fault.Before, fault.After} {
 		t.Run(string(when), func(t *testing.T) {

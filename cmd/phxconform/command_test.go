@@ -14,7 +14,12 @@ import (
 	"github.com/phxworker/phxworker/mockserver/conform/suite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(ofBinary)
+		os.Exit(code)
+	}))
+}
 
 func execute(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer

@@ -2,8 +2,11 @@ package main
 
 import (
 	"flag"
+	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,24 +35,36 @@ func TestTheEngineOfNodeConforms(t *testing.T) {
 	})
 }
 
+// ofBinary is the folder of what [buildWorker] makes, until all tests are over.
+var ofBinary string
+
+// buildWorker makes the binary, once for all tests since it takes seconds, and returns where it is.
+var buildWorker = sync.OnceValues(func() (binary string, err error) {
+	if ofBinary, err = os.MkdirTemp("", "phxconform"); err != nil {
+		return "", err
+	}
+	binary = filepath.Join(ofBinary, "phxworker")
+	if output, err := exec.Command("go", "build", "-o", binary, "../phxworker").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, output)
+	}
+	return binary, nil
+})
+
 // tryOurs tries the binary that is shipped. No failure of any level is excused.
 func tryOurs(t *testing.T, engine string, o suite.Options) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("the binary has no race detector in it, for which -short is")
 	}
-	binary := filepath.Join(t.TempDir(), "phxworker")
-	execute := func(name string, args ...string) {
-		output, err := exec.Command(name, args...).CombinedOutput()
-		require.NoError(t, err, "%s", output)
-	}
-	execute("go", "build", "-o", binary, "../phxworker")
+	binary, err := buildWorker()
+	require.NoError(t, err)
 	target := worker.Target{Command: []string{binary, "start", "--engine", engine, "--extensions", "all"}, Env: []string{"WORKER_HOST=127.0.0.1"}}
 	if engine == "openfn" { // it takes longer to install an adaptor than a case has
 		runtest.Need(t, "node", "npm")
 		dir := runtest.Adaptors(t)
 		target.Adaptor = "@openfn/language-common@3.3.4"
-		execute(binary, "adaptors", "install", "--repo-dir", dir, target.Adaptor)
+		output, err := exec.Command(binary, "adaptors", "install", "--repo-dir", dir, target.Adaptor).CombinedOutput()
+		require.NoError(t, err, "%s", output)
 		target.Command = append(target.Command, "--repo-dir", dir)
 	}
 	o.Expected = []string{}

@@ -236,7 +236,7 @@ func checkResponse(r *Rule, s spec) *InvalidError {
 		return &InvalidError{Field: "response", Reason: notFor(r.Action)}
 	case given && (!json.Valid(r.Response) || !utf8.Valid(r.Response)):
 		return &InvalidError{Field: "response", Reason: "must be JSON"}
-	case !given && r.Action == Refuse && r.Event != Connect:
+	case !given && (s.response == required || r.Action == Refuse) && r.Event != Connect:
 		return &InvalidError{Field: "response", Reason: blank}
 	}
 	return nil

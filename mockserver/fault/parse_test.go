@@ -85,7 +85,7 @@ func TestBadRules(t *testing.T) {
 		{name: "no object", json: `[]`, field: "fault", want: "must be a JSON object"},
 		{name: "null", json: `null`, field: "fault", want: "must be a JSON object"},
 		{name: "empty", json: `{}`, field: "action", want: "can't be blank"},
-		{name: "unknown action", json: `{"action":"explode"}`, field: "action", want: "must be one of [close crash delay double drop"},
+		{name: "unknown action", json: `{"action":"explode"}`, field: "action", want: "must be one of [answer close crash delay double drop"},
 		{name: "unknown field", json: `{"action":"drop","evnt":"claim"}`, field: "fault", want: `has the unknown field "evnt": the fields are event, topic`},
 		{name: "a number of one's own", json: `{"action":"drop","id":7}`, field: "fault", want: `unknown field "id"`},
 		{name: "unknown event", json: `{"action":"drop","event":"step:began"}`, field: "event", want: "must be one of now, connect, join"},
@@ -121,6 +121,8 @@ func TestBadRules(t *testing.T) {
 		{name: "no HTTP error", json: `{"action":"refuse","event":"connect","code":200}`, field: "code", want: "from 400 to 599"},
 		{name: "code of a refused push", json: `{"action":"refuse","response":1,"code":503}`, field: "code", want: "can't be set for the action refuse"},
 		{name: "no response", json: `{"action":"refuse"}`, field: "response", want: "can't be blank"},
+		{name: "no answer", json: `{"action":"answer","event":"claim"}`, field: "response", want: "can't be blank"},
+		{name: "answer to a join", json: `{"action":"answer","event":"join","response":{}}`, field: "event", want: "can't be join for the action answer"},
 		{name: "response of a drop", json: `{"action":"drop","response":1}`, field: "response", want: "can't be set for the action drop"},
 	}
 	for _, tt := range tests {

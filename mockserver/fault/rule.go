@@ -65,9 +65,9 @@ type Rule struct {
 	Delay time.Duration
 	// Code is a close code or an HTTP status; see the actions.
 	Code int
-	// Response is what Refuse answers, any JSON: {"field":["message"]},
-	// {"errors":{…}} or a bare string, which are the shapes of Lightning's
-	// refusals, and {"reason":"unauthorized"} for a join.
+	// Response is what Refuse and Answer answer, any JSON. {"field":["message"]},
+	// {"errors":{…}} and a bare string are the shapes of Lightning's refusals,
+	// and {"reason":"unauthorized"} is that of a join's.
 	Response json.RawMessage
 }
 
@@ -128,6 +128,10 @@ const (
 	// nothing. A connection is refused with the HTTP status Code, which
 	// defaults to 503.
 	Refuse Action = "refuse"
+	// Answer answers with the status ok and Response, and applies nothing: a
+	// server that is wrong, such as one that gives a run a second time. It is for
+	// pushes.
+	Answer Action = "answer"
 	// Withhold sends no reply. Before: the message is as good as lost.
 	Withhold Action = "withhold"
 	// Delay applies the message and replies Delay later. The topic is busy
@@ -170,8 +174,8 @@ type spec struct {
 	delay, response need
 	// codes says which codes it takes.
 	codes codes
-	// now, connect, heartbeat and leave say whether those events can have it.
-	now, connect, heartbeat, leave bool
+	// now, connect, heartbeat and leave say whether those events can have it, and noJoin that a join cannot.
+	now, connect, heartbeat, leave, noJoin bool
 }
 
 type need int
@@ -199,6 +203,7 @@ var specs = map[Action]spec{
 	Close:    {when: []When{Before, After}, codes: closeCodes, now: true, heartbeat: true, leave: true},
 	Crash:    {when: []When{Before, After}},
 	Refuse:   {when: []When{Before}, response: optional, codes: httpCodes, connect: true},
+	Answer:   {when: []When{Before}, response: required, noJoin: true},
 	Withhold: {when: []When{After, Before}, heartbeat: true, leave: true},
 	Delay:    {when: []When{After}, delay: required, connect: true, heartbeat: true, leave: true},
 	Double:   {when: []When{After}, delay: optional, heartbeat: true, leave: true},
@@ -219,6 +224,8 @@ func (s spec) can(event string) bool {
 		return s.heartbeat
 	case Leave:
 		return s.leave
+	case Join:
+		return !s.noJoin
 	}
 	return true
 }

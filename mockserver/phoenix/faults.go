@@ -96,6 +96,9 @@ func twistOf(rule *fault.Rule, join bool) (t twist, served bool) {
 	case fault.Refuse:
 		reply := Refuse(rule.Response)
 		return twist{instead: &reply}, true
+	case fault.Answer:
+		reply := OK(rule.Response)
+		return twist{instead: &reply}, true
 	case fault.Crash:
 		if rule.When == fault.Before {
 			reply := Crash("fault")

@@ -399,6 +399,13 @@ func (l *lab) enqueue(r mockserver.Run) string {
 	return id
 }
 
+// addFault has the server be wrong from now on.
+func (l *lab) addFault(r fault.Rule) {
+	if _, err := l.server.AddFault(r); err != nil {
+		l.Fatalf("the kit to make good faults", "a fault of the kit: %v", err)
+	}
+}
+
 // record returns what the server knows of a run.
 func (l *lab) record(id string) mockserver.RunRecord {
 	record, _ := l.server.Inspect(id)

@@ -72,7 +72,7 @@ func edge(from, to, condition string) fields {
 
 // plan makes a plan of its parts: jobs, edges, and other fields.
 func plan(jobs []fields, edges []fields, more ...fields) json.RawMessage {
-	p := fields{"jobs": jobs, "edges": edges, "triggers": []fields{}}
+	p := fields{"jobs": jobs, "edges": append([]fields{}, edges...), "triggers": []fields{}} // a list also where there are none, as Lightning has it
 	for _, m := range more {
 		maps.Copy(p, m)
 	}

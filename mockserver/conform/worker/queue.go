@@ -201,6 +201,37 @@ func queueTrials() []trial {
 			l.awaitBack(1)
 			l.reason(l.execute(one(codeCount)), "success")
 		}},
+		{Case: suite.Case{
+			ID: "W2.18", Title: "a run that it is given again while it executes it is executed once", Level: suite.Must,
+			Why:    "A run that is executed twice sends its e-mails twice.",
+			Source: "A server that was restored from before the claim gives the run again; phxworker: runner.ErrTwice",
+		}, setup: setup{capacity: 2}, do: checkGivenTwice},
+	}
+}
+
+// checkGivenTwice answers a claim with the run that the worker executes already.
+func checkGivenTwice(l *lab) {
+	id := l.enqueue(chain(codeThrice, codeThrice)) // a worker may rest for its back-off of a second before it claims again
+	l.awaitStart(id)
+	again, _ := json.Marshal(fields{"runs": []fields{{"id": id, "token": l.given()[0].Token}}}) // texts
+	l.addFault(fault.Rule{Event: "claim", Action: fault.Answer, Response: again})
+	l.server.Wake()
+	l.await("a claim for the second slot, which is answered with the same run", func() bool { return len(l.given()) > 1 })
+	if l.record(id).State.Final() { // on a slow machine
+		l.Skipf("the run was over before it could be given a second time")
+	}
+	before := len(l.sent("claim"))
+	stop := l.wakeAllTheTime()
+	over := func() bool { return l.record(id).State.Final() }
+	l.await("another claim", func() bool { return len(l.sent("claim")) > before || over() })
+	stop()
+	if over() {
+		l.Failf("another claim while the run goes on, for the second slot is free", "none")
+	}
+	l.reason(l.awaitEnd(id), "success")
+	steps := l.where(func(f seen) bool { return f.sent && f.run() == id && f.event == "step:start" })
+	if len(steps) != 2 {
+		l.Failf("two times step:start, one for each of its jobs", "%d", len(steps))
 	}
 }
 

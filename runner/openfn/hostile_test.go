@@ -321,7 +321,7 @@ func TestAProcessWithAnUncaughtErrorIsNotReused(t *testing.T) {
 func TestOddErrorsAndLines(t *testing.T) {
 	long(t)
 	b := newBench(t, Config{})
-	record := b.Job("fn(() => ({ errors: { a: { type: 5, message: { x: 1 } } } }))")
+	record := b.Job("fn(() => ({ errors: { a: { name: 5, message: { x: 1 } } } }))")
 	require.Equal(t, []string{"fail", "5", `{"x":1}`}, []string{record.Reason, record.ErrorType, record.ErrorMessage})
 	record = b.Job(`fn(s => { const o = { n: 1n }; o.o = o; console.log(o); console.log('a\ud800'); return s; })`)
 	require.Equal(t, "success", record.Reason, record.ErrorMessage)

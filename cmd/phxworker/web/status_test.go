@@ -212,7 +212,6 @@ func TestSummaries(t *testing.T) {
 	idle := phxworker.GroupStats{Name: "a", Counts: slots.Counts{Size: 1, Open: 1}}
 	full := phxworker.GroupStats{Name: "b", Counts: slots.Counts{Size: 1, Running: 1}}
 	paused := phxworker.GroupStats{Name: "c", Paused: true, Counts: slots.Counts{Size: 1, Open: 1}}
-	none := phxworker.GroupStats{Name: "d"}
 	request := phxworker.GroupStats{Name: "e", Paused: true, OnRequest: true, Counts: slots.Counts{Size: 1, Open: 1}}
 	joined := phxworker.QueueStats{Joined: true, For: 60}
 	away := phxworker.QueueStats{For: 30}
@@ -231,8 +230,7 @@ func TestSummaries(t *testing.T) {
 		{"draining, with nothing left", false, phxworker.Stats{Phase: "draining"}, Attention, "Draining: claims no more, and no run is under way."},
 		{"draining, with a claim unanswered", false, phxworker.Stats{Phase: "draining", Groups: []phxworker.GroupStats{{Name: "a", Counts: slots.Counts{Size: 1, Claimed: 1}}}}, Attention, "Draining: waits for the server to answer a claim, of which a run may come."},
 		{"stopping", false, phxworker.Stats{Phase: "stopping", Runs: make([]phxworker.RunStats, 2)}, Attention, "Stopping: cancels 2 runs, and reports that."},
-		{"without slots", false, phxworker.Stats{Queue: joined, Groups: []phxworker.GroupStats{full, none}}, Good, "Up, on the queue for 1 min 0 s, and busy: all slots have runs."},
-		{"on request", false, phxworker.Stats{Queue: joined, Groups: []phxworker.GroupStats{request, none}}, Good, "Up, on the queue for 1 min 0 s, claims when it is asked to."},
+		{"on request", false, phxworker.Stats{Queue: joined, Groups: []phxworker.GroupStats{request}}, Good, "Up, on the queue for 1 min 0 s, claims when it is asked to."},
 		{"stopped", false, phxworker.Stats{Phase: "stopped"}, Bad, "Stopped."},
 		{"idle", false, phxworker.Stats{Queue: joined, Groups: []phxworker.GroupStats{idle}}, Good, "Up, on the queue for 1 min 0 s, claiming."},
 		{"full", false, phxworker.Stats{Queue: joined, Groups: []phxworker.GroupStats{full}}, Good, "Up, on the queue for 1 min 0 s, and busy: all slots have runs."},

@@ -116,7 +116,7 @@ func (p *program) executeFile(ctx context.Context, cmd *cli.Command, session *on
 	if run.Credentials, err = credentials(cmd.StringSlice("credential"), flow); err != nil {
 		return files, err
 	}
-	story := &oneshot.Story{Out: p.stderr, Names: flow.Names, Code: flow.Code}
+	story := &oneshot.Story{Out: p.stderr, Names: flow.Names, Code: flow.Code, Globals: flow.Globals}
 	show := story.Show
 	if cmd.Bool("json") {
 		lines := json.NewEncoder(p.stdout)

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/mockserver/place"
 )
 
 // Story tells a person how a run goes: steps as they end, lines of its jobs as they come, and what went wrong with the
@@ -20,15 +20,11 @@ type Story struct {
 	Out io.Writer
 	// Names are those of the jobs, and Code what is in them, by id.
 	Names, Code map[string]string
+	// Globals reports whether the plan has globals.
+	Globals bool
 
-	steps map[string]string // the ids of jobs, by those of steps
-	fault position          // where the last error of the running step is
-}
-
-// position is a place in a job, counted from 1. Where only the line is known, operation is what was called there.
-type position struct {
-	line, column int
-	operation    string
+	steps  map[string]string // the ids of jobs, by those of steps
+	finder place.Finder      // of the running step's error
 }
 
 // payload is what the events of a run have that is shown.
@@ -42,6 +38,7 @@ type payload struct {
 	ErrorType string            `json:"error_type"`
 	Error     string            `json:"error_message"`
 	Duration  *float64          `json:"duration"` // ms
+	Output    json.RawMessage   `json:"output_dataclip"`
 	Versions  map[string]any    `json:"versions"`
 }
 
@@ -56,7 +53,8 @@ func (s *Story) Show(e mockserver.Event) {
 		if s.steps == nil {
 			s.steps = make(map[string]string)
 		}
-		s.steps[p.StepID], s.fault = p.JobID, position{}
+		s.steps[p.StepID] = p.JobID
+		s.finder = place.Finder{Job: p.JobID, Code: s.Code[p.JobID], Globals: s.Globals}
 	case "run:log":
 		s.line(p)
 	case "step:complete":
@@ -70,13 +68,9 @@ func (s *Story) Show(e mockserver.Event) {
 // worker and engine only the place of an error is kept.
 func (s *Story) line(p payload) {
 	text := message(p.Message)
-	if !slices.Contains([]string{"JOB", "ADA", "OUT", "ERR"}, p.Source) {
-		if at, ok := place(text); ok {
-			s.fault = at
-		}
-		if p.Level != "warn" && !installs(p.Source, text) {
-			return
-		}
+	s.finder.Read(p.Source, text)
+	if !place.OfJob(p.Source) && p.Level != "warn" && !installs(p.Source, text) {
+		return
 	}
 	mark := " "
 	if p.Level == "warn" || p.Level == "error" {
@@ -102,7 +96,8 @@ func (s *Story) step(p payload) {
 		return
 	}
 	fmt.Fprintf(s.Out, "✗ %s%s\n", s.name(p.JobID), took)
-	s.wrong(p, s.Code[p.JobID], s.fault)
+	at, _ := s.finder.Find(p.Output)
+	s.wrong(p, s.Code[p.JobID], at)
 }
 
 // end tells how the run ended. What a step has told of an error is not told again.
@@ -115,20 +110,17 @@ func (s *Story) end(p payload) {
 }
 
 // wrong tells an error, and the line of the job that it is in.
-func (s *Story) wrong(p payload, code string, at position) {
+func (s *Story) wrong(p payload, code string, at place.Place) {
 	fmt.Fprintf(s.Out, "  %s: %s\n", p.ErrorType, strings.TrimPrefix(p.Error, p.ErrorType+": "))
 	lines := strings.Split(code, "\n")
-	if at.line < 1 || at.line > len(lines) {
+	if at.Line < 1 || at.Line > len(lines) {
 		return
 	}
-	line := strings.ReplaceAll(lines[at.line-1], "\t", " ")
-	if before, _, found := strings.Cut(line, at.operation+"("); at.operation != "" && found {
-		at.column = utf8.RuneCountInString(before) + 1
-	}
-	number := strconv.Itoa(at.line)
+	line := strings.ReplaceAll(lines[at.Line-1], "\t", " ")
+	number := strconv.Itoa(at.Line)
 	fmt.Fprintf(s.Out, "  %s | %s\n", number, line)
-	if at.column >= 1 && at.column <= utf8.RuneCountInString(line)+1 {
-		fmt.Fprintf(s.Out, "  %s | %s^\n", strings.Repeat(" ", len(number)), strings.Repeat(" ", at.column-1))
+	if at.Column >= 1 && at.Column <= utf8.RuneCountInString(line)+1 {
+		fmt.Fprintf(s.Out, "  %s | %s^\n", strings.Repeat(" ", len(number)), strings.Repeat(" ", at.Column-1))
 	}
 }
 
@@ -141,44 +133,22 @@ func (s *Story) name(job string) string {
 
 // compiled returns the job that could not be compiled, and where, as the error says it: its name, and the line and the
 // column, which is counted from 0.
-func (s *Story) compiled(text string) (job string, at position) {
+func (s *Story) compiled(text string) (job string, at place.Place) {
 	found := inParentheses.FindStringSubmatch(text)
 	if found == nil {
-		return "", position{}
+		return "", place.Place{}
 	}
 	for id, name := range s.Names {
 		if strings.HasPrefix(text, name+": ") {
-			at := numbers(found)
-			return id, position{line: at.line, column: at.column + 1}
+			line, _ := strconv.Atoi(found[1]) // digits alone: one that is too large is in no job
+			column, _ := strconv.Atoi(found[2])
+			return id, place.Place{Line: line, Column: column + 1}
 		}
 	}
-	return "", position{}
+	return "", place.Place{}
 }
 
-var (
-	inParentheses = regexp.MustCompile(`\((\d+):(\d+)\)$`)
-	inWords       = regexp.MustCompile(`\bat line (\d+), column (\d+)`)
-	ofOperation   = regexp.MustCompile(`^Error reported by "(.*)\(\)" operation line (\d+):$`)
-)
-
-// place returns where an error is, as the engines write it into the log.
-func place(text string) (position, bool) {
-	if found := ofOperation.FindStringSubmatch(text); found != nil {
-		line, _ := strconv.Atoi(found[2])
-		return position{line: line, operation: found[1]}, true
-	}
-	found := inWords.FindStringSubmatch(text)
-	if found == nil {
-		return position{}, false
-	}
-	return numbers(found), true
-}
-
-func numbers(found []string) position {
-	line, _ := strconv.Atoi(found[1]) // digits alone: one that is too large is in no job
-	column, _ := strconv.Atoi(found[2])
-	return position{line: line, column: column}
-}
+var inParentheses = regexp.MustCompile(`\((\d+):(\d+)\)$`)
 
 // message returns what a line of a log says: texts as they are, everything else as JSON.
 func message(parts []json.RawMessage) string {

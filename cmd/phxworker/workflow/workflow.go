@@ -35,6 +35,8 @@ type Workflow struct {
 	Names, Code map[string]string
 	// Needs are the credentials that jobs name, each with a job that does.
 	Needs map[string]string
+	// Globals reports whether the plan has globals.
+	Globals bool
 	// Input is the dataclip that the file brings; nil if it brings none.
 	Input json.RawMessage
 	// Credentials are bodies that the file brings, by the ids that jobs name them by.
@@ -115,6 +117,7 @@ func (r *reader) finish(path string, plan []byte) (*Workflow, error) {
 	w := &Workflow{
 		Input: fields["dataclip"], Credentials: known.Credentials,
 		Names: make(map[string]string), Code: make(map[string]string), Needs: needs(known.Jobs),
+		Globals: len(fields["globals"]) > 0 && string(fields["globals"]) != "null",
 	}
 	for _, j := range known.Jobs {
 		w.Names[j.ID], w.Code[j.ID] = cmp.Or(j.Name, j.ID), j.Body

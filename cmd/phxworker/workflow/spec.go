@@ -51,14 +51,21 @@ func (s spec) project(workflows, credentials *yaml.Node) ([]byte, error) {
 // workflow returns the plan of one that has steps.
 func (s spec) workflow(root *yaml.Node) ([]byte, error) {
 	w := plan{Name: text(field(root, "name")), StartingNodeID: text(field(root, "start"))}
-	var err error
+	err := s.check(root, workflowKind, "")
+	if err != nil {
+		return nil, err
+	}
 	if w.Globals, err = s.globals(field(root, "globals")); err != nil {
 		return nil, err
 	}
 	steps := field(root, "steps")
 	isTrigger := make(map[string]bool)
 	for i, step := range steps.Content {
+		step = resolve(step)
 		id := stepID(step, i)
+		if err := s.check(step, stepKind, id); err != nil {
+			return nil, err
+		}
 		if slices.Contains([]string{"webhook", "cron", "kafka"}, text(field(step, "type"))) {
 			isTrigger[id] = true
 			w.Triggers = append(w.Triggers, trigger{ID: id, Type: text(field(step, "type"))})
@@ -159,6 +166,9 @@ func (s spec) next(p *plan, from string, isTrigger map[string]bool, node *yaml.N
 	for _, to := range pairs(node) {
 		condition, enabled := to.value, (*bool)(nil)
 		if to.value.Kind == yaml.MappingNode {
+			if err := s.check(to.value, wayKind, to.key); err != nil {
+				return err
+			}
 			condition = field(to.value, "condition")
 			if text(field(to.value, "disabled")) == "true" {
 				enabled = new(bool)
@@ -201,8 +211,11 @@ func (s spec) older(root, credentials *yaml.Node) ([]byte, error) {
 		w.Triggers = append(w.Triggers, trigger{ID: p.key, Type: text(field(p.value, "type"))})
 	}
 	for _, p := range pairs(field(root, "jobs")) {
+		err := s.check(p.value, jobKind, p.key)
+		if err != nil {
+			return nil, err
+		}
 		made := job{ID: p.key, Name: text(field(p.value, "name")), Adaptor: adaptor(text(field(p.value, "adaptor")))}
-		var err error
 		if made.Body, err = s.code(field(p.value, "body")); err != nil {
 			return nil, err
 		}
@@ -213,6 +226,9 @@ func (s spec) older(root, credentials *yaml.Node) ([]byte, error) {
 		w.Jobs = append(w.Jobs, made)
 	}
 	for _, p := range pairs(field(root, "edges")) {
+		if err := s.check(p.value, edgeKind, p.key); err != nil {
+			return nil, err
+		}
 		from := text(field(p.value, "source_job"))
 		if from == "" {
 			from = text(field(p.value, "source_trigger"))

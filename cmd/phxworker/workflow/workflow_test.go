@@ -160,7 +160,7 @@ func TestWhatIsNoWorkflowIsSaid(t *testing.T) {
 		"torn.json":    "torn.json: it cannot be read: line 1: did not find expected node content",
 		"notes.txt":    "notes.txt: it is neither a job (.js) nor a workflow (.json, .yaml): its name must end so",
 		"wrong.json":   `wrong.json: "jobs.id" must not be of type number`,
-		"lost.yaml":    "gone.js: there is no such file",
+		"lost.yaml":    `lost.yaml:3: the step "a" names the file ./gone.js: there is no such file`,
 		"edge.yaml":    `edge.yaml:4: the step "a" leads to "z", and there is no such step`,
 		"plan.json":    `plan.json: there is no step "c": the steps are a, b`,
 		"empty.js":     "empty.js: there is no code in it",

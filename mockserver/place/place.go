@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -31,7 +32,7 @@ var (
 	inWords = regexp.MustCompile(`(?:\n    |^Operation \d+ failed )at line (\d+), column (\d+)$`)
 	// As OpenFn's runtime does of an adaptor's error.
 	ofOperation = regexp.MustCompile(`^Error reported by "(.*)\(\)" operation line (\d+):$`)
-	// A frame of the job in the stack that it writes below an error. The column is counted from 0.
+	// A frame of the job in the stack that it writes below an error.
 	ofModule = regexp.MustCompile(`\n    at (?:[^\n]* \()?vm:module\(\d+\):(\d+):(\d+)\)?(?:\n|$)`)
 )
 
@@ -45,7 +46,7 @@ func (f *Finder) Read(source, text string) {
 	} else if found := inWords.FindStringSubmatch(text); found != nil {
 		f.line, f.column, f.operation = number(found[1]), number(found[2]), ""
 	} else if found := ofModule.FindStringSubmatch(text); found != nil && !f.Globals {
-		f.line, f.column, f.operation = number(found[1]), number(found[2])+1, ""
+		f.line, f.column, f.operation = number(found[1]), f.columnInNode(number(found[1]), number(found[2])), ""
 	}
 }
 
@@ -94,9 +95,24 @@ func (f *Finder) look(output json.RawMessage) {
 		f.line, f.operation = e.Line, e.Operation
 	case f.Globals || e.Position.Line < 1 || e.Position.Line > len(lines) || lines[e.Position.Line-1] != e.Position.Source:
 	default:
-		f.line, f.column = e.Position.Line, e.Position.Column+1
+		f.line, f.column = e.Position.Line, f.columnInNode(e.Position.Line, e.Position.Column)
 	}
 }
+
+// columnInNode returns the column that OpenFn's runtime means. It counts from 0, and looks up in its source map what is
+// one to the right of the error: behind a name of one letter, which the column then follows.
+func (f *Finder) columnInNode(line, column int) int {
+	lines := strings.Split(f.Code, "\n")
+	if line < 1 || line > len(lines) {
+		return 0
+	}
+	if runes := []rune(lines[line-1]); column >= len(runes) || !isOfName(runes[column]) {
+		return column
+	}
+	return column + 1
+}
+
+func isOfName(r rune) bool { return r == '_' || r == '$' || unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 // number reads digits alone: what is too large for a number is in no job.
 func number(digits string) int {

@@ -15,11 +15,12 @@ const code = "fn(s => s);\n\n  get('/nowhere');\nfn(s => s.a.b);"
 // What engines write of an error: of the job's own code, and of an operation's.
 func TestThePlaceThatALogTells(t *testing.T) {
 	for text, want := range map[string]Place{
-		"no\n    at line 4, column 7":                                                                 {4, 7},
-		"Operation 1 failed at line 3, column 3":                                                      {3, 3},
-		`Error reported by "get()" operation line 3:`:                                                 {3, 3},
-		`Error reported by "other()" operation line 3:`:                                               {3, 0},
-		"TypeError: no\n    at vm:module(0):4:12\n    @openfn/language-common@3.3.4/index.js:7672:57": {4, 13},
+		"no\n    at line 4, column 7":                                                                                               {4, 7},
+		"Operation 1 failed at line 3, column 3":                                                                                    {3, 3},
+		`Error reported by "get()" operation line 3:`:                                                                               {3, 3},
+		`Error reported by "other()" operation line 3:`:                                                                             {3, 0},
+		"TypeError: no\n    at vm:module(0):4:12\n    @openfn/language-common@3.3.4/index.js:7672:57":                               {4, 13},
+		"TypeError: no\n    at vm:module(0):4:13\n    @openfn/language-common@3.3.4/index.js:7:5":                                   {4, 13},
 		"TypeError: no\n    at helper (vm:module(0):1:3)\n    at vm:module(0):4:12\n    @openfn/language-common@3.3.4/index.js:7:5": {1, 4},
 	} {
 		f := Finder{Job: "a", Code: code}

@@ -182,9 +182,9 @@ func TestWhatIsNoWorkflowIsSaid(t *testing.T) {
 // Guards against a word that was mistyped, without which the workflow is another one.
 func TestFieldsThatNothingReadsAreWarnedOf(t *testing.T) {
 	dir := write(t, map[string]string{
-		"flow.yaml": "stps: 1\nsteps:\n  - id: a\n    credential: clinic\n    nxt: b\n    next:\n      b: { conditon: true, disabled: false }\n" +
+		"flow.yaml": "stps: 1\nsteps:\n  - id: a\n    credential: clinic\n    nxt: b\n    next:\n      b: { condtion: true, disabled: false }\n" +
 			"  - id: b\n    expresion: fn(s => s)\n    colour: red\n    openfn: { uuid: 1 }\n",
-		"older.yaml": "jobs: { a: { expression: x } }\nedges: { b: { source_job: a, target_job: a, conditon_type: always } }\n",
+		"older.yaml": "jobs: { a: { expression: x } }\nedges: { b: { source_job: a, target_job: a, condtion_type: always } }\n",
 		"good.yaml":  workflowFile,
 		"load.js":    "get('x')",
 	})
@@ -196,11 +196,11 @@ func TestFieldsThatNothingReadsAreWarnedOf(t *testing.T) {
 			`:5: the step "a" has a field "nxt"` + unread + `: did you mean "next"?`,
 			`:9: the step "b" has a field "expresion"` + unread + `: did you mean "expression"?`,
 			`:10: the step "b" has a field "colour"` + unread,
-			`:7: the edge to "b" has a field "conditon"` + unread + `: did you mean "condition"?`,
+			`:7: the edge to "b" has a field "condtion"` + unread + `: did you mean "condition"?`,
 		},
 		"older.yaml": {
 			`:1: the job "a" has a field "expression"` + unread + `: did you mean "body"?`,
-			`:2: the edge "b" has a field "conditon_type"` + unread + `: did you mean "condition_type"?`,
+			`:2: the edge "b" has a field "condtion_type"` + unread + `: did you mean "condition_type"?`,
 		},
 		"good.yaml": nil,
 	} {

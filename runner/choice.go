@@ -1,6 +1,9 @@
 package runner
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // PartialEngine is an [Engine] for some runs only.
 type PartialEngine interface {
@@ -35,8 +38,14 @@ func (e *either) Prepare(ctx context.Context, run *Run) (Execution, error) {
 	if failure, ok := err.(*Failure); ok && failure.Reason == Exception && ctx.Err() == nil { //nolint:errorlint // one that is wrapped is the worker's own
 		if wants := dispositionOf(why); wants != nil && wants.unable != nil {
 			explained := *wants.unable
+			if explained.Message == failure.Message { // both miss the same
+				return execution, Unable(&explained)
+			}
 			explained.Message += "; the other engine cannot be had either: " + failure.Message
 			return execution, Unable(&explained)
+		}
+		if strings.Contains(why.Error(), failure.Message) { // both miss the same
+			return execution, failure
 		}
 		explained := *failure
 		explained.Message += "; this run cannot do without: " + why.Error()

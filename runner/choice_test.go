@@ -42,6 +42,20 @@ func TestAChoiceIsAsWellAsBothEngines(t *testing.T) {
 	}
 }
 
+// lacking is an engine that cannot have what the run needs, as nobody can.
+type lacking struct{ checked }
+
+var noSuchVersion = &Failure{Reason: Exception, Type: "AutoinstallError", Message: "there is no such version"}
+
+func (lacking) CanRun(context.Context, *Run) error               { return noSuchVersion }
+func (lacking) Prepare(context.Context, *Run) (Execution, error) { return nil, noSuchVersion }
+
+// Guards against an error that says everything twice.
+func TestAChoiceSaysOnceWhatBothEnginesMiss(t *testing.T) {
+	_, err := Either(lacking{}, lacking{}).Prepare(t.Context(), &Run{Plan: &Plan{}})
+	require.EqualError(t, err, "AutoinstallError (exception): there is no such version")
+}
+
 // without is an engine that there is not on this machine.
 type without struct{ preparing }
 

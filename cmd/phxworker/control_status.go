@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v3"
 
@@ -67,17 +69,31 @@ func writeStatus(w io.Writer, s *web.Status) error {
 	}
 	if len(s.Results) > 0 {
 		fmt.Fprintln(&text)
-		table := newTable(&text)
-		fmt.Fprintln(table, "ENDED\tREASON\tTOOK\tAT")
-		for _, result := range s.Results[:min(shownResults, len(s.Results))] {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", identifier(result.RunID), printable(web.Ending(result)), result.Lasted, result.Ended.Local().Format(time.TimeOnly))
-		}
-		_ = table.Flush()
+		writeResults(&text, s.Results[:min(shownResults, len(s.Results))], screen(w))
 	}
 	if all := total(s); all != "" {
 		fmt.Fprintln(&text, all)
 	}
 	return writeLines(w, text.String())
+}
+
+// writeResults writes how runs ended. Where that is too much for the screen, the reasons are cut: the times come after them.
+func writeResults(w io.Writer, results []phxworker.RunResult, screen int) {
+	widest := func(cell func(phxworker.RunResult) string) (most int) {
+		for _, result := range results {
+			most = max(most, utf8.RuneCountInString(cell(result)))
+		}
+		return most
+	}
+	id := func(r phxworker.RunResult) string { return identifier(r.RunID) }
+	took := func(r phxworker.RunResult) string { return fmt.Sprint(r.Lasted) }
+	room := screen - max(widest(id), len("ENDED")) - max(widest(took), len("TOOK")) - len(time.TimeOnly) - len("  ")*3
+	table := newTable(w)
+	fmt.Fprintln(table, "ENDED\tREASON\tTOOK\tAT")
+	for _, r := range results {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", id(r), cut(printable(web.Ending(r)), room), took(r), r.Ended.Local().Format(time.TimeOnly))
+	}
+	_ = table.Flush()
 }
 
 // total is how all runs since the start have ended, empty if there is none.
@@ -141,16 +157,16 @@ func writeRuns(w io.Writer, runs []phxworker.RunStats) {
 
 func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
-// writeLines writes the text without what ends beyond the terminal, but for
+// writeLines writes the text without what ends beyond the terminal, if it is one, but for
 // sentences, which come first and wrap.
 func writeLines(w io.Writer, text string) error {
 	var out strings.Builder
-	sentences, screen := true, columns(w)
+	sentences, most := true, screen(w)
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, " \n")
 		sentences = sentences && line != ""
-		if runes := []rune(line); !sentences && len(runes) > screen {
-			line = string(runes[:screen-1]) + "…"
+		if !sentences {
+			line = cut(line, most)
 		}
 		out.WriteString(line + "\n")
 	}
@@ -158,14 +174,26 @@ func writeLines(w io.Writer, text string) error {
 	return err
 }
 
+// screen returns how many columns a line may have: those of a terminal, and any number elsewhere, where a program reads it.
+func screen(w io.Writer) int {
+	if isTerminal(w) {
+		return columns(w)
+	}
+	return math.MaxInt
+}
+
 // identifier returns the id of a run as a column takes it; those of Lightning have
 // 36 characters.
 func identifier(id string) string {
-	runes := []rune(printable(id))
-	if len(runes) > 36 {
-		return string(runes[:35]) + "…"
+	return cut(printable(id), 36)
+}
+
+// cut returns as much of a text as there are columns for.
+func cut(text string, columns int) string {
+	if runes := []rune(text); len(runes) > columns {
+		return string(runes[:columns-1]) + "…"
 	}
-	return string(runes)
+	return text
 }
 
 // printable keeps what a server has named from steering the terminal.

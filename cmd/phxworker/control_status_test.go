@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
@@ -116,6 +117,23 @@ func TestHowRunsEndedInATerminal(t *testing.T) {
 	out.Reset()
 	require.NoError(t, writeStatus(&out, &web.Status{Stats: phxworker.Stats{Results: []phxworker.RunResult{{Outcome: runner.Outcome{RunID: "two", Settled: runner.LeaseLost}}}}}))
 	require.NotContains(t, out.String(), "in all")
+}
+
+// Guards against a reason that pushes the times out of the terminal, and against a pipe that gets less than there is.
+func TestALongReasonLeavesTheTimesOnTheScreen(t *testing.T) {
+	results := []phxworker.RunResult{{Outcome: runner.Outcome{
+		RunID: "0b8e6f0a-8a43-4f0d-9d6e-2b1c7a5e9f01", Reason: "exception", Type: "CredentialLoadError", Settled: runner.Processed,
+		Ended: time.Date(2026, 11, 22, 16, 55, 1, 0, time.Local),
+	}}}
+	var out strings.Builder
+	writeResults(&out, results, 80)
+	require.Regexp(t, `(?m)^0b8e6f0a-8a43-4f0d-9d6e-2b1c7a5e9f01  exception CredentialL.*…  .*  16:55:01$`, out.String())
+	for line := range strings.Lines(out.String()) {
+		require.LessOrEqual(t, utf8.RuneCountInString(line), 80+len("\n"))
+	}
+	out.Reset()
+	require.NoError(t, writeStatus(&out, &web.Status{Stats: phxworker.Stats{Results: results}}))
+	require.Regexp(t, `exception CredentialLoadError  .*  16:55:01\n`, out.String())
 }
 
 // Guards against columns that end with the first run, and against refusals that only

@@ -46,8 +46,7 @@ Usage:
   phxworker cancel RUN          stop a run
   phxworker drain [--wait]      stop a worker in good order
   phxworker demo [--keep]       show it, with a mock server in the same process
-  phxworker adaptors COMMAND    install adaptors for the OpenFn engine beforehand,
-                                or list them
+  phxworker adaptors COMMAND    install adaptors beforehand, or list them
   phxworker spool [--resend]    list or send what could not be reported of runs
   phxworker help COMMAND        tell more about a command
   phxworker version

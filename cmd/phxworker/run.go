@@ -22,6 +22,7 @@ import (
 	"github.com/phxworker/phxworker/cmd/phxworker/options"
 	"github.com/phxworker/phxworker/cmd/phxworker/workflow"
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/mockserver/lightning"
 	"github.com/phxworker/phxworker/runner"
 )
 
@@ -116,7 +117,10 @@ func (p *program) executeFile(ctx context.Context, cmd *cli.Command, session *on
 	if run.Credentials, err = credentials(cmd.StringSlice("credential"), flow); err != nil {
 		return files, err
 	}
-	story := &oneshot.Story{Out: p.stderr, Names: flow.Names, Code: flow.Code}
+	for _, doubt := range slices.Concat(flow.Warnings, session.Doubts(oneshot.Run{Plan: flow.Whole, Credentials: run.Credentials})) {
+		fmt.Fprintln(p.stderr, "  !", doubt)
+	}
+	story := &oneshot.Story{Out: p.stderr, Names: flow.Names, Code: flow.Code, Globals: flow.Globals}
 	show := story.Show
 	if cmd.Bool("json") {
 		lines := json.NewEncoder(p.stdout)
@@ -189,7 +193,7 @@ func (p *program) input(cmd *cli.Command, ofFile json.RawMessage) (json.RawMessa
 		return nil, &usageError{fmt.Sprintf("--input cannot be read: %v", err)}
 	}
 	if !json.Valid(data) {
-		return nil, &usageError{fmt.Sprintf("--input %s is no JSON", name)}
+		return nil, &usageError{fmt.Sprintf("--input %s %s", name, lightning.Syntax(data))}
 	}
 	return data, nil
 }
@@ -208,12 +212,17 @@ func credentials(given []string, flow *workflow.Workflow) (map[string]json.RawMe
 			return nil, &usageError{fmt.Sprintf("--credential %s cannot be read: %v", name, err)}
 		}
 		if !json.Valid(body) {
-			return nil, &usageError{fmt.Sprintf("--credential %s: %s is no JSON", name, file)}
+			return nil, &usageError{fmt.Sprintf("--credential %s: %s %s", name, file, lightning.Syntax(body))}
 		}
-		if flow.Needs[name] == "" {
-			return nil, &usageError{fmt.Sprintf("--credential %s: no step names it; they name %s", name, named(flow.Needs))}
+		if flow.Needs[name] == "" && flow.Spare[name] == "" {
+			return nil, &usageError{fmt.Sprintf("--credential %s: no step names it; they name %s", name, named(flow.Needs, flow.Spare))}
 		}
 		all[name] = body
+	}
+	for name := range flow.Spare {
+		if all[name] == nil { // the worker fetches those of all jobs before it begins
+			all[name] = json.RawMessage("{}")
+		}
 	}
 	for name, job := range flow.Needs {
 		if all[name] == nil {
@@ -223,11 +232,13 @@ func credentials(given []string, flow *workflow.Workflow) (map[string]json.RawMe
 	return all, nil
 }
 
-func named(needs map[string]string) string {
-	if len(needs) == 0 {
+func named(needs, spare map[string]string) string {
+	names := slices.Concat(slices.Collect(maps.Keys(needs)), slices.Collect(maps.Keys(spare)))
+	if len(names) == 0 {
 		return "none"
 	}
-	return strings.Join(slices.Sorted(maps.Keys(needs)), ", ")
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
 
 // look is how often files are looked at. A save is seen sooner than a person can look up.

@@ -100,6 +100,40 @@ func TestRunTakesAWorkflowAndItsCredentials(t *testing.T) {
 	require.NotContains(t, stderr, "load")
 }
 
+// Guards against a person who is told to give the credential of a step that will not be executed.
+func TestCredentialsOfStepsThatAreLeftOutAreNotAskedFor(t *testing.T) {
+	flow := inFile(t, "workflow.yaml", twoSteps)
+	for _, option := range []string{"--only", "--start"} {
+		code, stdout, stderr := execute(t.Context(), nil, "run", flow, "--engine", "js", option, "store")
+		require.Equal(t, exitOK, code, stderr)
+		require.JSONEq(t, `{"data":{"stored":"nothing"}}`, stdout)
+		require.NotContains(t, stderr, "!", "what is left out on purpose is no mistake")
+	}
+	last := inFile(t, "workflow.yaml", "steps:\n  - { id: a, expression: 'fn(s => s)', next: b }\n  - { id: b, configuration: clinic, expression: 'fn(s => s)' }\n")
+	code, _, stderr := execute(t.Context(), nil, "run", last, "--engine", "js", "--end", "a")
+	require.Equal(t, exitOK, code, stderr)
+	require.NotContains(t, stderr, "!")
+}
+
+// Guards against a mistake that the server would have warned of, and that reads as a success here.
+func TestRunWarnsOfWhatCanHardlyBeMeant(t *testing.T) {
+	plan := inFile(t, "plan.json", `{"jobs":[{"id":"a","body":"fn(s => s)"},{"id":"b","expression":"fn(s => s)"}],
+		"edges":[{"source_job_id":"a","target_job_id":"b","condition":"on_success"}]}`)
+	_, _, stderr := execute(t.Context(), nil, "run", plan, "--engine", "js")
+	for _, want := range []string{
+		`  ! the job "a" has no adaptor, and calls fn(): operations are an adaptor's, such as "@openfn/language-common"` + "\n",
+		`  ! the job "b" has a field "expression", which nothing reads: did you mean "body"?` + "\n",
+		`has the condition "on_success": did you mean on_job_success?` + "\n",
+	} {
+		require.Contains(t, stderr, want)
+	}
+	flow := inFile(t, "flow.yaml", "steps:\n  - id: a\n    expresion: fn(s => s)\n")
+	_, _, stderr = execute(t.Context(), nil, "run", flow, "--engine", "js")
+	require.Contains(t, stderr, "  ! "+flow+`:3: the step "a" has a field "expresion", which nothing reads: did you mean "expression"?`+"\n")
+	input := inFile(t, "in.json", "{\n\"a\":1,\n}")
+	requireUsageError(t, "--input "+input+" is not JSON: line 3, column 1: invalid character '}' looking for beginning of object key string", nil, "run", plan, "--input", input)
+}
+
 func TestRunPrintsItsEvents(t *testing.T) {
 	code, stdout, stderr := execute(t.Context(), nil, "run", inFile(t, "job.js", "fn(s => s)"), "--engine", "js", "--json")
 	require.Equal(t, exitOK, code)

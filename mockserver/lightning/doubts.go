@@ -1,13 +1,16 @@
 package lightning
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Doubts returns what in the plan of a run can hardly mean what it says, a sentence each, in the order of the plan;
@@ -44,6 +47,24 @@ func doubtsOf(plan json.RawMessage, hasCredential func(id string) bool) []string
 
 // yamlField matches the fields of which workflows in YAML have one at least.
 var yamlField = regexp.MustCompile(`(?m)^(?:steps|jobs|workflows|workflow|workspace):`)
+
+// Syntax says what keeps a text from being JSON, and where, as the end of a sentence about it; empty if it is JSON.
+func Syntax(text []byte) string {
+	var v any
+	err := json.Unmarshal(text, &v)
+	bad, isSyntax := errors.AsType[*json.SyntaxError](err)
+	switch {
+	case isSyntax:
+		before := text[:min(int(bad.Offset), len(text))]
+		line := 1 + bytes.Count(before, []byte("\n"))
+		return fmt.Sprintf("is not JSON: line %d, column %d: %v", line, len(before)-bytes.LastIndexByte(before, '\n')-1, bad)
+	case err != nil:
+		return "is not JSON: " + err.Error()
+	case !utf8.Valid(text): // Go's decoder lets it pass
+		return "is not UTF-8: save the file as UTF-8"
+	}
+	return ""
+}
 
 // HintAt returns what to do with a text that is no JSON, empty if nobody knows.
 func HintAt(text []byte) string {

@@ -28,7 +28,7 @@ var presets = []preset{
 	{"a join that crashes", `{"event":"join","topic":"worker:queue","action":"crash"}`},
 	{"no answer to heartbeats any more", `{"event":"heartbeat","action":"withhold","count":-1}`},
 	{"an upgrade refused", `{"event":"connect","action":"refuse","code":503}`},
-	{"a run token that expires at the next join", `{"event":"join","run":"run-1","action":"expire"}`},
+	{"a run token that expires at the next join", `{"event":"join","topic":"run:*","action":"expire"}`},
 	{"a frame limit", `{"over":1000000,"action":"drop","count":-1}`},
 	{"a server that stops reading for a while", `{"event":"run:log","action":"stall","delay":"30s"}`},
 }

@@ -324,6 +324,16 @@ func TestFaultsAreSwitched(t *testing.T) {
 	require.Len(t, m.FaultRules(), 1)
 }
 
+// Guards against a switch for a run that nobody has, which never strikes.
+func TestNoPresetNamesARun(t *testing.T) {
+	for _, preset := range presets {
+		rule, err := fault.Parse([]byte(preset.Rule))
+		require.NoError(t, err, preset.Rule)
+		require.Empty(t, rule.Run, preset.Want)
+		require.Empty(t, rule.Worker, preset.Want)
+	}
+}
+
 // The switches are those of the table that people read.
 func TestPresetsAreInTheDocs(t *testing.T) {
 	docs, err := os.ReadFile("../../docs/mockserver.md")

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/lightning"
@@ -236,18 +235,8 @@ func fileName(id string) string {
 
 // syntax says what is wrong with a text that is to be JSON, and where; empty if nothing is.
 func syntax(text []byte) string {
-	var v any
-	err := json.Unmarshal(text, &v)
-	bad, isSyntax := errors.AsType[*json.SyntaxError](err)
-	switch {
-	case isSyntax:
-		before := text[:min(int(bad.Offset), len(text))]
-		line := 1 + bytes.Count(before, []byte("\n"))
-		return fmt.Sprintf("is not JSON: line %d, column %d: %v%s", line, len(before)-bytes.LastIndexByte(before, '\n')-1, bad, lightning.HintAt(text))
-	case err != nil:
-		return "is not JSON: " + err.Error()
-	case !utf8.Valid(text): // Go's decoder lets it pass
-		return "is not UTF-8: save the file as UTF-8"
+	if problem := lightning.Syntax(text); problem != "" {
+		return problem + lightning.HintAt(text)
 	}
 	return ""
 }

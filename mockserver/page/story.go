@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/phxworker/phxworker/internal/place"
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/mockserver/place"
 )
 
 // story is what the events of a run come to, for a person.
@@ -26,6 +26,8 @@ type story struct {
 	clips  map[string]string // what is in a dataclip, by its id
 	origin map[string]string // which step made it
 	begin  time.Time
+
+	globals bool // the plan has some
 }
 
 // job is what the plan has of a job.
@@ -44,7 +46,7 @@ type step struct {
 	Log            []line
 	Code           []codeLine // the job's; nil unless an error in it was found
 
-	fault int // the line of the job that the last error is in; 0 for none
+	finder place.Finder // of the error
 }
 
 // codeLine is a line of a job.
@@ -109,8 +111,10 @@ func tell(record mockserver.RunRecord, now time.Time) *story {
 	var plan struct {
 		DataclipID string `json:"dataclip_id"`
 		Jobs       []job  `json:"jobs"`
+		Globals    any    `json:"globals"`
 	}
 	_ = json.Unmarshal(record.Plan, &plan) // what is odd in it is shown as far as it can be read
+	s.globals = plan.Globals != nil
 	for _, j := range plan.Jobs {
 		s.jobs[j.ID] = j
 	}
@@ -136,6 +140,7 @@ func (s *story) event(e mockserver.Event) {
 			j.ID = p.JobID
 		}
 		st := &step{Number: len(s.Steps) + 1, Name: cmp.Or(j.Name, j.ID), Job: j, Started: e.At, Input: s.clips[p.InputID], From: s.origin[p.InputID]}
+		st.finder = place.Finder{Job: j.ID, Code: j.Body, Globals: s.globals}
 		s.Steps, s.steps[p.StepID] = append(s.Steps, st), st
 	case "step:complete":
 		st := s.steps[p.StepID]
@@ -145,7 +150,7 @@ func (s *story) event(e mockserver.Event) {
 		st.Ended, st.Reason, st.Output = e.At, p.Reason, pretty(p.Output)
 		if p.ErrorType != "" || p.Error != "" {
 			st.Error = p.ErrorType + ": " + strings.TrimPrefix(p.Error, p.ErrorType+": ")
-			st.Code = st.marked()
+			st.Code = st.marked(p.Output)
 		}
 		if p.OutputID != "" {
 			s.clips[p.OutputID], s.origin[p.OutputID] = st.Output, "the output of "+st.Name
@@ -173,9 +178,7 @@ func (s *story) line(at time.Time, p payload) {
 	log := &s.Log
 	if st := s.steps[p.StepID]; st != nil {
 		log = &st.Log
-		if at, ok := place.Of(l.Source, l.Text); ok {
-			st.fault = at.Line
-		}
+		st.finder.Read(l.Source, l.Text)
 	}
 	switch {
 	case len(*log) < maxLines:
@@ -185,15 +188,14 @@ func (s *story) line(at time.Time, p payload) {
 	}
 }
 
-// marked returns the job's code with the line of the error, as the engine told it in the log; nil if it did not.
-func (st *step) marked() []codeLine {
-	lines := strings.Split(st.Job.Body, "\n")
-	if st.fault < 1 || st.fault > len(lines) {
+// marked returns the job's code with the line of the error; nil if the engine did not tell it.
+func (st *step) marked(output json.RawMessage) (code []codeLine) {
+	at, found := st.finder.Find(output)
+	if !found {
 		return nil
 	}
-	code := make([]codeLine, len(lines))
-	for i, text := range lines {
-		code[i] = codeLine{Number: i + 1, Text: text, Wrong: i+1 == st.fault}
+	for i, text := range strings.Split(st.Job.Body, "\n") {
+		code = append(code, codeLine{Number: i + 1, Text: text, Wrong: i+1 == at.Line})
 	}
 	return code
 }

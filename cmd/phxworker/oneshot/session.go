@@ -77,6 +77,12 @@ func (s *Session) Close() {
 	_ = s.server.Close() // nobody else is there
 }
 
+// Doubts returns what in the plan of a run can hardly mean what it says, a sentence each; nil if there is nothing. It may
+// be executed all the same.
+func (s *Session) Doubts(run Run) []string {
+	return s.server.Doubts(mockserver.Run{Plan: run.Plan, Dataclip: run.Input, Credentials: run.Credentials})
+}
+
 // poll is how often the queue is asked what is new. The eye sees nothing faster.
 const poll = 10 * time.Millisecond
 

@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/phxworker/phxworker/internal/place"
 	"github.com/phxworker/phxworker/mockserver"
+	"github.com/phxworker/phxworker/mockserver/place"
 )
 
 // Story tells a person how a run goes: steps as they end, lines of its jobs as they come, and what went wrong with the
@@ -21,9 +20,11 @@ type Story struct {
 	Out io.Writer
 	// Names are those of the jobs, and Code what is in them, by id.
 	Names, Code map[string]string
+	// Globals reports whether the plan has globals.
+	Globals bool
 
-	steps map[string]string // the ids of jobs, by those of steps
-	fault place.Place       // where the last error of the running step is
+	steps  map[string]string // the ids of jobs, by those of steps
+	finder place.Finder      // of the running step's error
 }
 
 // payload is what the events of a run have that is shown.
@@ -37,6 +38,7 @@ type payload struct {
 	ErrorType string            `json:"error_type"`
 	Error     string            `json:"error_message"`
 	Duration  *float64          `json:"duration"` // ms
+	Output    json.RawMessage   `json:"output_dataclip"`
 	Versions  map[string]any    `json:"versions"`
 }
 
@@ -51,7 +53,8 @@ func (s *Story) Show(e mockserver.Event) {
 		if s.steps == nil {
 			s.steps = make(map[string]string)
 		}
-		s.steps[p.StepID], s.fault = p.JobID, place.Place{}
+		s.steps[p.StepID] = p.JobID
+		s.finder = place.Finder{Job: p.JobID, Code: s.Code[p.JobID], Globals: s.Globals}
 	case "run:log":
 		s.line(p)
 	case "step:complete":
@@ -65,13 +68,9 @@ func (s *Story) Show(e mockserver.Event) {
 // other lines of worker and engine only the place of an error is kept.
 func (s *Story) line(p payload) {
 	text := message(p.Message)
-	if at, ok := place.Of(p.Source, text); ok {
-		s.fault = at
-	}
-	if !slices.Contains([]string{"JOB", "ADA", "OUT", "ERR"}, p.Source) {
-		if p.Level != "warn" && !installs(p.Source, text) {
-			return
-		}
+	s.finder.Read(p.Source, text)
+	if !place.OfJob(p.Source) && p.Level != "warn" && !installs(p.Source, text) {
+		return
 	}
 	mark := " "
 	if p.Level == "warn" || p.Level == "error" {
@@ -97,7 +96,8 @@ func (s *Story) step(p payload) {
 		return
 	}
 	fmt.Fprintf(s.Out, "✗ %s%s\n", s.name(p.JobID), took)
-	s.wrong(p, s.Code[p.JobID], s.fault)
+	at, _ := s.finder.Find(p.Output)
+	s.wrong(p, s.Code[p.JobID], at)
 }
 
 // end tells how the run ended. What a step has told of an error is not told again.
@@ -117,9 +117,6 @@ func (s *Story) wrong(p payload, code string, at place.Place) {
 		return
 	}
 	line := strings.ReplaceAll(lines[at.Line-1], "\t", " ")
-	if before, _, found := strings.Cut(line, at.Operation+"("); at.Operation != "" && found {
-		at.Column = utf8.RuneCountInString(before) + 1
-	}
 	number := strconv.Itoa(at.Line)
 	fmt.Fprintf(s.Out, "  %s | %s\n", number, line)
 	if at.Column >= 1 && at.Column <= utf8.RuneCountInString(line)+1 {

@@ -108,6 +108,8 @@ func (r *reader) engine() Engine {
 		r.failf("%s %q and --mock exclude each other: --mock is --engine js", chosen.from, chosen.text)
 	case slices.Contains([]string{"auto", "js", "openfn"}, chosen.text):
 		e.Name = chosen.text
+	case chosen.text == "node": // it would be started with nothing to execute, and be waited for
+		r.failf("%s node is a command that says nothing: for OpenFn's runtime in Node, write openfn", chosen.from)
 	default:
 		e.Name = command
 		e.Command, _ = shellwords.Parse(chosen.text)

@@ -67,6 +67,7 @@ func TestReadRefuses(t *testing.T) {
 		{"collections", nil, []string{"-c", "lightning"}, "--collections-url is not a URL: write it like https://lightning.example.org/collections"},
 		{"password", nil, []string{"-l", "wss://me:secret@lightning.test/worker"}, "--lightning has a user name or a password in it, which the server does not want: workers prove themselves with --secret"},
 		{"engine", nil, []string{"--engine", "opnfn"}, `--engine "opnfn" is not known: write auto, js, openfn, or a command whose program is there`},
+		{"node", nil, []string{"--engine", "node"}, `--engine node is a command that says nothing: for OpenFn's runtime in Node, write openfn`},
 		{"CA file without certificate", nil, []string{"--ca-file", empty}, "--ca-file " + empty + " has no certificate in it: give a PEM file with BEGIN CERTIFICATE"},
 		{"port", nil, []string{"-p", "65536"}, `--port "65536" is not a port: write a number from 0 to 65535, or off`},
 		{"host with a port", environment{"WORKER_HOST": "localhost:80"}, nil, `WORKER_HOST "localhost:80" is not an address to listen at: write an IP address or a name, with no port`},

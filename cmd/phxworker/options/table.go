@@ -103,7 +103,7 @@ func Table() []Option {
 
 		{
 			Flag: "engine", Env: []string{"WORKER_ENGINE"}, Ours: true, Group: Runs, Placeholder: "NAME",
-			Default: "auto", Usage: `what executes the runs: "js", the embedded engine, which has the common operations of language-common only; "openfn", Node with any adaptor; "auto", the first where it is enough; or a command, such as "python3 engine.py"`,
+			Default: "auto", Usage: `what executes the runs: "js", the embedded engine, with adaptors as they are published where what they reach is in it; "openfn", OpenFn's runtime in Node, with any adaptor; "auto", the first where it is enough; or a command, such as "python3 engine.py"`,
 		},
 		{
 			Flag: "engine-reuse", Env: []string{"WORKER_ENGINE_REUSE"}, Ours: true, Group: Runs, Placeholder: "N",

@@ -3,6 +3,7 @@ package workflow
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 )
 
@@ -55,19 +56,60 @@ func find(jobs []job, job string) (string, error) {
 	return "", fmt.Errorf("there is no step %q: the steps are %s", job, strings.Join(ids, ", "))
 }
 
-// needs returns the credentials that jobs name, each with a job that does.
-func needs(jobs []job) map[string]string {
-	ids := make(map[string]string)
+// startOf returns the id of the node that a run of the plan starts with.
+func startOf(fields map[string]json.RawMessage) string {
+	start := member(fields, "starting_node_id")
+	for _, list := range []string{"triggers", "jobs"} {
+		var nodes []map[string]json.RawMessage
+		if json.Unmarshal(fields[list], &nodes) == nil && len(nodes) > 0 && start == "" {
+			start = member(nodes[0], "id")
+		}
+	}
+	return start
+}
+
+// reached returns the nodes that a run may come to: those that edges lead to which are not switched off.
+func reached(start string, edges []map[string]json.RawMessage) map[string]bool {
+	all, waiting := map[string]bool{start: true}, []string{start}
+	for len(waiting) > 0 {
+		from := waiting[0]
+		waiting = waiting[1:]
+		for _, e := range edges {
+			leaves := member(e, "source_job_id") == from || member(e, "source_trigger_id") == from
+			if to := member(e, "target_job_id"); leaves && !all[to] && string(e["enabled"]) != "false" {
+				all[to] = true
+				waiting = append(waiting, to)
+			}
+		}
+	}
+	return all
+}
+
+// member returns the text that a field has, empty if it has none.
+func member(fields map[string]json.RawMessage, name string) (text string) {
+	_ = json.Unmarshal(fields[name], &text) // of another type, it is none
+	return text
+}
+
+// needs returns the credentials that jobs name, each with a job that does: of the jobs that are reached, and those
+// that others alone name.
+func needs(jobs []job, reached map[string]bool) (ids, spare map[string]string) {
+	ids, spare = make(map[string]string), make(map[string]string)
 	for _, j := range jobs {
 		id := j.CredentialID
 		if id == "" && json.Unmarshal(j.Credential, &id) != nil {
 			continue
 		}
-		if id != "" {
+		switch {
+		case id == "":
+		case reached[j.ID]:
 			ids[id] = j.ID
+		default:
+			spare[id] = j.ID
 		}
 	}
-	return ids
+	maps.DeleteFunc(spare, func(id, _ string) bool { return ids[id] != "" })
+	return ids, spare
 }
 
 // adaptor returns the whole name of an adaptor.

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -51,14 +52,21 @@ func (s spec) project(workflows, credentials *yaml.Node) ([]byte, error) {
 // workflow returns the plan of one that has steps.
 func (s spec) workflow(root *yaml.Node) ([]byte, error) {
 	w := plan{Name: text(field(root, "name")), StartingNodeID: text(field(root, "start"))}
-	var err error
+	err := s.check(root, workflowKind, "")
+	if err != nil {
+		return nil, err
+	}
 	if w.Globals, err = s.globals(field(root, "globals")); err != nil {
 		return nil, err
 	}
 	steps := field(root, "steps")
 	isTrigger := make(map[string]bool)
 	for i, step := range steps.Content {
+		step = resolve(step)
 		id := stepID(step, i)
+		if err := s.check(step, stepKind, id); err != nil {
+			return nil, err
+		}
 		if slices.Contains([]string{"webhook", "cron", "kafka"}, text(field(step, "type"))) {
 			isTrigger[id] = true
 			w.Triggers = append(w.Triggers, trigger{ID: id, Type: text(field(step, "type"))})
@@ -97,10 +105,11 @@ func (s spec) step(step *yaml.Node, id string) (job, error) {
 	}
 	made.Adaptor = adaptor(name)
 	var err error
-	if made.Body, err = s.code(field(step, "expression")); err != nil {
+	of := fmt.Sprintf("the step %q", id)
+	if made.Body, err = s.code(of, field(step, "expression")); err != nil {
 		return made, err
 	}
-	if err := s.credential(&made, field(step, "configuration")); err != nil {
+	if err := s.credential(&made, of, field(step, "configuration")); err != nil {
 		return made, err
 	}
 	made.State, err = s.json(field(step, "state"))
@@ -108,7 +117,7 @@ func (s spec) step(step *yaml.Node, id string) (job, error) {
 }
 
 // credential sets what a job logs in with: a name, a file, or the thing itself.
-func (s spec) credential(to *job, node *yaml.Node) error {
+func (s spec) credential(to *job, of string, node *yaml.Node) error {
 	name := text(node)
 	var err error
 	switch {
@@ -116,9 +125,8 @@ func (s spec) credential(to *job, node *yaml.Node) error {
 	case node.Kind == yaml.MappingNode:
 		to.Credential, err = s.json(node)
 	case strings.HasSuffix(name, ".json"):
-		path := s.beside(name)
-		if to.Credential, err = s.load(path); err == nil && !json.Valid(to.Credential) {
-			err = &Error{path, "it is no JSON, as a credential has to be"}
+		if to.Credential, err = s.open(of, node); err == nil && !json.Valid(to.Credential) {
+			err = &Error{s.beside(name), "it is no JSON, as a credential has to be"}
 		}
 	default:
 		to.CredentialID = name
@@ -127,21 +135,30 @@ func (s spec) credential(to *job, node *yaml.Node) error {
 }
 
 // code returns an expression, or the contents of the file that it names.
-func (s spec) code(node *yaml.Node) (string, error) {
+func (s spec) code(of string, node *yaml.Node) (string, error) {
 	if path := field(node, "path"); path != nil {
 		node = path
 	} else if !strings.HasSuffix(text(node), ".js") || strings.Contains(text(node), "\n") {
 		return text(node), nil
 	}
-	code, err := s.load(s.beside(text(node)))
+	code, err := s.open(of, node)
 	return string(code), err
+}
+
+// open returns the contents of the file that a part of this one names.
+func (s spec) open(of string, node *yaml.Node) ([]byte, error) {
+	data, err := s.load(s.beside(text(node)))
+	if lost, ok := errors.AsType[*Error](err); ok {
+		return nil, s.fail(node, "%s names the file %s: %s", of, text(node), lost.Problem)
+	}
+	return data, err
 }
 
 func (s spec) globals(node *yaml.Node) (json.RawMessage, error) {
 	if node == nil {
 		return nil, nil
 	}
-	code, err := s.code(node)
+	code, err := s.code("globals", node)
 	if err != nil {
 		return nil, err
 	}
@@ -159,6 +176,9 @@ func (s spec) next(p *plan, from string, isTrigger map[string]bool, node *yaml.N
 	for _, to := range pairs(node) {
 		condition, enabled := to.value, (*bool)(nil)
 		if to.value.Kind == yaml.MappingNode {
+			if err := s.check(to.value, wayKind, to.key); err != nil {
+				return err
+			}
 			condition = field(to.value, "condition")
 			if text(field(to.value, "disabled")) == "true" {
 				enabled = new(bool)
@@ -201,9 +221,12 @@ func (s spec) older(root, credentials *yaml.Node) ([]byte, error) {
 		w.Triggers = append(w.Triggers, trigger{ID: p.key, Type: text(field(p.value, "type"))})
 	}
 	for _, p := range pairs(field(root, "jobs")) {
+		err := s.check(p.value, jobKind, p.key)
+		if err != nil {
+			return nil, err
+		}
 		made := job{ID: p.key, Name: text(field(p.value, "name")), Adaptor: adaptor(text(field(p.value, "adaptor")))}
-		var err error
-		if made.Body, err = s.code(field(p.value, "body")); err != nil {
+		if made.Body, err = s.code(fmt.Sprintf("the job %q", p.key), field(p.value, "body")); err != nil {
 			return nil, err
 		}
 		made.CredentialID = text(field(p.value, "credential"))
@@ -213,6 +236,9 @@ func (s spec) older(root, credentials *yaml.Node) ([]byte, error) {
 		w.Jobs = append(w.Jobs, made)
 	}
 	for _, p := range pairs(field(root, "edges")) {
+		if err := s.check(p.value, edgeKind, p.key); err != nil {
+			return nil, err
+		}
 		from := text(field(p.value, "source_job"))
 		if from == "" {
 			from = text(field(p.value, "source_trigger"))

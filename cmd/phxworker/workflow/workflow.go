@@ -8,8 +8,8 @@
 //   - a folder with one of these: openfn.yaml, project.yaml or workflow.yaml, or a workflow alone
 //   - one job (.js)
 //
-// What a file says and nobody here knows is left out of the plan without a word, as a server would;
-// what cannot be followed (a file that is not there, an edge to no step) is an [*Error].
+// What a file of OpenFn's tools says and nobody here knows is left out of the plan with a warning; what
+// cannot be followed (a file that is not there, an edge to no step, a list for a text) is an [*Error].
 package workflow
 
 import (
@@ -25,16 +25,24 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/phxworker/phxworker/mockserver/lightning"
 )
 
 // Workflow is what a file has.
 type Workflow struct {
-	// Plan is the plan as a server has it.
-	Plan json.RawMessage
+	// Plan is the plan as a server has it, and Whole what it was before Options.Start and
+	// Options.End, for whoever looks for mistakes in it.
+	Plan, Whole json.RawMessage
+	// Warnings are what in the file can hardly mean what it says, a sentence each.
+	Warnings []string
 	// Names are those of the jobs, or their ids, and Code what is in them, by id.
 	Names, Code map[string]string
-	// Needs are the credentials that jobs name, each with a job that does.
-	Needs map[string]string
+	// Needs are the credentials that jobs name which may be executed, each with a job that does; Spare
+	// those that other jobs name.
+	Needs, Spare map[string]string
+	// Globals reports whether the plan has globals.
+	Globals bool
 	// Input is the dataclip that the file brings; nil if it brings none.
 	Input json.RawMessage
 	// Credentials are bodies that the file brings, by the ids that jobs name them by.
@@ -74,7 +82,7 @@ func Read(path string, options Options) (*Workflow, error) {
 	if err != nil {
 		w = new(Workflow)
 	}
-	w.Files = r.files
+	w.Files, w.Warnings = r.files, r.warnings
 	return w, err
 }
 
@@ -114,7 +122,8 @@ func (r *reader) finish(path string, plan []byte) (*Workflow, error) {
 	}
 	w := &Workflow{
 		Input: fields["dataclip"], Credentials: known.Credentials,
-		Names: make(map[string]string), Code: make(map[string]string), Needs: needs(known.Jobs),
+		Names: make(map[string]string), Code: make(map[string]string),
+		Globals: len(fields["globals"]) > 0 && string(fields["globals"]) != "null",
 	}
 	for _, j := range known.Jobs {
 		w.Names[j.ID], w.Code[j.ID] = cmp.Or(j.Name, j.ID), j.Body
@@ -126,6 +135,10 @@ func (r *reader) finish(path string, plan []byte) (*Workflow, error) {
 		fields[name], _ = json.Marshal(value) // texts and what was JSON always encode
 	}
 	set("id", r.options.ID)
+	var err error
+	if w.Whole, err = json.Marshal(fields); err != nil {
+		return nil, err
+	}
 	if r.options.Start != "" {
 		id, err := find(known.Jobs, r.options.Start)
 		if err != nil {
@@ -138,12 +151,10 @@ func (r *reader) finish(path string, plan []byte) (*Workflow, error) {
 		if err != nil {
 			return nil, &Error{path, err.Error()}
 		}
-		set("edges", slices.DeleteFunc(known.Edges, func(e map[string]json.RawMessage) bool {
-			var from string
-			return json.Unmarshal(e["source_job_id"], &from) == nil && from == id
-		}))
+		known.Edges = slices.DeleteFunc(known.Edges, func(e map[string]json.RawMessage) bool { return member(e, "source_job_id") == id })
+		set("edges", known.Edges)
 	}
-	var err error
+	w.Needs, w.Spare = needs(known.Jobs, reached(startOf(fields), known.Edges))
 	w.Plan, err = json.Marshal(fields)
 	return w, err
 }
@@ -153,6 +164,8 @@ type reader struct {
 	options Options
 	files   []string
 	chosen  bool // it is of a project, where Options.Workflow has a say
+
+	warnings []string
 }
 
 // load returns the contents of a file.
@@ -232,6 +245,9 @@ func (r *reader) document(path string, data []byte) ([]byte, error) {
 	}
 	if len(document.Content) == 0 || document.Content[0].Kind != yaml.MappingNode {
 		return nil, &Error{path, `it is no workflow: there must be an object with "jobs", "steps" or "workflows"`}
+	}
+	if problem := lightning.Syntax(data); problem != "" && strings.EqualFold(filepath.Ext(path), ".json") {
+		return nil, &Error{path, "it " + problem}
 	}
 	root := document.Content[0]
 	s := spec{reader: r, file: path}

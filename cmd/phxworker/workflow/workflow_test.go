@@ -3,6 +3,7 @@ package workflow
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -139,27 +140,35 @@ func TestAPlanStaysAsItIs(t *testing.T) {
 func TestWhatIsNoWorkflowIsSaid(t *testing.T) {
 	dir := write(t, map[string]string{
 		"empty.yaml": "", "list.json": "[]", "other.json": `{"a":1}`, "torn.json": `{"jobs":[`, "notes.txt": "",
-		"wrong.json": `{"jobs":[{"id":7}]}`,
-		"lost.yaml":  "steps:\n  - id: a\n    expression: ./gone.js\n",
-		"edge.yaml":  "steps:\n  - id: a\n    next:\n      z: true\n",
-		"plan.json":  `{"jobs":[{"id":"a"},{"id":"b"}]}`,
-		"empty.js":   " \n",
+		"wrong.json":   `{"jobs":[{"id":7}]}`,
+		"lost.yaml":    "steps:\n  - id: a\n    expression: ./gone.js\n",
+		"edge.yaml":    "steps:\n  - id: a\n    next:\n      z: true\n",
+		"plan.json":    `{"jobs":[{"id":"a"},{"id":"b"}]}`,
+		"empty.js":     " \n",
+		"comma.json":   "{\"jobs\":[\n  {\"id\":\"a\",\"body\":\"fn(s => s)\"},\n]}",
+		"number.json":  `{"jobs":{"a":1}}`,
+		"adaptor.yaml": "steps:\n  - id: a\n    adaptor: [http]\n",
+		"scalar.yaml":  "steps:\n  - a\n",
 		"unsaid.yaml": "jobs: { a: { body: x } }\ntriggers: { t: { type: webhook } }\nedges:\n  t->a: { source_trigger: t, target_job: a,\n" +
 			"    condition_type: js_expression, condition_expresion: \"false\" }\n",
 	})
 	for name, want := range map[string]string{
-		"gone.yaml":   "gone.yaml: there is no such file",
-		"empty.yaml":  `empty.yaml: it is no workflow: there must be an object with "jobs", "steps" or "workflows"`,
-		"list.json":   `list.json: it is no workflow: there must be an object with "jobs", "steps" or "workflows"`,
-		"other.json":  `other.json: it is no workflow: it has none of "jobs", "steps" and "workflows"`,
-		"torn.json":   "torn.json: it cannot be read: line 1: did not find expected node content",
-		"notes.txt":   "notes.txt: it is neither a job (.js) nor a workflow (.json, .yaml): its name must end so",
-		"wrong.json":  `wrong.json: "jobs.id" must not be of type number`,
-		"lost.yaml":   "gone.js: there is no such file",
-		"edge.yaml":   `edge.yaml:4: the step "a" leads to "z", and there is no such step`,
-		"plan.json":   `plan.json: there is no step "c": the steps are a, b`,
-		"empty.js":    "empty.js: there is no code in it",
-		"unsaid.yaml": `unsaid.yaml:4: the edge "t->a" has the condition_type js_expression and no condition_expression`,
+		"gone.yaml":    "gone.yaml: there is no such file",
+		"empty.yaml":   `empty.yaml: it is no workflow: there must be an object with "jobs", "steps" or "workflows"`,
+		"list.json":    `list.json: it is no workflow: there must be an object with "jobs", "steps" or "workflows"`,
+		"other.json":   `other.json: it is no workflow: it has none of "jobs", "steps" and "workflows"`,
+		"torn.json":    "torn.json: it cannot be read: line 1: did not find expected node content",
+		"notes.txt":    "notes.txt: it is neither a job (.js) nor a workflow (.json, .yaml): its name must end so",
+		"wrong.json":   `wrong.json: "jobs.id" must not be of type number`,
+		"lost.yaml":    `lost.yaml:3: the step "a" names the file ./gone.js: there is no such file`,
+		"edge.yaml":    `edge.yaml:4: the step "a" leads to "z", and there is no such step`,
+		"plan.json":    `plan.json: there is no step "c": the steps are a, b`,
+		"empty.js":     "empty.js: there is no code in it",
+		"comma.json":   "comma.json: it is not JSON: line 3, column 1: invalid character ']' looking for beginning of value",
+		"number.json":  `number.json:1: the job "a" must be an object, such as { name: Load visits }`,
+		"adaptor.yaml": `adaptor.yaml:3: the step "a" has adaptor that is no text`,
+		"scalar.yaml":  `scalar.yaml:2: the step "step-1" must be an object, such as { name: Load visits }`,
+		"unsaid.yaml":  `unsaid.yaml:4: the edge "t->a" has the condition_type js_expression and no condition_expression`,
 	} {
 		_, err := Read(filepath.Join(dir, name), Options{Start: "c"})
 		require.EqualError(t, err, filepath.Join(dir, want), name)
@@ -168,6 +177,42 @@ func TestWhatIsNoWorkflowIsSaid(t *testing.T) {
 	require.EqualError(t, err, filepath.Join(dir, `plan.json: there is no workflow "w": it is no project, leave --workflow out`))
 	_, err = Read(t.TempDir(), Options{})
 	require.ErrorContains(t, err, "there is no workflow in this folder: none of openfn.yaml")
+}
+
+// Guards against a word that was mistyped, without which the workflow is another one.
+func TestFieldsThatNothingReadsAreWarnedOf(t *testing.T) {
+	dir := write(t, map[string]string{
+		"flow.yaml": "stps: 1\nsteps:\n  - id: a\n    credential: clinic\n    nxt: b\n    next:\n      b: { condtion: true, disabled: false }\n" +
+			"  - id: b\n    expresion: fn(s => s)\n    colour: red\n    openfn: { uuid: 1 }\n",
+		"older.yaml": "jobs: { a: { expression: x } }\nedges: { b: { source_job: a, target_job: a, condtion_type: always } }\n",
+		"good.yaml":  workflowFile,
+		"load.js":    "get('x')",
+	})
+	const unread = ", which nothing reads"
+	for file, want := range map[string][]string{
+		"flow.yaml": {
+			`:1: the workflow has a field "stps"` + unread + `: did you mean "steps"?`,
+			`:4: the step "a" has a field "credential"` + unread + `: did you mean "configuration"?`,
+			`:5: the step "a" has a field "nxt"` + unread + `: did you mean "next"?`,
+			`:9: the step "b" has a field "expresion"` + unread + `: did you mean "expression"?`,
+			`:10: the step "b" has a field "colour"` + unread,
+			`:7: the edge to "b" has a field "condtion"` + unread + `: did you mean "condition"?`,
+		},
+		"older.yaml": {
+			`:1: the job "a" has a field "expression"` + unread + `: did you mean "body"?`,
+			`:2: the edge "b" has a field "condtion_type"` + unread + `: did you mean "condition_type"?`,
+		},
+		"good.yaml": nil,
+	} {
+		path := filepath.Join(dir, file)
+		w, err := Read(path, Options{ID: "r"})
+		require.NoError(t, err)
+		var told []string
+		for _, warning := range w.Warnings {
+			told = append(told, strings.TrimPrefix(warning, path))
+		}
+		require.Equal(t, want, told, file)
+	}
 }
 
 // Whoever waits for a workflow to be mended has to know what may be wrong.

@@ -91,6 +91,8 @@ func TestErrors(t *testing.T) {
 		want string
 	}{
 		{"unexpected token", "fn(s => {\n  const x = ;\n})", "a: Unexpected token (2:12)"},
+		{"unexpected first token of an object", "fn(state => {\n  return {;\n});", "a: Unexpected token (2:10)"},
+		{"unexpected member of an object", "a = { b, ; }", "a: Unexpected token (1:9)"},
 		{"end of the body", "fn(s => { return s", "a: Unexpected token (1:18)"},
 		{"columns are code units", "log('é😀') }", "a: Unexpected token (1:11)"},
 		{"string not closed", "fn('abc", "a: Unterminated string constant (1:3)"},

@@ -72,7 +72,14 @@ func syntaxError(source string, err error) *Error {
 	if !ok {
 		return &Error{Message: first.Message}
 	}
-	return errorAt(source, min(start+first.Position.Column-1, len(source)), first.Message)
+	offset := min(start+first.Position.Column-1, len(source))
+	// Of a token that cannot begin a member of an object, the parser tells the place of the one behind.
+	if tok, ok := strings.CutPrefix(first.Message, unexpectedToken+" "); ok && !strings.HasPrefix(source[offset:], tok) {
+		if before, ok := strings.CutSuffix(strings.TrimSpace(source[:offset]), tok); ok {
+			offset = len(before)
+		}
+	}
+	return errorAt(source, offset, first.Message)
 }
 
 const unexpectedToken = "Unexpected token"

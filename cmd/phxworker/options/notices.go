@@ -113,7 +113,7 @@ func (r *reader) notices(s *Settings) []Notice {
 func (r *reader) egressNotices(engine string) (notices []Notice) {
 	if who := connects[engine]; who != "" {
 		for _, key := range []string{"egress", "egress-limit"} {
-			if v, ok := r.set(key); ok {
+			if v, ok := r.set(key); ok && !slices.Equal(r.list(key), []string{"any"}) { // which refuses nothing
 				notices = append(notices, Notice{Message: partly, Option: v.from, Reason: who + " without the worker, to whatever the network lets them: take --engine js, or the network's own means (docs/security.md)"})
 			}
 		}

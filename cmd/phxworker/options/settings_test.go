@@ -223,6 +223,7 @@ func TestReadEgress(t *testing.T) {
 	require.Negative(t, s.Engine.EgressBytes)
 	require.Empty(t, s.Notices)
 	require.Empty(t, read("--engine", "auto").Notices, "nobody was promised anything")
+	require.Empty(t, read("--engine", "auto", "--egress", "any").Notices, "nothing is refused")
 	for _, engine := range []string{"auto", "openfn", "go run x"} {
 		s := read("--engine", engine, "--egress", "public,private")
 		require.Len(t, s.Notices, 1)

@@ -17,44 +17,53 @@ import (
 	"github.com/phxworker/phxworker/runner/openfn"
 )
 
-var update = flag.Bool("update", false, "write testdata/errors.golden anew, with Node")
+var update = flag.Bool("update", false, "write what is kept of Node in testdata anew, with Node")
 
-// The same jobs fail alike in both engines: reason, types, message, state, lines. What each comes to with OpenFn's runtime is
-// kept in testdata/errors.golden, for a process of Node for each is dear; a part of them is executed there each time.
-func TestErrorsAreTheSameInBothEngines(t *testing.T) {
-	const every = 20
-	jobs := errorJobs(t)
-	golden := filepath.Join("testdata", "errors.golden")
+// everyInNode is of how many jobs or plans one is executed in Node each time.
+const everyInNode = 20
+
+// ofNode returns what each of so many jobs or plans comes to in Node, by outcome, as it is kept in a file of testdata. A part of
+// them is executed there.
+func ofNode(t *testing.T, file string, count int, outcome func(b *runtest.Bench, i int) string) []string {
+	t.Helper()
+	golden := filepath.Join("testdata", file)
 	text, err := os.ReadFile(golden)
 	require.NoError(t, err)
 	kept := strings.Split(strings.TrimSpace(string(text)), "\n")
-
 	t.Run("openfn", func(t *testing.T) {
 		runtest.Need(t, "node")
 		if testing.Short() {
 			t.Skip("nearly all of its time goes into Node")
 		}
-		e, err := openfn.New(openfn.Config{RepoDir: runtest.Adaptors(t), Spares: 1, Reuse: len(jobs)})
+		e, err := openfn.New(openfn.Config{RepoDir: runtest.Adaptors(t), Spares: 1, Reuse: count})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, e.Close()) })
 		b := runtest.New(t, e)
 		if *update {
 			kept = kept[:0]
-			for _, job := range jobs {
-				kept = append(kept, outcomeOf(b, job.body))
+			for i := range count {
+				kept = append(kept, outcome(b, i))
 			}
 			require.NoError(t, os.WriteFile(golden, []byte(strings.Join(kept, "\n")+"\n"), 0o644))
 		}
-		for i := 0; i < len(jobs); i += every {
-			require.Equal(t, kept[i], outcomeOf(b, jobs[i].body), "%s: %s", jobs[i].name, jobs[i].body)
+		for i := 0; i < count; i += everyInNode {
+			require.Equal(t, kept[i], outcome(b, i), i)
 		}
 	})
-	require.Len(t, kept, len(jobs), "go test ./internal/recorded -run Errors -update writes the golden file anew")
+	require.Len(t, kept, count, "go test ./internal/recorded -run %s -update writes %s anew", t.Name(), golden)
+	return kept
+}
+
+// The same jobs fail alike in both engines: reason, types, message, state, lines. What each comes to with OpenFn's runtime is
+// kept in testdata/errors.golden, for a process of Node for each is dear; a part of them is executed there each time.
+func TestErrorsAreTheSameInBothEngines(t *testing.T) {
+	jobs := errorJobs(t)
+	kept := ofNode(t, "errors.golden", len(jobs), func(b *runtest.Bench, i int) string { return outcomeOf(b, jobs[i].body) })
 	t.Run("js", func(t *testing.T) {
 		b := runtest.New(t, js.New(js.Config{}))
 		refused := 0
 		for i, job := range jobs {
-			if testing.Short() && i%every != 0 {
+			if testing.Short() && i%everyInNode != 0 {
 				continue
 			}
 			got := outcomeOf(b, job.body)

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,49 +14,23 @@ import (
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/js"
-	"github.com/phxworker/phxworker/runner/openfn"
 )
 
 // What a plan comes to is the same in both engines, of which one has OpenFn's own runtime: which steps are executed
 // and in what order, what each leaves, what is logged, and the final state, with its members in their order. What each comes
 // to there is kept in testdata/plans.golden, for Node is dear; a part of them is executed there each time.
 func TestPlansComeToTheSameInBothEngines(t *testing.T) {
-	const every, generated = 20, 150
+	const generated = 150
 	r := rand.New(rand.NewPCG(1, 0))
 	plans := plansOfTest
 	for i := range generated {
 		plans = append(plans, randomPlan(r, fmt.Sprintf("generated %d", i)))
 	}
-	golden := filepath.Join("testdata", "plans.golden")
-	text, err := os.ReadFile(golden)
-	require.NoError(t, err)
-	kept := strings.Split(strings.TrimSpace(string(text)), "\n")
-
-	t.Run("openfn", func(t *testing.T) {
-		runtest.Need(t, "node")
-		if testing.Short() {
-			t.Skip("nearly all of its time goes into Node")
-		}
-		e, err := openfn.New(openfn.Config{RepoDir: runtest.Adaptors(t), Spares: 1, Reuse: len(plans)})
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, e.Close()) })
-		w := runtest.New(t, e)
-		if *update {
-			kept = kept[:0]
-			for _, p := range plans {
-				kept = append(kept, outcomeOfPlan(w, p))
-			}
-			require.NoError(t, os.WriteFile(golden, []byte(strings.Join(kept, "\n")+"\n"), 0o644))
-		}
-		for i := 0; i < len(plans); i += every {
-			require.Equal(t, kept[i], outcomeOfPlan(w, plans[i]), "%s: %s", plans[i].name, plans[i].plan(""))
-		}
-	})
-	require.Len(t, kept, len(plans), "go test ./internal/recorded -run Plans -update writes the golden file anew")
+	kept := ofNode(t, "plans.golden", len(plans), func(w *runtest.Bench, i int) string { return outcomeOfPlan(w, plans[i]) })
 	t.Run("js", func(t *testing.T) {
 		w := runtest.New(t, js.New(js.Config{}))
 		for i, p := range plans {
-			if testing.Short() && i%every != 0 {
+			if testing.Short() && i%everyInNode != 0 {
 				continue
 			}
 			want, got := strings.Split(kept[i], outcomeSeparator), strings.Split(outcomeOfPlan(w, p), outcomeSeparator)

@@ -129,6 +129,9 @@ func Check(groups []Group) (checked []Group, warnings []string, err error) {
 		named = newGroup(queues, g.Slots)
 		if i := slices.IndexFunc(checked, func(c Group) bool { return c.Name == named.Name }); i >= 0 {
 			checked[i].Slots += named.Slots
+			if err := checked[i].check(checked[i].String(), named.Name, strconv.Itoa(checked[i].Slots)); err != nil {
+				return nil, nil, err
+			}
 			warnings = append(warnings, fmt.Sprintf("slot group %q is there more than once; they are taken for one, with the slots of all", named.Name))
 			continue
 		}

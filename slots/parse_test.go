@@ -173,6 +173,8 @@ func TestGroupsWrittenByHand(t *testing.T) {
 		_, _, err := slots.Check([]slots.Group{group})
 		require.ErrorContains(t, err, want)
 	}
+	_, _, err = slots.Check([]slots.Group{{Queues: []string{"a"}, Slots: slots.MaxGroupSlots}, {Queues: []string{"a"}, Slots: 1}})
+	require.ErrorContains(t, err, `slot group "a:1000001": "1000001" is not a number of slots`, "nor are those of two that are one")
 	require.PanicsWithError(t, `slot group "a": the number of slots is missing; write it after a colon, with no space before it: "a:1"`, func() { slots.MustParse("a") })
 }
 

@@ -4,43 +4,49 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // wordings turn what QuickJS says into what V8 says, which is what people know
 // and look for. Where V8 tells a value that nobody noted, its words end before that.
-var wordings = []struct {
+// They are compiled when a job first fails: each start of a worker would wait for them.
+var wordings = sync.OnceValue(func() []wording {
+	return []wording{
+		{regexp.MustCompile(`^'(.+)' is not defined$`), "$1 is not defined"},
+		{regexp.MustCompile(`^this is not initialized$`), "Must call super constructor in derived class before accessing 'this' or returning from derived constructor"},
+		{regexp.MustCompile(`^(.+) is not initialized$`), "Cannot access '$1' before initialization"},
+		{regexp.MustCompile(`^cannot read property '(.*)' of (undefined|null)$`), "Cannot read properties of $2 (reading '$1')"},
+		{regexp.MustCompile(`^cannot read property of (undefined|null)$`), "Cannot read properties of $1"},
+		{regexp.MustCompile(`^cannot set property '(.*)' of (undefined|null)$`), "Cannot set properties of $2 (setting '$1')"},
+		{regexp.MustCompile(`^cannot set property of (undefined|null)$`), "Cannot set properties of $1"},
+		{regexp.MustCompile(`^Could not find export '(.+)' in module '(.+)'$`), "The requested module '$2' does not provide an export named '$1'"},
+		{regexp.MustCompile(`^module normalization failed: (.*)$`), "$1"},
+		{regexp.MustCompile(`^stack overflow$`), "Maximum call stack size exceeded"},
+		{regexp.MustCompile(`^invalid array length$`), "Invalid array length"},
+		{regexp.MustCompile(`^invalid string length$`), "Invalid string length"},
+		{regexp.MustCompile(`^invalid repeat count$`), "Invalid count value"},
+		{regexp.MustCompile(`^Date value is NaN$`), "Invalid time value"},
+		{regexp.MustCompile(`^radix must be between 2 and 36$`), "toString() radix argument must be between 2 and 36"},
+		{regexp.MustCompile(`^bad normalization form$`), "The normalization form should be one of NFC, NFD, NFKC, NFKD."},
+		{regexp.MustCompile(`^cannot convert to object$`), "Cannot destructure as it is undefined or null."},
+		{regexp.MustCompile(`^invalid value used as WeakMap key$`), "Invalid value used as weak map key"},
+		{regexp.MustCompile(`^invalid value used as WeakSet key$`), "Invalid value used in weak set"},
+		{regexp.MustCompile(`^empty array$`), "Reduce of empty array with no initial value"},
+		{regexp.MustCompile(`^circular reference$`), "Converting circular structure to JSON"},
+		{regexp.MustCompile(`^cannot convert symbol to (string|number)$`), "Cannot convert a Symbol value to a $1"},
+		{regexp.MustCompile(`^cannot convert bigint to number$`), "Cannot mix BigInt and other types, use explicit conversions"},
+		{regexp.MustCompile(`^BigInt division by zero$`), "Division by zero"},
+		{regexp.MustCompile(`^toPrimitive$`), "Cannot convert object to primitive value"},
+		{regexp.MustCompile(`^parent class must be constructor$`), "Class extends value is not a constructor or null"},
+		{regexp.MustCompile(`^cannot invoke a running generator$`), "Generator is already running"},
+		{regexp.MustCompile(`^expecting (hex digit|surrogate pair)$`), "URI malformed"},
+		{regexp.MustCompile(`^invalid regular expression flags$`), "Invalid flags supplied to RegExp constructor"},
+	}
+})
+
+type wording struct {
 	quickjs *regexp.Regexp
 	v8      string
-}{
-	{regexp.MustCompile(`^'(.+)' is not defined$`), "$1 is not defined"},
-	{regexp.MustCompile(`^this is not initialized$`), "Must call super constructor in derived class before accessing 'this' or returning from derived constructor"},
-	{regexp.MustCompile(`^(.+) is not initialized$`), "Cannot access '$1' before initialization"},
-	{regexp.MustCompile(`^cannot read property '(.*)' of (undefined|null)$`), "Cannot read properties of $2 (reading '$1')"},
-	{regexp.MustCompile(`^cannot read property of (undefined|null)$`), "Cannot read properties of $1"},
-	{regexp.MustCompile(`^cannot set property '(.*)' of (undefined|null)$`), "Cannot set properties of $2 (setting '$1')"},
-	{regexp.MustCompile(`^cannot set property of (undefined|null)$`), "Cannot set properties of $1"},
-	{regexp.MustCompile(`^Could not find export '(.+)' in module '(.+)'$`), "The requested module '$2' does not provide an export named '$1'"},
-	{regexp.MustCompile(`^module normalization failed: (.*)$`), "$1"},
-	{regexp.MustCompile(`^stack overflow$`), "Maximum call stack size exceeded"},
-	{regexp.MustCompile(`^invalid array length$`), "Invalid array length"},
-	{regexp.MustCompile(`^invalid string length$`), "Invalid string length"},
-	{regexp.MustCompile(`^invalid repeat count$`), "Invalid count value"},
-	{regexp.MustCompile(`^Date value is NaN$`), "Invalid time value"},
-	{regexp.MustCompile(`^radix must be between 2 and 36$`), "toString() radix argument must be between 2 and 36"},
-	{regexp.MustCompile(`^bad normalization form$`), "The normalization form should be one of NFC, NFD, NFKC, NFKD."},
-	{regexp.MustCompile(`^cannot convert to object$`), "Cannot destructure as it is undefined or null."},
-	{regexp.MustCompile(`^invalid value used as WeakMap key$`), "Invalid value used as weak map key"},
-	{regexp.MustCompile(`^invalid value used as WeakSet key$`), "Invalid value used in weak set"},
-	{regexp.MustCompile(`^empty array$`), "Reduce of empty array with no initial value"},
-	{regexp.MustCompile(`^circular reference$`), "Converting circular structure to JSON"},
-	{regexp.MustCompile(`^cannot convert symbol to (string|number)$`), "Cannot convert a Symbol value to a $1"},
-	{regexp.MustCompile(`^cannot convert bigint to number$`), "Cannot mix BigInt and other types, use explicit conversions"},
-	{regexp.MustCompile(`^BigInt division by zero$`), "Division by zero"},
-	{regexp.MustCompile(`^toPrimitive$`), "Cannot convert object to primitive value"},
-	{regexp.MustCompile(`^parent class must be constructor$`), "Class extends value is not a constructor or null"},
-	{regexp.MustCompile(`^cannot invoke a running generator$`), "Generator is already running"},
-	{regexp.MustCompile(`^expecting (hex digit|surrogate pair)$`), "URI malformed"},
-	{regexp.MustCompile(`^invalid regular expression flags$`), "Invalid flags supplied to RegExp constructor"},
 }
 
 // reword gives an error of QuickJS's own the message and the class that V8 would
@@ -56,7 +62,7 @@ func (t *thrown) reword() {
 	default:
 		return
 	}
-	for _, w := range wordings {
+	for _, w := range wordings() {
 		if w.quickjs.MatchString(t.Text) {
 			t.say(w.quickjs.ReplaceAllString(t.Text, w.v8))
 			return

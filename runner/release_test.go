@@ -72,6 +72,7 @@ func TestARunThatIsGivenAnewGoesBackUnlessItIsTheSame(t *testing.T) {
 		require.ErrorIs(t, same.Err, ErrTwice)
 		require.ErrorIs(t, anew.Err, ErrTwice)
 		require.Equal(t, []Settlement{Unsettled, Returned}, []Settlement{same.Settled, anew.Settled})
+		require.Equal(t, map[Settlement]uint64{Processed: 1, Returned: 1}, r.Stats().Settled)
 		require.Equal(t, []terms.Release{{ID: id, Token: "another", Reason: terms.ReleasePostpone, DelayMS: requeueDelay.Milliseconds()}}, queue.released)
 	})
 }

@@ -241,7 +241,11 @@ func (r *Runner) returnRun(work, report context.Context, run *Run, failure *Fail
 func (r *Runner) Return(work, report context.Context, run claim.Run, reason string, delay time.Duration) bool {
 	ctx, cancel := releasing(work, report, nil)
 	defer cancel()
-	return r.terms.Return(ctx, nil, nil, terms.NewRelease(run, reason, delay), true, r.logOf(run))
+	returned := r.terms.Return(ctx, nil, nil, terms.NewRelease(run, reason, delay), true, r.logOf(run))
+	if returned {
+		r.count(func(s *Stats) { s.Settled[Returned]++ })
+	}
+	return returned
 }
 
 // releasing returns the context of a release: report, but not for long once the work

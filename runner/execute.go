@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/phxworker/phxworker/runner/terms"
@@ -67,14 +66,15 @@ func (r *Runner) execute(ctx context.Context, run *Run, execution Execution) (Re
 
 // guard calls into the engine, whatever the engine does: a panic ends this run
 // only, and a call that does not return when its context has ended is left
-// behind; late gets what it returns after all.
-func guard[T any](ctx context.Context, r *Runner, run *Run, call func() (T, error), late func(T)) (T, *Failure) {
+// behind; takeLate gets what it returns after all.
+func guard[T any](ctx context.Context, r *Runner, run *Run, call func() (T, error), takeLate func(T)) (T, *Failure) {
 	type end struct {
 		result T
 		err    error
 	}
 	ended := make(chan end, 1)
-	var parted atomic.Bool // one of both has gone: the engine has returned, or the run has left it behind
+	// One of both goes first: the engine returns, or the run leaves it behind. The lock of the numbers guards which.
+	returned, left := false, false
 	go func() {
 		// What stands if the call neither returns nor panics but ends its
 		// goroutine.
@@ -85,10 +85,15 @@ func guard[T any](ctx context.Context, r *Runner, run *Run, call func() (T, erro
 				e = end{err: &Failure{Reason: Crash, Type: "Panic", Message: fmt.Sprintf("panic: %v", v)}}
 			}
 			ended <- e
-			if parted.Swap(true) {
-				r.count(func(s *Stats) { s.StuckNow-- })
+			late := false
+			r.count(func(s *Stats) {
+				if returned, late = true, left; late {
+					s.StuckNow--
+				}
+			})
+			if late {
 				run.log.Warn("an engine that had been left behind has returned after all")
-				late(e.result)
+				takeLate(e.result)
 			}
 		}()
 		result, err := call()
@@ -107,11 +112,16 @@ func guard[T any](ctx context.Context, r *Runner, run *Run, call func() (T, erro
 		return e.result, failureOf(ctx, e.err)
 	case <-grace.C:
 	}
-	if parted.Swap(true) { // it has returned in this very moment
+	r.count(func(s *Stats) {
+		if left = !returned; left {
+			s.Stuck++
+			s.StuckNow++
+		}
+	})
+	if !left { // it has returned in this very moment
 		e := <-ended
 		return e.result, failureOf(ctx, e.err)
 	}
-	r.count(func(s *Stats) { s.Stuck++; s.StuckNow++ })
 	run.log.Error("the engine did not stop when its context ended; the run goes on without it", "grace", r.cfg.EngineGrace)
 	var none T
 	return none, failureOf(ctx, context.Cause(ctx))

@@ -67,11 +67,14 @@ func (out output) list(cases []suite.Case, patterns []string) error {
 		return usageError{err}
 	}
 	for _, c := range selected {
-		slow := ""
+		slow, only := "", ""
 		if c.Slow {
 			slow = ", slow"
 		}
-		fmt.Fprintf(out.stdout, "%-6s %-6s %s%s\n       %s\n       (%s)\n", c.ID, c.Level, c.Title, slow, c.Why, c.Source)
+		if len(c.Specs) == 1 {
+			only = fmt.Sprintf(", %s only", c.Specs[0])
+		}
+		fmt.Fprintf(out.stdout, "%-6s %-6s %s%s%s\n       %s\n       (%s)\n", c.ID, c.Level, c.Title, slow, only, c.Why, c.Source)
 	}
 	return nil
 }
@@ -95,8 +98,12 @@ func (out output) try(ctx context.Context, cmd *cli.Command, cases []suite.Case,
 		return fmt.Errorf("%w: the cases were not all tried", context.Cause(ctx))
 	case report.Count("", suite.NotTried) == len(report.Results):
 		return errors.New("no case was tried")
-	case !report.Shown():
+	case report.Shown():
+		fmt.Fprintln(out.stdout, "Every must that was selected was tried and has passed.")
+	case report.HasMust():
 		fmt.Fprintln(out.stdout, "Nothing is red. It is not shown that the subject conforms, for not every must was tried and has passed.")
+	default:
+		fmt.Fprintln(out.stdout, "Nothing is red. It is not shown that the subject conforms, for no must was selected.")
 	}
 	return nil
 }

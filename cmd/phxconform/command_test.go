@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -82,6 +83,21 @@ func TestExitCodes(t *testing.T) {
 			require.Contains(t, stderr, test.stderr)
 		})
 	}
+}
+
+// What a worker wrote says soonest why all of its cases fail, but not once for each of them.
+func TestTheEndOfWhatAWorkerWroteIsShownOnce(t *testing.T) {
+	const jwt = "eyJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJ4In0.c2lnbmF0dXJl"
+	page := filepath.Join(t.TempDir(), "page")
+	args := []string{"--case", "W1.1", "--case", "W1.2", "--parallel", "1", "--", "sh", "-c", "echo first; echo second >&2; echo; echo \x1b[31mthird; echo pid $$, " + jwt + " >&2"}
+	_, stdout, _ := execute(t.Context(), append([]string{"worker"}, args...)...)
+	require.Regexp(t, `what the worker wrote, at the end:\n            second\n            \[31mthird\n            pid \d+, …\n`, stdout)
+	require.NotContains(t, stdout, "first")
+	require.Equal(t, 1, strings.Count(stdout, "third"))
+	require.Contains(t, stdout, "          what the worker wrote: the same as W1.1\n")
+	require.Equal(t, 1, strings.Count(stdout, "--html"))
+	_, stdout, _ = execute(t.Context(), append([]string{"worker", "--html", page}, args...)...)
+	require.NotContains(t, stdout, "--html")
 }
 
 func TestReportsAreWrittenWhereTheFlagsSay(t *testing.T) {

@@ -82,12 +82,19 @@ func (out output) list(cases []suite.Case, patterns []string) error {
 // try tries the cases, tells of each, and writes the reports that the flags name.
 func (out output) try(ctx context.Context, cmd *cli.Command, cases []suite.Case, o suite.Options) error {
 	baseline := suite.Report{Baseline: o.Expected != nil}
-	o.Progress = func(r suite.Result) { baseline.WriteResult(out.stdout, r) }
+	ends := newTails(out.stdout)
+	o.Progress = func(r suite.Result) {
+		baseline.WriteResult(out.stdout, r)
+		ends.write(r)
+	}
 	report, err := suite.Run(ctx, cases, o)
 	if err != nil {
 		return usageError{err}
 	}
 	fmt.Fprintln(out.stdout, report.Summary())
+	if report.Count("", suite.Failed) > 0 && !cmd.IsSet("html") {
+		fmt.Fprintln(out.stdout, "With --html FILE there is a page with the frames of each case that failed, and all that the subject wrote.")
+	}
 	if err := writeReports(cmd, report); err != nil {
 		return err
 	}

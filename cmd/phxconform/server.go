@@ -30,9 +30,9 @@ phxconform server [options] --mock MODE
 
 The command of --enqueue reads a plan. Beside Lightning's fields it may have queue, priority (normal or
 immediate), key, dataclip (the run's input) and credentials (an object of bodies by id). The command prints
-the id of the run that it has queued, alone or as {"id":…}. One that cannot do what is asked for exits
-with 3: then the case is not tried. So does that of --control, which reads {"message":…} for a
-cancellation and the object itself for a notification.
+the id of the run that it has queued, alone or as {"id":…}. That of --control reads {"message":…} for a
+cancellation and the object itself for a notification. One that cannot do what is asked for exits with 3:
+then the case is not tried. One that takes more than 30 s is killed, and has failed.
 
 The server's queue must be for the kit alone: whatever is in it is completed.`,
 		Flags:        append(flags, outputFlags()...),

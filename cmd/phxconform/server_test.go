@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -55,6 +56,11 @@ func TestAServerThatCannotDoWhatACaseNeeds(t *testing.T) {
 	require.Equal(t, exitRed, run(t.Context(), append(args, "echo 'out of paper' >&2; PASSWORD=correct-horse sh -c 'exit 4'"), &stdout, &stderr))
 	require.Contains(t, stdout.String(), "the command has failed: exit status 4: out of paper")
 	require.NotContains(t, stdout.String(), "correct-horse")
+}
+
+func TestACommandThatHangsIsKilled(t *testing.T) {
+	_, err := script("echo 'waiting for a lock' >&2; sleep 60; echo").runWithin(t.Context(), 300*time.Millisecond, nil)
+	require.ErrorContains(t, err, "the command has failed: it has not ended within 300ms, and was killed: waiting for a lock")
 }
 
 func TestWhatIsWrongOnTheCommandLineOfAServer(t *testing.T) {

@@ -97,7 +97,9 @@ func (r *Report) HasMust() bool {
 }
 
 // Shown reports whether every must of the report was tried and has passed, and there is one.
-func (r *Report) Shown() bool { return r.HasMust() && r.Count(Must, Failed)+r.Count(Must, NotTried) == 0 }
+func (r *Report) Shown() bool {
+	return r.HasMust() && r.Count(Must, Failed)+r.Count(Must, NotTried) == 0
+}
 
 // Summary is one line for a person.
 func (r *Report) Summary() string {

@@ -47,6 +47,14 @@ func TestExitCodes(t *testing.T) {
 		stderr string
 	}{
 		{name: "help", args: nil, stdout: "tries a Lightning worker"},
+		{name: "help, asked for by its name", args: []string{"help"}, stdout: "tries a Lightning worker"},
+		{name: "help of a mode", args: []string{"help", "server"}, stdout: "those that begin with it: S4.2, S4;"},
+		{name: "help of no mode", args: []string{"help", "sing"}, code: 2, stderr: `there is no mode "sing"`},
+		{name: "half a patience", args: []string{"worker", "--patience", "1.5", "--", "true"}, code: 2, stderr: `invalid value "1.5" for flag -patience: it has to be a whole number, such as 3 (see`},
+		{name: "a report to stdout", args: []string{"worker", "--json", "-", "--", "true"}, code: 2, stderr: "--json writes into a file, and not to stdout: name one"},
+		{name: "a report without a name", args: []string{"worker", "--json", "--", "true"}, code: 2, stderr: `--json needs the name of a file, and "--" looks like an option`},
+		{name: "two reports in one file", args: []string{"worker", "--json", "a/../x", "--html", "./x", "--", "true"}, code: 2, stderr: "--json and --html would write into the same file: x"},
+		{name: "a report of a list", args: []string{"server", "--list", "--junit", "x"}, code: 2, stderr: "--list tries no case, so there is no report for --junit"},
 		{name: "a list", args: []string{"worker", "--list", "--case", "W5.1"}, stdout: "W5.1   must   an idle worker ends at SIGTERM, with exit code 0\n       It is killed half a minute later otherwise"},
 		{name: "no mode", args: []string{"sing"}, code: 2, stderr: `there is no mode "sing"`},
 		{name: "no command", args: []string{"worker"}, code: 2, stderr: "there is no command"},
@@ -69,8 +77,8 @@ func TestExitCodes(t *testing.T) {
 		{name: "a worker that is not there", args: []string{"worker", "--case", "W1.11", "--", "/no/such/worker"}, code: 3, stdout: "not tried: start the worker", stderr: "no case was tried"},
 		{name: "an interrupt", ctx: interrupted, args: []string{"worker", "--case", "W1.11", "--", "true"}, code: 3, stdout: "interrupted before it began", stderr: "interrupted"},
 		{name: "a report that cannot be written", args: []string{"worker", "--case", "W1.20", "--json", "/no/such/folder/x", "--", "true"}, code: 3, stderr: "--json"},
-		{name: "none of the reports can be written", args: []string{"worker", "--case", "W1.20", "--html", "/no/such/folder/x", "--junit", "/no/such/folder/x", "--", "true"}, code: 3, stderr: "--html"},
-		{name: "nor can this one", args: []string{"worker", "--case", "W1.20", "--html", "/no/such/folder/x", "--junit", "/no/such/folder/x", "--", "true"}, code: 3, stderr: "--junit"},
+		{name: "none of the reports can be written", args: []string{"worker", "--case", "W1.20", "--html", "/no/such/folder/x", "--junit", "/no/such/folder/y", "--", "true"}, code: 3, stderr: "--html"},
+		{name: "nor can this one", args: []string{"worker", "--case", "W1.20", "--html", "/no/such/folder/x", "--junit", "/no/such/folder/y", "--", "true"}, code: 3, stderr: "--junit"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ctx := test.ctx

@@ -38,7 +38,10 @@ cancellation and the object itself for a notification. One that cannot do what i
 then the case is not tried. One that takes more than 30 s is killed, and has failed.
 
 The server's queue must be for the kit alone: whatever is in it is completed.`,
-		Flags:        append(flags, outputFlags()...),
+		Flags: append(flags, outputFlags(words{
+			cases: "S4.2, S4", parallel: " with --mock; those of --url share its queue, and go one by one",
+			patience: "on a slow machine, or for a slow server",
+		})...),
 		OnUsageError: onUsageError,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			o, err := options(cmd)

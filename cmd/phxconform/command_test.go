@@ -102,7 +102,7 @@ func TestTheEndOfWhatAWorkerWroteIsShownOnce(t *testing.T) {
 	require.Regexp(t, `what the worker wrote, at the end:\n            second\n            \[31mthird\n            pid \d+, …\n`, stdout)
 	require.NotContains(t, stdout, "first")
 	require.Equal(t, 1, strings.Count(stdout, "third"))
-	require.Contains(t, stdout, "          what the worker wrote: the same as W1.1\n")
+	require.Contains(t, stdout, "          what the worker wrote ends with the same as in W1.1, but for numbers\n")
 	require.Equal(t, 1, strings.Count(stdout, "--html"))
 	_, stdout, _ = execute(t.Context(), append([]string{"worker", "--html", page}, args...)...)
 	require.NotContains(t, stdout, "--html")

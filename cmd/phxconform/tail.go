@@ -12,16 +12,19 @@ import (
 // tails writes the end of what the subject wrote in each case that failed. A text that many cases have in common, such
 // as that of a worker that does not start, is written once.
 type tails struct {
-	w      io.Writer
-	caseOf map[string]string // the first case with a text, by the text without its numbers
+	w     io.Writer
+	first map[string]told // by the text without its numbers
 }
 
-func newTails(w io.Writer) *tails { return &tails{w: w, caseOf: map[string]string{}} }
+// told is a text that was written, and of which case.
+type told struct{ id, text string }
+
+func newTails(w io.Writer) *tails { return &tails{w: w, first: map[string]told{}} }
 
 const tailLines = 3
 
-// numbers are times, ports and the like, which differ where the text is the same.
-var numbers = regexp.MustCompile(`\d+`)
+// numbers are times, ports, ids and the like, which differ where the text is the same.
+var numbers = regexp.MustCompile(`[\da-fA-F-]*\d[\da-fA-F-]*`)
 
 // write writes the last lines of each output of a case that failed.
 func (t *tails) write(r suite.Result) {
@@ -33,12 +36,17 @@ func (t *tails) write(r suite.Result) {
 		if len(lines) == 0 {
 			continue
 		}
-		key := numbers.ReplaceAllString(strings.Join(lines, "\n"), "0")
-		if first, told := t.caseOf[key]; told {
-			fmt.Fprintf(t.w, "          %s: the same as %s\n", o.Name, first)
+		text := strings.Join(lines, "\n")
+		key := numbers.ReplaceAllString(text, "0")
+		switch first, found := t.first[key]; {
+		case found && first.text == text:
+			fmt.Fprintf(t.w, "          %s ends with the same as in %s\n", o.Name, first.id)
+			continue
+		case found:
+			fmt.Fprintf(t.w, "          %s ends with the same as in %s, but for numbers\n", o.Name, first.id)
 			continue
 		}
-		t.caseOf[key] = r.ID
+		t.first[key] = told{r.ID, text}
 		fmt.Fprintf(t.w, "          %s, at the end:\n", o.Name)
 		for _, line := range lines {
 			fmt.Fprintf(t.w, "            %s\n", line)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 
@@ -26,7 +28,14 @@ type redError struct{ error }
 
 // run runs the command until ctx ends, and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	err := newCommand(stdout, stderr).Run(ctx, args)
+	root := newCommand(stdout, stderr)
+	if len(args) > 1 && args[1] == "help" {
+		args = slices.Delete(slices.Clone(args), 1, 2)
+		if len(args) == 1 || root.Command(args[1]) != nil { // what is no mode is told as such
+			args = append(args, "--help")
+		}
+	}
+	err := root.Run(ctx, args)
 	if err == nil {
 		return 0
 	}
@@ -64,5 +73,8 @@ func newCommand(stdout, stderr io.Writer) *cli.Command {
 }
 
 func onUsageError(_ context.Context, _ *cli.Command, err error, _ bool) error {
+	if before, _, found := strings.Cut(err.Error(), ": strconv.ParseInt"); found { // the library does not wrap it
+		err = fmt.Errorf("%s: it has to be a whole number, such as 3", before)
+	}
 	return usageError{fmt.Errorf("%w (see phxconform --help)", err)}
 }

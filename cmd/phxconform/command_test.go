@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -46,6 +47,14 @@ func TestExitCodes(t *testing.T) {
 		stderr string
 	}{
 		{name: "help", args: nil, stdout: "tries a Lightning worker"},
+		{name: "help, asked for by its name", args: []string{"help"}, stdout: "tries a Lightning worker"},
+		{name: "help of a mode", args: []string{"help", "server"}, stdout: "those that begin with it: S4.2, S4;"},
+		{name: "help of no mode", args: []string{"help", "sing"}, code: 2, stderr: `there is no mode "sing"`},
+		{name: "half a patience", args: []string{"worker", "--patience", "1.5", "--", "true"}, code: 2, stderr: `invalid value "1.5" for flag -patience: it has to be a whole number, such as 3 (see`},
+		{name: "a report to stdout", args: []string{"worker", "--json", "-", "--", "true"}, code: 2, stderr: "--json writes into a file, and not to stdout: name one"},
+		{name: "a report without a name", args: []string{"worker", "--json", "--", "true"}, code: 2, stderr: `--json needs the name of a file, and "--" looks like an option`},
+		{name: "two reports in one file", args: []string{"worker", "--json", "a/../x", "--html", "./x", "--", "true"}, code: 2, stderr: "--json and --html would write into the same file: x"},
+		{name: "a report of a list", args: []string{"server", "--list", "--junit", "x"}, code: 2, stderr: "--list tries no case, so there is no report for --junit"},
 		{name: "a list", args: []string{"worker", "--list", "--case", "W5.1"}, stdout: "W5.1   must   an idle worker ends at SIGTERM, with exit code 0\n       It is killed half a minute later otherwise"},
 		{name: "no mode", args: []string{"sing"}, code: 2, stderr: `there is no mode "sing"`},
 		{name: "no command", args: []string{"worker"}, code: 2, stderr: "there is no command"},
@@ -60,13 +69,16 @@ func TestExitCodes(t *testing.T) {
 		{name: "a baseline with an unknown case", args: []string{"worker", "--expected-failures", write(t, "W99"), "--", "true"}, code: 2, stderr: `"W99", which is no case`},
 		{name: "a worker that ends at once", args: []string{"worker", "--case", "W1.11", "--", "true"}, code: 1, stdout: "failed    W1.11", stderr: "1 of 1 cases are red: W1.11"},
 		{name: "as expected", args: []string{"worker", "--case", "W1.11", "--expected-failures", write(t, "W1.11 # it is no worker"), "--", "true"}, stdout: "as expected"},
-		{name: "a may that fails", args: []string{"worker", "--case", "W5.6", "--", "true"}, stdout: "Nothing is red. It is not shown that"},
+		{name: "a may that fails", args: []string{"worker", "--case", "W5.6", "--", "true"}, stdout: "Nothing is red. It is not shown that the subject conforms, for no must was selected."},
+		{name: "a must that passes", args: []string{"server", "--mock", "lightning", "--case", "S1.1"}, stdout: "Every must that was selected was tried and has passed."},
+		{name: "another version", args: []string{"worker", "--case", "W3.27", "--", "true"}, code: 3, stdout: "not for Lightning 2.19: W3.27", stderr: "no case was tried"},
+		{name: "another version, listed", args: []string{"worker", "--list", "--case", "W3.27"}, stdout: "a text with JSON in it, 2.15 only\n"},
 		{name: "a may that fails, with a baseline", args: []string{"worker", "--case", "W5.6", "--expected-failures", write(t, ""), "--", "true"}, code: 1, stderr: "red: W5.6"},
 		{name: "a worker that is not there", args: []string{"worker", "--case", "W1.11", "--", "/no/such/worker"}, code: 3, stdout: "not tried: start the worker", stderr: "no case was tried"},
 		{name: "an interrupt", ctx: interrupted, args: []string{"worker", "--case", "W1.11", "--", "true"}, code: 3, stdout: "interrupted before it began", stderr: "interrupted"},
 		{name: "a report that cannot be written", args: []string{"worker", "--case", "W1.20", "--json", "/no/such/folder/x", "--", "true"}, code: 3, stderr: "--json"},
-		{name: "none of the reports can be written", args: []string{"worker", "--case", "W1.20", "--html", "/no/such/folder/x", "--junit", "/no/such/folder/x", "--", "true"}, code: 3, stderr: "--html"},
-		{name: "nor can this one", args: []string{"worker", "--case", "W1.20", "--html", "/no/such/folder/x", "--junit", "/no/such/folder/x", "--", "true"}, code: 3, stderr: "--junit"},
+		{name: "none of the reports can be written", args: []string{"worker", "--case", "W1.20", "--html", "/no/such/folder/x", "--junit", "/no/such/folder/y", "--", "true"}, code: 3, stderr: "--html"},
+		{name: "nor can this one", args: []string{"worker", "--case", "W1.20", "--html", "/no/such/folder/x", "--junit", "/no/such/folder/y", "--", "true"}, code: 3, stderr: "--junit"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ctx := test.ctx
@@ -79,6 +91,21 @@ func TestExitCodes(t *testing.T) {
 			require.Contains(t, stderr, test.stderr)
 		})
 	}
+}
+
+// What a worker wrote says soonest why all of its cases fail, but not once for each of them.
+func TestTheEndOfWhatAWorkerWroteIsShownOnce(t *testing.T) {
+	const jwt = "eyJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJ4In0.c2lnbmF0dXJl"
+	page := filepath.Join(t.TempDir(), "page")
+	args := []string{"--case", "W1.1", "--case", "W1.2", "--parallel", "1", "--", "sh", "-c", "echo first; echo second >&2; echo; echo \x1b[31mthird; echo pid $$, " + jwt + " >&2"}
+	_, stdout, _ := execute(t.Context(), append([]string{"worker"}, args...)...)
+	require.Regexp(t, `what the worker wrote, at the end:\n            second\n            \[31mthird\n            pid \d+, …\n`, stdout)
+	require.NotContains(t, stdout, "first")
+	require.Equal(t, 1, strings.Count(stdout, "third"))
+	require.Contains(t, stdout, "          what the worker wrote ends with the same as in W1.1, but for numbers\n")
+	require.Equal(t, 1, strings.Count(stdout, "--html"))
+	_, stdout, _ = execute(t.Context(), append([]string{"worker", "--html", page}, args...)...)
+	require.NotContains(t, stdout, "--html")
 }
 
 func TestReportsAreWrittenWhereTheFlagsSay(t *testing.T) {

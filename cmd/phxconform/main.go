@@ -5,7 +5,7 @@
 // understand, 3 when the cases were not all tried because it was interrupted, none could be, or a report
 // could not be written. Red is a must that failed; with --expected-failures it is every failure that is
 // not in that list, and every pass that is. A case that was not tried is not red, and is no pass
-// either: the last line counts them.
+// either: the summary counts them.
 package main
 
 import (

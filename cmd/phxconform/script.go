@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,15 +21,28 @@ type script string
 // exitCannot is with what it exits when it cannot do what is asked for.
 const exitCannot = 3
 
+// commandLimit is how long a command may take. One that hangs would take a case's whole time, again for each case.
+const commandLimit = 30 * time.Second
+
 // run gives the command an input and arguments, and returns what it prints.
 func (s script) run(ctx context.Context, input []byte, args ...string) ([]byte, error) {
+	return s.runWithin(ctx, commandLimit, input, args...)
+}
+
+func (s script) runWithin(ctx context.Context, limit time.Duration, input []byte, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it has not ended within %v, and was killed", limit))
+	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", string(s) + ` "$@"`, "sh"}, args...)...) //nolint:gosec // it is what the user asks for
+	killGroup(cmd)
 	var stderr bytes.Buffer
 	cmd.Stdin, cmd.Stderr, cmd.WaitDelay = bytes.NewReader(input), &stderr, time.Second
 	printed, err := cmd.Output()
 	said := strings.TrimSpace(stderr.String())
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == exitCannot {
 		return nil, fmt.Errorf("%w: %s", server.ErrCannot, said)
+	}
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("the command has failed: %w: %s", context.Cause(ctx), cmp.Or(said, "it wrote nothing to stderr"))
 	}
 	if err != nil { // without the command, which may have a secret in it: reports are passed around
 		return nil, fmt.Errorf("the command has failed: %w: %s", err, said)

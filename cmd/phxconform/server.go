@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
+	"time"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/conform/server"
+	"github.com/phxworker/phxworker/mockserver/conform/suite"
 )
 
 func serverCommand(out output) *cli.Command {
@@ -30,12 +33,15 @@ phxconform server [options] --mock MODE
 
 The command of --enqueue reads a plan. Beside Lightning's fields it may have queue, priority (normal or
 immediate), key, dataclip (the run's input) and credentials (an object of bodies by id). The command prints
-the id of the run that it has queued, alone or as {"id":…}. One that cannot do what is asked for exits
-with 3: then the case is not tried. So does that of --control, which reads {"message":…} for a
-cancellation and the object itself for a notification.
+the id of the run that it has queued, alone or as {"id":…}. That of --control reads {"message":…} for a
+cancellation and the object itself for a notification. One that cannot do what is asked for exits with 3:
+then the case is not tried. One that takes more than 30 s is killed, and has failed.
 
 The server's queue must be for the kit alone: whatever is in it is completed.`,
-		Flags:        append(flags, outputFlags()...),
+		Flags: append(flags, outputFlags(words{
+			cases: "S4.2, S4", parallel: " with --mock; those of --url share its queue, and go one by one",
+			patience: "on a slow machine, or for a slow server",
+		})...),
 		OnUsageError: onUsageError,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			o, err := options(cmd)
@@ -56,9 +62,36 @@ The server's queue must be for the kit alone: whatever is in it is completed.`,
 			if servers.Shared() {
 				o.Parallel = 1
 			}
-			return out.try(ctx, cmd, server.Cases(servers), o)
+			cases := server.Cases(servers)
+			if err := reach(ctx, cmd.String("url")); err != nil {
+				for i := range cases {
+					cases[i].Run = func(t *suite.T) { t.Skipf("nothing listens at --url: %v", err) }
+				}
+			}
+			return out.try(ctx, cmd, cases, o)
 		},
 	}
+}
+
+// reach looks once whether anything listens at the URL; none is the mock server's. Each case would find it out by
+// itself otherwise, and be red, though none was tried.
+func reach(ctx context.Context, text string) error {
+	if text == "" {
+		return nil
+	}
+	address, err := url.Parse(text)
+	if err != nil {
+		return err
+	}
+	port := address.Port()
+	if port == "" {
+		port = map[string]string{"ws": "80", "wss": "443"}[address.Scheme]
+	}
+	conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", net.JoinHostPort(address.Hostname(), port))
+	if err != nil {
+		return err
+	}
+	return conn.Close()
 }
 
 // serversOf returns the servers that the flags name, and what to call them.
@@ -85,6 +118,11 @@ func serversOf(cmd *cli.Command) (s server.Servers, subject string, err error) {
 		return s, "", errors.New("--secret is missing, or WORKER_SECRET")
 	case cmd.String("enqueue") == "":
 		return s, "", errors.New("--enqueue is missing: nothing can be tried without runs")
+	}
+	if key := cmd.String("public-key"); key != "" {
+		if _, err := server.ParsePublicKey(key); err != nil {
+			return s, "", fmt.Errorf("--public-key (or WORKER_LIGHTNING_PUBLIC_KEY) is to be PEM in base64: %w", err)
+		}
 	}
 	target := server.Target{
 		URL: cmd.String("url"), Secret: cmd.String("secret"), PublicKey: cmd.String("public-key"),

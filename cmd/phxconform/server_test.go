@@ -1,11 +1,13 @@
 package main
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -57,12 +59,29 @@ func TestAServerThatCannotDoWhatACaseNeeds(t *testing.T) {
 	require.NotContains(t, stdout.String(), "correct-horse")
 }
 
+// It is like the command of a worker that does not exist: nothing was tried, so nothing is red.
+func TestNothingListensAtTheURL(t *testing.T) {
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	code, stdout, stderr := execute(t.Context(), "server", "--url", "ws://"+l.Addr().String()+"/worker", "--secret", "s", "--enqueue", "false", "--case", "S1.1")
+	require.Equal(t, exitUnable, code, stdout)
+	require.Contains(t, stdout, "not tried: nothing listens at --url: dial tcp "+l.Addr().String())
+	require.Contains(t, stderr, "no case was tried")
+}
+
+func TestACommandThatHangsIsKilled(t *testing.T) {
+	_, err := script("echo 'waiting for a lock' >&2; sleep 60; echo").runWithin(t.Context(), 300*time.Millisecond, nil)
+	require.ErrorContains(t, err, "the command has failed: it has not ended within 300ms, and was killed: waiting for a lock")
+}
+
 func TestWhatIsWrongOnTheCommandLineOfAServer(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--url is missing":               {},
 		"none of a websocket":            {"--url", "https://example.org/worker", "--secret", "s", "--enqueue", "c"},
 		"--secret is missing":            {"--url", "ws://example.org/worker", "--enqueue", "c"},
 		"--enqueue is missing":           {"--url", "ws://example.org/worker", "--secret", "s"},
+		"is to be PEM in base64":         {"--url", "ws://example.org/worker", "--secret", "s", "--enqueue", "c", "--public-key", "garbage"},
 		"two different servers":          {"--mock", "lightning", "--url", "ws://example.org/worker"},
 		`there is no mode "clairvoyant"`: {"--mock", "clairvoyant"},
 		`unexpected argument "mock"`:     {"mock"},

@@ -20,7 +20,9 @@ The command is started with WORKER_LIGHTNING_SERVICE_URL, WORKER_SECRET and the 
 OpenFn's ws-worker. In its arguments {url}, {secret}, {capacity} and {workloops} are filled in.`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "adaptor", Usage: "the `ADAPTOR` of all jobs, with its version: one that is installed, for a worker that asks npm about the latest", Value: "@openfn/language-common@latest"},
-		}, outputFlags()...),
+		}, outputFlags(words{
+			cases: "W4.2, W4", patience: "on a slow machine, or for a worker that installs things first",
+		})...),
 		OnUsageError: onUsageError,
 		Action: func(ctx context.Context, cmd *cli.Command) error {
 			o, err := options(cmd)

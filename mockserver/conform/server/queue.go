@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/rsa"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -329,15 +330,24 @@ func unknownFields(s *session) {
 	}
 }
 
+// ParsePublicKey reads a [Target.PublicKey]. The text is not in its error: it may be a private key given by mistake.
+func ParsePublicKey(text string) (*rsa.PublicKey, error) {
+	pem, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, fmt.Errorf("it is not base64: %w", err)
+	}
+	key, err := jwt.ParseRSAPublicKeyFromPEM(pem)
+	if err != nil {
+		return nil, fmt.Errorf("it is not the PEM of an RSA public key: %w", err)
+	}
+	return key, nil
+}
+
 func verifiedToken(s *session) {
 	if s.target.PublicKey == "" {
 		s.t.Skipf("the public key of the server was not given")
 	}
-	pem, err := base64.StdEncoding.DecodeString(s.target.PublicKey)
-	if err != nil {
-		s.t.Fatalf("the public key to be PEM in base64", "%v", err)
-	}
-	key, err := jwt.ParseRSAPublicKeyFromPEM(pem)
+	key, err := ParsePublicKey(s.target.PublicKey)
 	if err != nil {
 		s.t.Fatalf("the public key to be PEM in base64", "%v", err)
 	}

@@ -6,7 +6,8 @@
 // side and returns a [Report], which writes itself as text, JSON, JUnit and HTML.
 //
 // A result says no more than is known. A case has passed, has failed, or was not tried, with the
-// reason: a must that was not tried is no pass, and [Report.Shown] is false then.
+// reason: a must that was not tried is no pass, and [Report.Shown] is false then. A case of another version
+// of Lightning is not selected and has no result.
 //
 // Concurrency: each case runs in a goroutine of its own, which has ended when its result is there. A T
 // may be used by the goroutines of its case. Time is taken from package time alone, so that all of it

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -49,6 +50,9 @@ type Report struct {
 	// Baseline says that there is a list of expected failures.
 	Baseline bool     `json:"baseline"`
 	Results  []Result `json:"results"`
+	// OtherSpec are the ids of cases that were asked for one by one, and are for another Lightning: they
+	// have no result, and do not count.
+	OtherSpec []string `json:"other_spec,omitempty"`
 }
 
 // Red reports whether a result of this report makes the whole fail. Without a baseline that is a must
@@ -87,9 +91,14 @@ func (r *Report) Count(l Level, v Verdict) int {
 	return n
 }
 
-// Shown reports whether every must of the report was tried and has passed.
+// HasMust reports whether there is a must in the report: without one it shows nothing of conformance.
+func (r *Report) HasMust() bool {
+	return slices.ContainsFunc(r.Results, func(result Result) bool { return result.Level == Must })
+}
+
+// Shown reports whether every must of the report was tried and has passed, and there is one.
 func (r *Report) Shown() bool {
-	return len(r.Results) > 0 && r.Count(Must, Passed) > 0 && r.Count(Must, Failed)+r.Count(Must, NotTried) == 0
+	return r.HasMust() && r.Count(Must, Failed)+r.Count(Must, NotTried) == 0
 }
 
 // Summary is one line for a person.
@@ -109,7 +118,10 @@ func (r *Report) Summary() string {
 		}
 		parts = append(parts, part)
 	}
-	return fmt.Sprintf("%s; %s", strings.Join(parts, "; "), r.Took.Round(time.Millisecond))
+	if len(r.OtherSpec) > 0 {
+		parts = append(parts, fmt.Sprintf("not for Lightning %s: %s", r.Spec, strings.Join(r.OtherSpec, ", ")))
+	}
+	return strings.Join(append(parts, r.Took.Round(time.Millisecond).String()), "; ")
 }
 
 // ReadExpected reads a baseline: one id a line; what is behind a # is for people. It is never nil
@@ -118,7 +130,7 @@ func ReadExpected(r io.Reader) ([]string, error) {
 	ids := []string{}
 	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {
-		line, _, _ := strings.Cut(lines.Text(), "#")
+		line, _, _ := strings.Cut(strings.TrimPrefix(lines.Text(), "\ufeff"), "#") // Windows' editors begin a file so
 		switch words := strings.Fields(line); len(words) {
 		case 0:
 		case 1:

@@ -73,7 +73,6 @@ func TestWhatBecomesOfACase(t *testing.T) {
 		{name: "it panics", c: Case{Run: func(*T) { panic("oh") }}, want: Failed, says: "the kit panicked"},
 		{name: "it is slow", c: Case{Slow: true, Run: fails}, want: NotTried, says: "--slow"},
 		{name: "it is slow, and asked for", c: Case{Slow: true, Run: passes}, o: Options{Slow: true}, want: Passed},
-		{name: "it is for another version", c: Case{Specs: []Spec{Spec215}, Run: fails}, want: NotTried, says: "not for Lightning 2.19"},
 		{name: "it is over its limit", c: Case{Limit: time.Second, Run: func(t *T) { <-t.Context().Done(); t.Fatalf("an end", "%v", context.Cause(t.Context())) }}, want: Failed, says: "limit of 1s"},
 		{name: "it is over its limit, and there is patience", c: Case{Limit: time.Second, Run: func(*T) { time.Sleep(2500 * time.Millisecond) }}, o: Options{Patience: 3}, want: Passed},
 		{name: "it is over a limit with patience", c: Case{Limit: time.Second, Run: func(t *T) { <-t.Context().Done(); t.Fatalf("an end", "%v", context.Cause(t.Context())) }}, o: Options{Patience: 3}, want: Failed, says: "limit of 3s"},
@@ -206,8 +205,42 @@ func TestWhatIsRed(t *testing.T) {
 	require.ErrorContains(t, err, `"W9.9", which is no case`)
 }
 
+// One of two cases that exclude each other is always of another version: it must not hide that a subject conforms.
+func TestACaseOfAnotherVersionDoesNotCount(t *testing.T) {
+	cases := []Case{
+		{ID: "W3.27", Level: Must, Specs: []Spec{Spec215}, Run: fails},
+		{ID: "W3.28", Level: Must, Specs: []Spec{Spec219}, Run: passes},
+	}
+	for _, test := range []struct {
+		patterns []string
+		shown    bool
+		summary  string
+	}{
+		{shown: true, summary: "must: 1 passed; 0s"},
+		{patterns: []string{"W3"}, shown: true, summary: "must: 1 passed; 0s"},
+		{patterns: []string{"W3.27", "W3.28"}, shown: true, summary: "must: 1 passed; not for Lightning 2.19: W3.27; 0s"},
+		{patterns: []string{"W3.27"}, summary: "not for Lightning 2.19: W3.27; 0s"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			report, err := Run(t.Context(), cases, Options{Cases: test.patterns})
+			require.NoError(t, err)
+			require.Equal(t, test.summary, report.Summary())
+			require.Equal(t, test.shown, report.Shown())
+		})
+	}
+}
+
+func TestAReportWithoutAMustShowsNothing(t *testing.T) {
+	report, err := Run(t.Context(), []Case{{ID: "W1.8", Level: Should, Run: passes}}, Options{})
+	require.NoError(t, err)
+	require.False(t, report.Shown())
+	var page bytes.Buffer
+	require.NoError(t, report.WriteHTML(&page))
+	require.Contains(t, page.String(), "No must is in this report: conformance is not shown.")
+}
+
 func TestReadExpected(t *testing.T) {
-	ids, err := ReadExpected(strings.NewReader("# a comment\n\nW1.1 # until #12\n  W2.3\n"))
+	ids, err := ReadExpected(strings.NewReader("\ufeff# a comment\n\nW1.1 # until #12\n  W2.3\n"))
 	require.NoError(t, err)
 	require.Equal(t, []string{"W1.1", "W2.3"}, ids)
 	ids, err = ReadExpected(strings.NewReader(""))

@@ -65,7 +65,7 @@ func oldToken(s *session) {
 	c := claims(uuid.NewString())
 	c["iat"] = time.Now().Add(-30 * 24 * time.Hour).Unix()
 	if conn, status := s.dial("", token(sign(s.target.Secret, c))); conn == nil {
-		s.t.Fatalf("a token that is a month old to be good", "the HTTP status %d", status)
+		s.t.Fatalf("a token that is a month old to be good", "%s", s.refusal(status))
 	}
 }
 
@@ -77,7 +77,7 @@ func noToken(s *session) {
 	s.wantRefused("")
 	s.wantRefused("no.token.atall")
 	if c, status := s.dial("", nil); c != nil || !isRefusal(status) {
-		s.t.Fatalf("the upgrade without the parameter token to be refused with 401 or 403", "the HTTP status %d", status)
+		s.t.Fatalf("the upgrade without the parameter token to be refused with 401 or 403", "%s", s.refusal(status))
 	}
 }
 
@@ -116,7 +116,7 @@ func token(t string) url.Values { return url.Values{"token": {t}} }
 // wantRefused wants that nobody is let in with the token.
 func (s *session) wantRefused(t string) {
 	if c, status := s.dial("", token(t)); c != nil || !isRefusal(status) {
-		s.t.Fatalf("the upgrade to be refused with 401 or 403", "the HTTP status %d", status)
+		s.t.Fatalf("the upgrade to be refused with 401 or 403", "%s", s.refusal(status))
 	}
 }
 

@@ -76,6 +76,36 @@ func mocks(mode mockserver.Mode) server.Servers {
 	})
 }
 
+// Who has mistyped the URL must not look for another secret.
+func TestAPathThatIsNotThereIsNoWrongSecret(t *testing.T) {
+	for url, want := range map[string]string{
+		"ws://mock":                  "404 for the path /websocket (",
+		"ws://mock/worker/websocket": "404 for the path /worker/websocket/websocket (",
+	} {
+		t.Run(url, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				servers := server.Fresh(func(context.Context) (server.Target, func(), error) {
+					m, err := mockserver.New(mockserver.Config{})
+					if err != nil {
+						return server.Target{}, nil, err
+					}
+					listener, end := serve(m)
+					target := server.MockTarget(m)
+					target.URL, target.Dial = url, listener.DialContext
+					return target, func() { _ = m.Close(); end() }, nil
+				})
+				report, err := suite.Run(t.Context(), server.Cases(servers), suite.Options{Cases: []string{"S1.1", "S1.2", "S1.3", "S1.4"}})
+				require.NoError(t, err)
+				for _, r := range report.Results {
+					require.Equal(t, suite.Failed, r.Verdict)
+					require.Contains(t, r.Failures[0].Came, want)
+					require.NotContains(t, r.Failures[0].Came, "secret")
+				}
+			})
+		})
+	}
+}
+
 // What a case that is cut off has claimed must not come back in the middle of the next, which would be blamed.
 func TestACaseThatIsCutOffLeavesNoRunBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

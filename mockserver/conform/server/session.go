@@ -162,9 +162,24 @@ func (s *session) connect() *client { return s.connectAs(uuid.NewString()) }
 func (s *session) connectAs(worker string) *client {
 	c, status := s.dial(worker, url.Values{"token": {sign(s.target.Secret, claims(worker))}})
 	if c == nil {
-		s.t.Fatalf("a worker with a good token to be let in", "the HTTP status %d (is the secret the same on both sides?)", status)
+		came := s.refusal(status)
+		if isRefusal(status) {
+			came += " (is the secret the same on both sides?)"
+		}
+		s.t.Fatalf("a worker with a good token to be let in", "%s", came)
 	}
 	return c
+}
+
+// refusal is the status that a request for a socket was answered with, and what it means where that is no matter of the
+// token.
+func (s *session) refusal(status int) string {
+	said := fmt.Sprintf("the HTTP status %d", status)
+	target, err := url.Parse(s.target.URL)
+	if status != http.StatusNotFound || err != nil {
+		return said
+	}
+	return fmt.Sprintf("%s for the path %s/websocket (the URL has to be that of the workers' endpoint, which ends with /worker at Lightning: the kit adds /websocket)", said, target.Path)
 }
 
 // enqueue puts a run into the queue.

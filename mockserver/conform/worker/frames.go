@@ -15,6 +15,7 @@ import (
 // seen is a frame as it went over the wire.
 type seen struct {
 	at      time.Time
+	place   int // among all frames of the case, from 0
 	socket  int
 	sent    bool // by the worker
 	joinRef string

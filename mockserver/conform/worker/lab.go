@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -180,7 +179,9 @@ func (l *lab) read() (more <-chan struct{}) {
 	news, count, more := l.server.Follow(l.count)
 	l.count = count
 	for _, e := range news {
-		l.frames = append(l.frames, readFrame(e))
+		f := readFrame(e)
+		f.place = len(l.frames)
+		l.frames = append(l.frames, f)
 	}
 	return more
 }
@@ -246,22 +247,6 @@ func (l *lab) watch(d time.Duration) {
 	_ = l.until(d, func() bool { return false })
 }
 
-// soFar says in a few words what came, for a failure.
-func (l *lab) soFar() string {
-	knocks, _ := l.door.requests()
-	if len(l.frames) == 0 {
-		return plural(len(knocks), "request") + " for a socket, no frame"
-	}
-	var sent []string
-	for _, f := range l.frames {
-		if f.sent {
-			sent = append(sent, f.event)
-		}
-	}
-	const last = 8
-	return plural(len(sent), "frame") + " of the worker, the last of them " + strings.Join(sent[max(0, len(sent)-last):], ", ")
-}
-
 // where returns the frames that match.
 func (l *lab) where(match func(seen) bool) []seen {
 	l.read()
@@ -284,10 +269,20 @@ func (l *lab) joins(topic string) []seen {
 	return l.where(func(f seen) bool { return f.sent && f.event == "phx_join" && f.topic == topic })
 }
 
-// answered returns the reply to a frame of the worker, and whether it has come.
+// answered returns the reply to a frame of the worker, and whether it has come. A worker may use a ref again, which W1.5
+// is about: then the first of its pushes is answered first.
 func (l *lab) answered(push seen) (seen, bool) {
+	waiting := 0 // earlier pushes with the same ref
 	for _, f := range l.frames {
-		if !f.sent && f.event == "phx_reply" && f.socket == push.socket && f.ref == push.ref && f.topic == push.topic {
+		if f.socket != push.socket || f.topic != push.topic || f.ref != push.ref {
+			continue
+		}
+		switch {
+		case f.sent && f.place < push.place:
+			waiting++
+		case !f.sent && waiting > 0: // also a phx_error, whose ref is that of the join
+			waiting--
+		case f.event == "phx_reply" && f.place > push.place:
 			return f, true
 		}
 	}

@@ -192,6 +192,8 @@ const longTime = time.Hour
 func (w *scripted) claimOnce(s *session, g *loop) (got bool, err error) {
 	payload := fields{"demand": 1, "worker_name": nil, "queues": g.queues}
 	switch w.flaw {
+	case "no demand":
+		delete(payload, "demand")
 	case "claims without queues":
 		delete(payload, "queues")
 	case "claims more than it has room for":
@@ -278,8 +280,11 @@ func (w *scripted) receive(g *loop, a answer) (got bool) {
 			w.mu.Lock()
 			delete(w.runs, run.ID+run.Token)
 			w.mu.Unlock()
-			if w.is("rests after a run") {
+			switch {
+			case w.is("rests after a run"):
 				pause(w.ctx, w.MinBackoff)
+			case w.is("rests for five seconds after a run"):
+				pause(w.ctx, 5*time.Second)
 			}
 			if i == 0 {
 				select {
@@ -557,7 +562,7 @@ func (r *execution) stamp() string {
 
 // live takes the run from its join to its end.
 func (r *execution) live() {
-	if r.w.is("one run at a time") {
+	if strings.HasPrefix(r.w.flaw, "one run at a time") {
 		select {
 		case r.w.one <- struct{}{}:
 		case <-r.w.gone.Done():
@@ -595,6 +600,9 @@ func (r *execution) live() {
 		return
 	}
 	end["timestamp"] = r.stamp()
+	if r.w.is("a reason that is none") {
+		end["reason"] = "ok"
+	}
 	if _, err := r.tell("run:complete", end); err != nil {
 		return
 	}
@@ -951,6 +959,9 @@ func (r *execution) do(ctx context.Context, code string, state map[string]any) (
 		}
 	case codeShort, codeWait, codeThrice, codeLong:
 		d := map[string]time.Duration{codeShort: 150 * time.Millisecond, codeWait: 500 * time.Millisecond, codeThrice: 2500 * time.Millisecond, codeLong: time.Minute}[code]
+		if r.w.is("one run at a time, of jobs that take no time") {
+			d = 0
+		}
 		pause(ctx, d)
 		switch {
 		case r.ctx.Err() != nil:

@@ -54,10 +54,12 @@ func broken(flaw string, offers ...string) func(context.Context, Environment) er
 
 func (w *scripted) is(flaw string) bool { return w.flaw == flaw }
 
+func (w *scripted) isDeaf() bool { return w.is("deaf") || w.is("logs its secret, and is deaf") }
+
 var errOfScript = errors.New("the script ends with an error")
 
 func (w *scripted) run(signal context.Context) error {
-	if w.is("deaf") {
+	if w.isDeaf() {
 		signal = context.Background()
 	}
 	w.ctx, w.drain = context.WithCancel(signal)
@@ -65,7 +67,7 @@ func (w *scripted) run(signal context.Context) error {
 	defer w.end()
 	w.started = w.token()
 	w.open()
-	if w.is("logs its secret") {
+	if strings.HasPrefix(w.flaw, "logs its secret") {
 		_, _ = io.WriteString(w.Log, "secret: "+w.Secret)
 	}
 	second := make(chan struct{})
@@ -114,7 +116,7 @@ func (w *scripted) failed() bool {
 
 // abort cancels the runs; a little later, the worker goes.
 func (w *scripted) abort() {
-	if w.is("deaf") { // but the end of its case it obeys
+	if w.isDeaf() { // but the end of its case it obeys
 		w.drain()
 		w.end()
 		return
@@ -358,7 +360,7 @@ type session struct {
 
 	mu      sync.Mutex // guards what follows
 	ref     int
-	waiting map[string]chan answer
+	waiting map[string]chan answer // by topic and ref
 	topics  map[string]*joined
 }
 
@@ -417,12 +419,15 @@ func (s *session) send(topic, joinRef, event string, payload any) (ref string, r
 	s.mu.Lock()
 	s.ref++
 	n := s.ref
-	if s.worker.is("refs repeat") {
+	switch {
+	case s.worker.is("refs repeat"):
 		n = n%40 + 1
+	case s.worker.is("one ref for all"):
+		n = 1
 	}
 	ref = strconv.Itoa(n)
 	reply = make(chan answer, 1)
-	s.waiting[ref] = reply
+	s.waiting[topic+" "+ref] = reply
 	s.mu.Unlock()
 	if event == "phx_join" {
 		joinRef = ref
@@ -572,10 +577,10 @@ func (s *session) take(data []byte, binary bool) {
 		a = answer{status: body.Status, response: body.Response}
 	}
 	s.mu.Lock()
-	waiting, j := s.waiting[f.ref], s.topics[f.topic]
+	waiting, j := s.waiting[f.topic+" "+f.ref], s.topics[f.topic]
 	switch {
 	case f.event == "phx_reply":
-		delete(s.waiting, f.ref)
+		delete(s.waiting, f.topic+" "+f.ref)
 	case (f.event == "phx_error" || f.event == "phx_close") && j != nil && j.ref == f.joinRef:
 		close(j.ended)
 		delete(s.topics, f.topic)

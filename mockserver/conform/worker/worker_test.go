@@ -107,6 +107,7 @@ var flaws = []struct {
 	{name: "one run at a time", red: "W2.12 W2.15"},
 	{name: "spins", red: "W2.13"},
 	{name: "rests after a run", red: "W2.14 W2.16"},
+	{name: "rests for five seconds after a run", red: "W2.14"},
 	{name: "forgets its loop when it was full", red: "W2.16"},
 	{name: "a lost claim keeps its slot", red: "W2.17"},
 	{name: "executes what it executes already", red: "W2.18"},

@@ -10,8 +10,8 @@ import (
 	"github.com/phxworker/phxworker/mockserver/fault"
 )
 
-// codeThrice takes 2.5 s: longer than two of the leases of the cases.
-const codeThrice = `fn(state => new Promise(resolve => setTimeout(() => resolve(state), 2500)))`
+// codeBeyondLease takes 2.5 s: longer than a lease of the cases, which is long enough for a busy machine.
+const codeBeyondLease = `fn(state => new Promise(resolve => setTimeout(() => resolve(state), 2500)))`
 
 // extended is a server with extensions whose times are short.
 func extended() mockserver.Config {
@@ -75,9 +75,9 @@ func extensionTrials() []trial {
 			ID: "W6.2", Title: "lease: it is renewed for as long as a run takes", Level: suite.Must,
 			Why:    "The run is given to another worker otherwise, while this one goes on with it.",
 			Source: "docs/extensions/lease.md",
-		}, setup: setup{mock: with(extended(), func(c *mockserver.Config) { c.Lease = time.Second })}, do: func(l *lab) {
+		}, setup: setup{mock: with(extended(), func(c *mockserver.Config) { c.Lease = 2 * time.Second })}, do: func(l *lab) {
 			l.needs("lease")
-			record := l.execute(one(codeThrice))
+			record := l.execute(one(codeBeyondLease))
 			l.reason(record, "success")
 			if n := len(record.Owners); n != 1 || record.Owners[0].Renewals == 0 {
 				l.Failf("one owner, who has renewed its lease", "%s", owners(record))
@@ -88,11 +88,11 @@ func extensionTrials() []trial {
 			Why:    "The run is another worker's by then, and this one's report would be taken for that one's.",
 			Source: "docs/extensions/lease.md",
 		}, setup: setup{
-			mock:   with(extended(), func(c *mockserver.Config) { c.Lease = time.Second }),
+			mock:   with(extended(), func(c *mockserver.Config) { c.Lease = 2 * time.Second }),
 			faults: []fault.Rule{refuse("run:renew", `{"reason":"lease_lost"}`)},
 		}, do: func(l *lab) {
 			l.needs("lease")
-			id := l.enqueue(one(codeThrice))
+			id := l.enqueue(one(codeBeyondLease))
 			l.await("run:renew", func() bool {
 				renewals := l.sent("run:renew")
 				if len(renewals) == 0 {
@@ -162,7 +162,7 @@ func extensionTrials() []trial {
 			Source: "docs/extensions/status.md",
 		}, setup: setup{mock: extended()}, do: func(l *lab) {
 			l.needs("status")
-			id := l.enqueue(one(codeThrice))
+			id := l.enqueue(one(codeBeyondLease))
 			l.awaitStart(id)
 			l.signal()
 			l.await("worker:status with draining: true", func() bool {
@@ -280,7 +280,7 @@ func checkLongPoll(l *lab) {
 
 func checkStatus(l *lab) {
 	l.needs("status")
-	id := l.enqueue(one(codeThrice))
+	id := l.enqueue(one(codeBeyondLease))
 	l.awaitStart(id)
 	told := func(f seen) (s struct {
 		Groups   map[string]struct{ Slots, Open, Claimed, Running *int }

@@ -268,7 +268,7 @@ func (l *lab) mostAtOnce() (most int) {
 
 // checkGivenTwice answers a claim with the run that the worker executes already.
 func checkGivenTwice(l *lab) {
-	id := l.enqueue(chain(codeThrice, codeThrice)) // a worker may rest for its back-off of a second before it claims again
+	id := l.enqueue(chain(codeBeyondLease, codeBeyondLease)) // a worker may rest for its back-off of a second before it claims again
 	l.awaitStart(id)
 	again, _ := json.Marshal(fields{"runs": []fields{{"id": id, "token": l.given()[0].Token}}}) // texts
 	l.addFault(fault.Rule{Event: "claim", Action: fault.Answer, Response: again})

@@ -957,8 +957,8 @@ func (r *execution) do(ctx context.Context, code string, state map[string]any) (
 		if r.w.is("a mistake is a failure") {
 			out.reason = "fail"
 		}
-	case codeShort, codeWait, codeThrice, codeLong:
-		d := map[string]time.Duration{codeShort: 150 * time.Millisecond, codeWait: 500 * time.Millisecond, codeThrice: 2500 * time.Millisecond, codeLong: time.Minute}[code]
+	case codeShort, codeWait, codeBeyondLease, codeLong:
+		d := map[string]time.Duration{codeShort: 150 * time.Millisecond, codeWait: 500 * time.Millisecond, codeBeyondLease: 2500 * time.Millisecond, codeLong: time.Minute}[code]
 		if r.w.is("one run at a time, of jobs that take no time") {
 			d = 0
 		}

@@ -59,12 +59,12 @@ func (f *Finder) Find(output json.RawMessage) (Place, bool) {
 	if f.line == 0 {
 		f.look(output)
 	}
-	lines := strings.Split(f.Code, "\n")
-	if f.line < 1 || f.line > len(lines) {
+	text, ok := f.textOf(f.line)
+	if !ok {
 		return Place{}, false
 	}
 	at := Place{f.line, f.column}
-	if before, _, found := strings.Cut(lines[f.line-1], f.operation+"("); f.operation != "" && found {
+	if before, _, found := strings.Cut(text, f.operation+"("); f.operation != "" && found {
 		at.Column = utf8.RuneCountInString(before) + 1
 	}
 	return at, true
@@ -90,23 +90,31 @@ func (f *Finder) look(output json.RawMessage) {
 		return // a job may put anything there
 	}
 	e := state.Errors[f.Job]
-	switch lines := strings.Split(f.Code, "\n"); {
+	switch text, ok := f.textOf(e.Position.Line); {
 	case e.Operation != "":
 		f.line, f.operation = e.Line, e.Operation
-	case f.Globals || e.Position.Line < 1 || e.Position.Line > len(lines) || lines[e.Position.Line-1] != e.Position.Source:
-	default:
+	case ok && text == e.Position.Source && !f.Globals:
 		f.line, f.column = e.Position.Line, f.columnInNode(e.Position.Line, e.Position.Column)
 	}
+}
+
+// textOf returns what is in a line of the job; not ok if it has no such line.
+func (f *Finder) textOf(line int) (text string, ok bool) {
+	lines := strings.Split(f.Code, "\n")
+	if line < 1 || line > len(lines) {
+		return "", false
+	}
+	return lines[line-1], true
 }
 
 // columnInNode returns the column that OpenFn's runtime means. It counts from 0, and looks up in its source map what is
 // one to the right of the error: behind a name of one letter, which the column then follows.
 func (f *Finder) columnInNode(line, column int) int {
-	lines := strings.Split(f.Code, "\n")
-	if line < 1 || line > len(lines) {
+	text, ok := f.textOf(line)
+	if !ok {
 		return 0
 	}
-	if runes := []rune(lines[line-1]); column >= len(runes) || !isOfName(runes[column]) {
+	if runes := []rune(text); column >= len(runes) || !isOfName(runes[column]) {
 		return column
 	}
 	return column + 1

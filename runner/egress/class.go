@@ -19,10 +19,11 @@ const (
 	Unknown   Class = "unknown"    // of what did not come to an address
 )
 
+// Named returns the classes that a list may name.
+func Named() []Class { return []Class{Public, Private, Loopback, LinkLocal, Metadata} }
+
 // Classes returns all classes.
-func Classes() []Class {
-	return []Class{Public, Private, Loopback, LinkLocal, Metadata, Reserved, Unknown}
-}
+func Classes() []Class { return append(Named(), Reserved, Unknown) }
 
 // guarded reports whether a class is refused by default, and never opened by the name of a host.
 func (c Class) guarded() bool { return c != Public && c != Private }

@@ -124,7 +124,7 @@ func (r *reader) egressNotices(engine string) (notices []Notice) {
 // doubtfulHosts tells of names of hosts that are nearly those of classes, which nobody could else see to be taken for hosts.
 func (r *reader) doubtfulHosts() (notices []Notice) {
 	classes := []string{"localhost"}
-	for _, class := range egress.Classes()[:5] { // those that a list may name
+	for _, class := range egress.Named() {
 		classes = append(classes, string(class))
 	}
 	v := r.byKey["egress"]

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -69,12 +70,10 @@ func (s spec) check(node *yaml.Node, k kind, id string) error {
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, value := node.Content[i], resolve(node.Content[i+1])
-		switch instead := options.Closest(key.Value, k.fields); {
+		switch instead := cmp.Or(k.meant[key.Value], options.Closest(key.Value, k.fields)); {
 		case slices.Contains(k.texts, key.Value) && value.Kind != yaml.ScalarNode:
 			return s.fail(key, "%s has %s that is no text", of, key.Value)
 		case slices.Contains(k.fields, key.Value) || key.Value == "<<":
-		case k.meant[key.Value] != "":
-			s.warnf(key, "%s has a field %q, which nothing reads: did you mean %q?", of, key.Value, k.meant[key.Value])
 		case instead != "":
 			s.warnf(key, "%s has a field %q, which nothing reads: did you mean %q?", of, key.Value, instead)
 		default:

@@ -28,7 +28,7 @@ func (c *claims) Ready() <-chan struct{} {
 	if room, changed := c.turnstile.room(c.group); room == 0 {
 		return changed
 	}
-	join, changed := c.queue.now()
+	join, changed := c.queue.topic.Current()
 	if join != nil {
 		return always
 	}
@@ -57,7 +57,7 @@ func (c *claims) Claim(ctx context.Context, req claim.Request) ([]claim.Run, err
 // it, it waits for the reply also while the worker stops. The error is [claim.ErrNotReady]
 // when the queue is not joined.
 func (q *queue) claim(ctx context.Context, req claim.Request, mayWait bool) ([]claim.Run, error) {
-	join, _ := q.now()
+	join, _ := q.topic.Current()
 	if join == nil {
 		return nil, claim.ErrNotReady
 	}
@@ -78,7 +78,7 @@ func (q *queue) claim(ctx context.Context, req claim.Request, mayWait bool) ([]c
 		reply, err = join.Push(ctx, "claim", req)
 	}
 	if errors.Is(err, channel.ErrNotSent) {
-		if join, _ := q.now(); join == nil { // it was lost in this very moment
+		if join, _ := q.topic.Current(); join == nil { // it was lost in this very moment
 			return nil, claim.ErrNotReady
 		}
 	}
@@ -194,7 +194,7 @@ func (q *queue) readRun(data json.RawMessage, join *channel.Join) (run claim.Run
 }
 
 func (q *queue) TakesBack() (yes, known bool) {
-	join, _ := q.now()
+	join, _ := q.topic.Current()
 	return join != nil && q.set.Agreed(join, extRelease, nil), join != nil
 }
 
@@ -209,7 +209,7 @@ const notClaimed = "not_claimed"
 func (q *queue) Release(ctx context.Context, r terms.Release) error {
 	before := false
 	for {
-		join, err := q.nextJoin(ctx)
+		join, err := q.topic.Ready(ctx)
 		if err == nil && ctx.Err() != nil { // else each push would fail at once, for ever
 			err = context.Cause(ctx)
 		}

@@ -163,8 +163,8 @@ func TestAnOutageKeepsNoSlot(t *testing.T) {
 	})
 }
 
-// refuseTheQueue makes the server refuse the next rejoins of the queue, which ends
-// the topic.
+// refuseTheQueue makes the server refuse the next rejoins of the queue, which would end
+// any other topic.
 func (h *house) refuseTheQueue(times int) {
 	h.t.Helper()
 	h.fail(fault.Rule{Event: fault.Join, Topic: "worker:queue", Action: fault.Refuse, Response: json.RawMessage(`{"reason":"unauthorized"}`), Count: times})
@@ -178,11 +178,11 @@ func TestAQueueThatIsLostIsJoinedAnew(t *testing.T) {
 		h := openHouse(t, quiet)
 		worker, stop := h.hire(phxworker.Config{Groups: slots.MustParse("manual:1")})
 		settle(time.Second)
-		h.refuseTheQueue(2)
+		h.refuseTheQueue(8)
 		settle(time.Second)
 		require.False(t, worker.Stats().Queue.Joined)
 		h.enqueue("manual", "a")
-		settle(time.Minute)
+		settle(2 * time.Minute)
 		require.Equal(t, "started", h.state("a"))
 		require.True(t, worker.Stats().Queue.Joined)
 		require.Equal(t, 2, worker.Stats().Queue.Joins)

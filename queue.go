@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/channel/extension"
 	"github.com/phxworker/phxworker/runner/terms"
@@ -60,10 +58,10 @@ func (c *Config) newExtensions() (*extension.Set, error) {
 	return extension.NewSet(c.Logger, c.Extensions...), nil
 }
 
-// queue keeps the worker on the topic worker:queue for as long as it runs, and passes on the
-// server's wake-ups. What is pushed there about runs is in claims.go.
+// queue is the worker's place on the topic worker:queue; it passes on the server's wake-ups. What is
+// pushed there about runs is in claims.go.
 type queue struct {
-	socket   *channel.Socket
+	topic    *channel.Topic
 	pools    []*slots.Pool
 	set      *extension.Set
 	patience time.Duration // until an unanswered claim is worth a warning
@@ -73,41 +71,19 @@ type queue struct {
 	prefetch bool    // runs are to be claimed ahead
 
 	mu       sync.Mutex
-	topic    *channel.Topic // nil while there is none
-	changed  chan struct{}  // closed and replaced when topic changes
 	standing QueueStats
 }
 
-func newQueue(w *Worker, socket *channel.Socket) *queue {
-	return &queue{
-		socket: socket, pools: w.pools, set: w.extensions, patience: w.cfg.Delivery.MessageTimeout,
-		budget: w.budget, log: w.log, drain: w.drain, prefetch: w.cfg.Claim.Prefetch, changed: make(chan struct{}),
+// newQueue returns the queue, whose topic is joined for as long as [queue.listen] goes on.
+func newQueue(w *Worker, socket *channel.Socket) (*queue, error) {
+	q := &queue{
+		pools: w.pools, set: w.extensions, patience: w.cfg.Delivery.MessageTimeout,
+		budget: w.budget, log: w.log, drain: w.drain, prefetch: w.cfg.Claim.Prefetch,
 		standing: QueueStats{Since: time.Now(), Extensions: []string{}},
 	}
-}
-
-// run joins the topic, and joins it anew should the server end it, until ctx
-// ends; then it leaves. wake is called for each wake-up of the server's, and must not wait.
-func (q *queue) run(ctx context.Context, wake func()) {
-	pace := backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Second), backoff.WithMaxInterval(time.Minute), backoff.WithMaxElapsedTime(0))
-	for ctx.Err() == nil {
-		topic, err := q.socket.Join(ctx, queueTopic, q) // the payload is q.MarshalJSON
-		if err == nil {
-			pace.Reset()
-			q.publish(topic)
-			err = q.listen(ctx, topic, wake)
-			q.publish(nil)
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		wait := pace.NextBackOff()
-		q.log.Error("not on the queue; will join again", "topic", queueTopic, "error", err, "in", wait.Round(time.Millisecond))
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-		}
-	}
+	var err error
+	q.topic, err = socket.Keep(queueTopic, q) // the payload is q.MarshalJSON
+	return q, err
 }
 
 // MarshalJSON is what the server is told at each join: the slots that the pools have by then, in
@@ -128,16 +104,6 @@ func (q *queue) MarshalJSON() ([]byte, error) {
 	encoder.SetEscapeHTML(false) // so that "manual>*" looks as it does everywhere else
 	err := encoder.Encode(payload)
 	return b.Bytes(), err
-}
-
-// publish makes known a topic that was joined, or nil when it is none any more.
-func (q *queue) publish(topic *channel.Topic) {
-	q.noteJoined(topic != nil)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.topic = topic
-	close(q.changed)
-	q.changed = make(chan struct{})
 }
 
 // noteJoined remembers whether the topic is joined.
@@ -161,46 +127,15 @@ func (q *queue) stats(now time.Time) QueueStats {
 	return stats
 }
 
-// now returns the join that counts, nil if there is none, and what is closed when
-// that may have changed.
-func (q *queue) now() (join *channel.Join, changed <-chan struct{}) {
-	q.mu.Lock()
-	topic, replaced := q.topic, q.changed
-	q.mu.Unlock()
-	if topic == nil {
-		return nil, replaced
-	}
-	join, changed = topic.Current()
-	if join == nil && topic.Err() != nil { // it has ended, and nothing more happens to it
-		return nil, replaced
-	}
-	return join, changed
-}
-
-// nextJoin waits until the queue is joined.
-func (q *queue) nextJoin(ctx context.Context) (*channel.Join, error) {
-	for {
-		join, changed := q.now()
-		if join != nil {
-			return join, nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
 // leaveTimeout bounds the leave: the socket is closed right after it, which
 // the server understands as well.
 const leaveTimeout = 2 * time.Second
 
-// listen passes on wake-ups until the topic or ctx ends.
-func (q *queue) listen(ctx context.Context, topic *channel.Topic, wake func()) error {
+// listen calls wake, which must not wait, for each wake-up of the server's, until ctx ends; then it leaves.
+func (q *queue) listen(ctx context.Context, wake func()) {
 	var last *channel.Join
 	for {
-		join, changed := topic.Current()
+		join, changed := q.topic.Current()
 		q.noteJoined(join != nil)
 		if join != nil && join != last {
 			last = join
@@ -208,17 +143,16 @@ func (q *queue) listen(ctx context.Context, topic *channel.Topic, wake func()) e
 		}
 		select {
 		case <-changed:
-		case message := <-topic.Messages():
+		case message := <-q.topic.Messages():
 			q.hear(message, wake)
-		case <-topic.Done():
-			return topic.Err()
 		case <-ctx.Done():
 			leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 			defer cancel()
-			if err := topic.Leave(leave); err != nil {
+			if err := q.topic.Leave(leave); err != nil {
 				q.log.Debug("could not leave the queue", "error", err)
 			}
-			return context.Cause(ctx)
+			q.noteJoined(false)
+			return
 		}
 	}
 }
@@ -285,7 +219,7 @@ func (q *queue) reportStatus(ctx context.Context, now func() status, draining <-
 	timer := time.NewTimer(never)
 	defer timer.Stop()
 	for {
-		join, err := q.nextJoin(ctx)
+		join, err := q.topic.Ready(ctx)
 		if err != nil {
 			return
 		}

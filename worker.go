@@ -147,7 +147,10 @@ func (w *Worker) run(ctx context.Context, socket *channel.Socket) error {
 
 	further := newSockets(socket, w.dial, w.log)
 	defer further.close()
-	queue := newQueue(w, socket)
+	queue, err := newQueue(w, socket)
+	if err != nil {
+		return fmt.Errorf("phxworker: %w", err)
+	}
 	turnstile := newTurnstile(w)
 	runs := newStarter(w, further, queue, turnstile, intake, work, report)
 	loops := w.loops(queue, turnstile, runs)
@@ -185,7 +188,7 @@ func (w *Worker) run(ctx context.Context, socket *channel.Socket) error {
 	})
 	// The queue is left last: a claim in flight needs it.
 	stay, leave := context.WithCancelCause(context.WithoutCancel(ctx))
-	onQueue.Go(func() { queue.run(stay, wake) })
+	onQueue.Go(func() { queue.listen(stay, wake) })
 	onQueue.Go(func() { turnstile.mend(stay) }) // runs may wait for the engine while the worker drains
 	onQueue.Go(func() { queue.reportStatus(stay, w.status, intake.Done()) })
 	onQueue.Go(func() { w.watchIdle(intake, runs) })

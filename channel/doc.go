@@ -71,7 +71,8 @@
 //
 // A topic ends for good when it is left, when the server closes it (phx_close),
 // when the server refuses a join, and with its socket. A join answered "join
-// crashed", and one not answered in time, is tried again.
+// crashed", and one not answered in time, is tried again. One that is kept ([Socket.Keep]) ends only when it is
+// left or the socket is closed.
 //
 // A message over [Config.ReadLimit] is read and thrown away as it comes, and harms
 // nothing else: the push that it answers ends at once with an [*AnswerTooLargeError], and a

@@ -20,6 +20,8 @@ type Topic struct {
 	socket  *Socket
 	name    string
 	payload any
+	// kept is a topic that no answer of the server's ends.
+	kept bool
 	// ctx ends when the topic is to end: with ErrLeft, with the cause for which
 	// its first join was given up, or with the socket.
 	ctx      context.Context
@@ -84,11 +86,26 @@ func (s *Socket) Join(ctx context.Context, name string, payload any) (*Topic, er
 	}
 }
 
+// Keep returns a topic that is joined as soon as it can be, and again whatever the server answers to a
+// join, or ends it with: [Topic.Ready] waits for the join, and the log says why there is none. It ends
+// only when it is left or the socket is closed. The payload is that of [Socket.Join]. The error is
+// [ErrClosed] or [ErrTaken].
+func (s *Socket) Keep(name string, payload any) (*Topic, error) {
+	t, previous, err := s.tryOpen(name, payload, true)
+	if previous != nil {
+		err = ErrTaken
+	}
+	if err != nil {
+		return nil, fmt.Errorf("channel: keep %q joined: %w", name, err)
+	}
+	return t, nil
+}
+
 // open makes the topic and starts it. The name is free again once the previous
 // topic of that name has been left.
 func (s *Socket) open(ctx context.Context, name string, payload any) (*Topic, error) {
 	for {
-		t, previous, err := s.tryOpen(name, payload)
+		t, previous, err := s.tryOpen(name, payload, false)
 		if previous == nil {
 			return t, err
 		}
@@ -103,7 +120,7 @@ func (s *Socket) open(ctx context.Context, name string, payload any) (*Topic, er
 	}
 }
 
-func (s *Socket) tryOpen(name string, payload any) (t, previous *Topic, err error) {
+func (s *Socket) tryOpen(name string, payload any, kept bool) (t, previous *Topic, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.status.State == Closed {
@@ -113,7 +130,7 @@ func (s *Socket) tryOpen(name string, payload any) (t, previous *Topic, err erro
 		return nil, previous, nil
 	}
 	t = &Topic{
-		socket: s, name: name, payload: payload,
+		socket: s, name: name, payload: payload, kept: kept,
 		messages: make(chan Message, s.cfg.PushBuffer),
 		hurry:    make(chan struct{}),
 		done:     make(chan struct{}),
@@ -319,8 +336,8 @@ func (t *Topic) keepJoined() error {
 	for {
 		// Whoever waits for the first join is told of a refusal. A topic that was joined has
 		// nobody who waits, and a token that was good once may be again.
-		first := t.current().epoch == 0
-		c, err := t.socket.await(t.ctx, first && !t.socket.cfg.RetryRefused)
+		asked := t.current().epoch == 0 && !t.kept
+		c, err := t.socket.await(t.ctx, asked && !t.socket.cfg.RetryRefused)
 		if err != nil {
 			return err
 		}
@@ -345,7 +362,9 @@ func (t *Topic) keepJoined() error {
 			if errors.As(err, new(*AnswerTooLargeError)) { // it may have let us in
 				c.leave(t.ctx, j, err)
 			}
-			return err
+			if !t.kept {
+				return err
+			}
 		}
 		c.lose(j, err)
 		t.moveTo(nil, err, nil)

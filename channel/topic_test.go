@@ -114,6 +114,34 @@ func TestTopicEnds(t *testing.T) {
 	}
 }
 
+// Guards against a client that looks alive and is on its topic never again, because the server would
+// not let it in once.
+func TestAKeptTopicEndsOnlyWhenItIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		socket := s.open(s.config())
+		topic, err := socket.Keep("room:1", nil)
+		require.NoError(t, err)
+		_, err = socket.Keep("room:1", nil)
+		require.ErrorIs(t, err, ErrTaken)
+		p := s.accept()
+		p.refuse(p.expect("room:1", "phx_join"), `{"reason":"unauthorized"}`)
+		join := p.join("room:1")
+		p.send(`[%s,%s,"room:1","phx_close",{}]`, join.Ref, join.Ref)
+		p.join("room:1")
+		now, err := topic.Ready(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 2, now.Epoch)
+		require.NoError(t, topic.Err())
+		p.drop()
+		p = s.accept()
+		p.refuse(p.expect("room:1", "phx_join"), `{"reason":"unauthorized"}`)
+		p.expect("room:1", "phx_join")
+		require.NoError(t, topic.Leave(t.Context()))
+		require.ErrorIs(t, topic.Err(), ErrLeft)
+	})
+}
+
 // Guards against a topic that loses its place to a newer one after a reconnect,
 // on a server that takes few topics a connection.
 func TestATopicWaitsForAPlaceAfterAReconnect(t *testing.T) {

@@ -285,8 +285,8 @@ func (l *Loop) answer(o outcome) {
 
 // enter is the only place where the state changes.
 func (l *Loop) enter(next State) {
-	last := l.State()
-	l.count(func(s *Stats) { s.State = next })
+	var last State
+	l.count(func(s *Stats) { last, s.State = s.State, next })
 	if next != last && (last == Full || last == Paused) {
 		// The claim that follows was not held up by the server, so it answers no wake-up.
 		l.takeWakeUp()

@@ -320,7 +320,7 @@ func TestAStopWhileTheServerIsAwayIsNoFailure(t *testing.T) {
 		o := newOutside()
 		back := o.leave()
 		l := runLoop(t, "manual:1", o, claim.Config{Logger: logger})
-		require.Equal(t, claim.Unready, l.State())
+		require.Equal(t, claim.Unready, l.Stats().State)
 		l.endIntake()
 		require.True(t, l.ended(t))
 		back()

@@ -296,7 +296,7 @@ func TestWhatIsDecidedWhileTheServerIsAwayHolds(t *testing.T) {
 					o.enqueue("manual", 1)
 					l.Wake()
 					claims := len(o.asks("manual"))
-					require.Equal(t, claim.Unready, l.State())
+					require.Equal(t, claim.Unready, l.Stats().State)
 					require.Zero(t, l.pool.Counts().Claimed, "no slot is kept meanwhile")
 					one(t, l)
 					time.Sleep(time.Hour)

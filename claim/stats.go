@@ -60,13 +60,6 @@ func (l *Loop) Stats() Stats {
 	return l.stats
 }
 
-// State returns what the loop does just now. It may be called at any time.
-func (l *Loop) State() State {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.stats.State
-}
-
 // count changes the numbers.
 func (l *Loop) count(change func(s *Stats)) {
 	l.mu.Lock()

@@ -6,28 +6,28 @@ import (
 )
 
 const (
-	// aheadFor is how long a run may wait for a slot that was claimed ahead of one:
+	// aheadFor is how long a run that was claimed ahead waits for a slot before it is returned:
 	// another worker may have a slot by now.
 	aheadFor = 10 * time.Second
-	// aheadTries is how often in a row that may happen before the loop claims ahead
-	// no more, until a run of its own has finished.
+	// aheadTries is how many such returns in a row end claiming ahead, until a run has finished.
 	aheadTries = 3
-	// returning bounds the return of what was claimed and not begun: what the
-	// server has not taken by then is to be begun while there is time.
-	returning = 30 * time.Second
+	// returnTimeout bounds the return of held runs when the loop stops. The runs that the server
+	// has not taken by then are started, while there is time for it.
+	returnTimeout = 30 * time.Second
 )
 
-// ahead is the run that was claimed ahead, if there is one, and how well that goes.
+// ahead is the run that was claimed ahead, if there is one, and the count of such runs that were
+// returned.
 type ahead struct {
-	Ahead                     // zero when there is none
-	late     <-chan time.Time // receives when it has waited too long; nil when there is none
-	asked    bool             // to be returned
-	inVain   int              // runs returned since a run finished
-	finished uint64           // runs, when that was looked at last
+	Ahead                        // zero when there is none
+	late        <-chan time.Time // receives when the run has waited too long; nil when there is none
+	returnAsked bool             // Return was called
+	inVain      int              // how many were returned since the last run finished
+	finished    uint64           // how many runs had finished when inVain was last set to 0
 }
 
-// mayPrefetch reports whether a run may be claimed that there is no slot for. In a
-// group that was made smaller than what it has, none is.
+// mayPrefetch reports whether the loop may claim a run for which it has no slot. It may not while
+// more slots are in use than the group has, as after a Resize.
 func (l *Loop) mayPrefetch() bool {
 	if l.prefetcher == nil || l.ahead.Over != nil {
 		return false
@@ -40,21 +40,20 @@ func (l *Loop) mayPrefetch() bool {
 		l.ahead.inVain < aheadTries && l.prefetcher.CanPrefetch()
 }
 
-// prefetch takes the first of the runs that wait for a slot for the one that was
-// claimed ahead.
+// prefetch makes the first of the held runs the one that was claimed ahead.
 func (l *Loop) prefetch() {
 	if len(l.held) == 0 {
 		return
 	}
 	run := l.held[0]
 	l.held = l.held[1:]
-	l.ahead.Ahead, l.ahead.late, l.ahead.asked = l.prefetcher.Prefetch(run), time.After(aheadFor), false
+	l.ahead.Ahead, l.ahead.late, l.ahead.returnAsked = l.prefetcher.Prefetch(run), time.After(aheadFor), false
 	l.count(func(s *Stats) { s.Prefetched++ })
 }
 
-// startAhead gives the run that was claimed ahead its slot, if there is one now.
+// startAhead starts the run that was claimed ahead, if there is a slot for it now.
 func (l *Loop) startAhead() {
-	if !l.isAhead() {
+	if !l.stillAhead() {
 		return
 	}
 	slot, ok := l.takeSlot()
@@ -66,23 +65,22 @@ func (l *Loop) startAhead() {
 	l.ahead.forget()
 }
 
-// returnAhead asks for the run to be returned that was claimed ahead. If that does not
-// succeed, it goes on waiting for its slot, and is asked for again.
+// returnAhead asks for the return of the run that was claimed ahead. If the server does not take it,
+// it waits on for its slot, and its return is asked for again.
 func (l *Loop) returnAhead() {
-	if l.isAhead() {
-		l.ahead.late, l.ahead.asked = time.After(aheadFor), true
+	if l.stillAhead() {
+		l.ahead.late, l.ahead.returnAsked = time.After(aheadFor), true
 		l.ahead.Return()
 	}
 }
 
-// isAhead reports whether there is a run that was claimed ahead. It forgets one that has ended
-// without a slot: it was returned, if that was asked for, or else was cancelled or could not be
-// begun.
-func (l *Loop) isAhead() bool {
+// stillAhead reports whether a run that was claimed ahead still waits for its slot. It forgets a run
+// that has ended without one: that run was returned, was cancelled, or could not be begun.
+func (l *Loop) stillAhead() bool {
 	select {
 	case <-l.ahead.Over:
 		l.ahead.forget()
-		if l.ahead.asked {
+		if l.ahead.returnAsked {
 			l.ahead.inVain++
 			l.count(func(s *Stats) { s.PrefetchReturned++ })
 		}
@@ -93,13 +91,14 @@ func (l *Loop) isAhead() bool {
 
 func (a *ahead) forget() { a.Ahead, a.late = Ahead{}, nil }
 
-// returnHeld returns what was claimed and not begun, as the loop stops.
+// returnHeld returns the runs that have no slot to the queue, as the loop stops. Those that the
+// server does not take stay held.
 func (l *Loop) returnHeld(work context.Context) {
 	l.returnAhead()
 	if l.cfg.Return == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(work, returning)
+	ctx, cancel := context.WithTimeout(work, returnTimeout)
 	defer cancel()
 	var kept []Run
 	for _, run := range l.held {

@@ -12,37 +12,35 @@ import (
 	"github.com/phxworker/phxworker/slots"
 )
 
-// Loop claims runs for one slot group. See the package comment for when it does.
+// Loop claims runs for one slot group; the package comment says when.
 // Its methods may be called concurrently.
 type Loop struct {
-	cfg     Config
-	log     *slog.Logger
-	request Request        // of every claim; only Demand changes
-	wakeups chan time.Time // capacity one: wake-ups coalesce, the first one's time stays
-	resumed chan struct{}  // capacity one
-	asks    chan *ask
-	paused  atomic.Bool
-	// prefetcher is nil when no run is claimed ahead.
-	prefetcher Prefetcher
+	cfg        Config
+	log        *slog.Logger
+	request    Request        // of every claim; only Demand changes
+	wakeups    chan time.Time // capacity one: wake-ups coalesce, and the time of the first one stays
+	resumed    chan struct{}  // capacity one
+	asks       chan *ask
+	paused     atomic.Bool
+	prefetcher Prefetcher // nil when no run is claimed ahead
 
-	mu    sync.Mutex // a leaf
+	mu    sync.Mutex // no other lock is taken under it
 	stats Stats
 
-	// What is below is used by Run's goroutine only.
+	// Only the goroutine of Run uses the fields below.
 
-	pause    *backoff.ExponentialBackOff // between claims that bring nothing
-	due      time.Time                   // when the next claim is to be made, if there is no reason to hurry
-	resting  bool                        // until then only a run that finishes is a reason, or a wake-up
-	finished uint64                      // runs, when it began to rest
-	unready  <-chan struct{}             // the Claimer's; nil when it is ready
-	woken    time.Time                   // when the wake-up came that the next claim answers
-	reserved []*slots.Slot               // for the claim that is being made
-	held     []Run                       // claimed at the server, waiting for a slot
-	failure  string                      // what the last claim failed of, "" when all is well
-	closed   string                      // the same of the gate
-	seen     map[string]int              // how often each run came
-	asked    *ask                        // the claim that somebody wants now, nil for nobody
-	ahead    ahead
+	backoff    *backoff.ExponentialBackOff // between claims that bring nothing
+	due        time.Time                   // when the next claim is due; zero is at once
+	resting    bool                        // before due, only a wake-up or a finished run makes a claim
+	finished   uint64                      // how many runs had finished when the rest began
+	woken      time.Time                   // when the wake-up came that the next claim answers
+	reserved   []*slots.Slot               // for the claim that is being made
+	held       []Run                       // claimed, and waiting for a slot
+	claimError string                      // of the last claim, "" if it was answered
+	gateError  string                      // of the last question to the gate, "" if it was open
+	seen       map[string]int              // how often each run came, by id
+	asked      *ask                        // the claim that a caller of Claim waits for; nil if nobody does
+	ahead      ahead
 }
 
 // NewLoop returns a loop that does nothing until [Loop.Run].
@@ -61,7 +59,7 @@ func NewLoop(cfg Config) *Loop {
 		asks:    make(chan *ask),
 		stats:   Stats{State: Idle},
 		seen:    make(map[string]int),
-		pause: backoff.NewExponentialBackOff(backoff.WithInitialInterval(cfg.MinBackoff), backoff.WithMaxInterval(cfg.MaxBackoff),
+		backoff: backoff.NewExponentialBackOff(backoff.WithInitialInterval(cfg.MinBackoff), backoff.WithMaxInterval(cfg.MaxBackoff),
 			backoff.WithMultiplier(growth), backoff.WithRandomizationFactor(jitter), backoff.WithMaxElapsedTime(0)),
 	}
 	l.paused.Store(cfg.Manual)
@@ -74,15 +72,15 @@ func NewLoop(cfg Config) *Loop {
 	return l
 }
 
-// Each pause between claims that bring nothing is longer than the one before by growth, and
-// off by jitter either way.
+// Each wait between claims that bring nothing is longer than the one before by the factor growth,
+// and random by the share jitter either way.
 const (
 	growth = 1.15
 	jitter = 0.1
 )
 
-// Wake tells the loop that there may be a run now. It never blocks, and may be
-// called by any goroutine at any time, before Run and after it too.
+// Wake tells the loop that there may be a run now. It never blocks and may be called at any time,
+// also before Run and after it.
 func (l *Loop) Wake() {
 	coalesced := uint64(0)
 	select {
@@ -93,13 +91,13 @@ func (l *Loop) Wake() {
 	l.count(func(s *Stats) { s.Wakes++; s.Coalesced += coalesced })
 }
 
-// Run claims until intake ends, then lets the claim in flight end, under work,
-// and returns, or starts, the runs it brings and those that wait for a slot. The end of work
-// ends that as well. It has no goroutine of its own that could outlive it. It may be called
-// again when it has returned, and not before: two of them would claim twice as often.
+// Run claims until intake ends. It then waits for the claim in flight, which goes on under work.
+// Runs that have no slot by then are returned to the queue; a run that the server does not take is
+// started as soon as a slot is freed. When work ends, Run gives all of that up and returns. Run may
+// be called again after it has returned, but never twice at once.
 func (l *Loop) Run(intake, work context.Context) {
 	defer l.enter(Idle)
-	l.schedule(brought)
+	l.hasten()
 	for intake.Err() == nil && work.Err() == nil {
 		l.startHeld()
 		state := l.decide()
@@ -108,7 +106,7 @@ func (l *Loop) Run(intake, work context.Context) {
 		case state == Claiming:
 			o := l.turn(intake, work)
 			l.schedule(o)
-			if o != unsent { // else it is put when the Claimer is ready
+			if o != unsent { // an unsent claim is made once the Claimer is ready
 				l.answer(o)
 			}
 		case state == Full && l.asked != nil:
@@ -120,21 +118,15 @@ func (l *Loop) Run(intake, work context.Context) {
 	l.startRemaining(work)
 }
 
-// decide returns what the loop does now. Whoever asks for a claim does not care about
-// pauses of any kind.
+// decide returns what the loop does now. A claim that somebody asked for is made in spite of a
+// pause, a rest or a back-off.
 func (l *Loop) decide() State {
-	l.unready = l.cfg.Claimer.Ready()
-	select {
-	case <-l.unready:
-		l.unready = nil
-	default:
-	}
 	switch {
 	case l.asked == nil && l.paused.Load():
 		return Paused
 	case !l.hasRoom():
 		return Full
-	case l.unready != nil:
+	case !l.isReady():
 		return Unready
 	case l.asked != nil || l.due.IsZero() || !time.Now().Before(l.due):
 		return Claiming
@@ -144,17 +136,30 @@ func (l *Loop) decide() State {
 	return Waiting
 }
 
-// hasRoom reports whether there is a slot to claim for, or one to be claimed ahead of.
+// hasRoom reports whether the loop may claim a run: for an open slot, or ahead of one.
 func (l *Loop) hasRoom() bool {
 	return len(l.held) == 0 && (l.cfg.Pool.Counts().Open > 0 || l.mayPrefetch())
 }
 
-// wait waits for whatever may change what the loop does. What that is, is decided
-// afterwards: meanwhile, anything may have happened.
+// isReady reports whether the Claimer can send a claim.
+func (l *Loop) isReady() bool {
+	select {
+	case <-l.cfg.Claimer.Ready():
+		return true
+	default:
+		return false
+	}
+}
+
+// wait waits in a state until something may have changed it. The caller decides anew afterwards,
+// since several things may have happened meanwhile.
 func (l *Loop) wait(intake, work context.Context, state State) {
-	var due <-chan time.Time
-	var wakeups <-chan time.Time // stay in their channel while nothing can be done about them
-	if state == Waiting || state == Resting {
+	var due, wakeups <-chan time.Time
+	var ready <-chan struct{}
+	switch state {
+	case Unready:
+		ready = l.cfg.Claimer.Ready()
+	case Waiting, Resting: // in other states a wake-up stays in its channel, for it changes nothing
 		timer := time.NewTimer(time.Until(l.due))
 		defer timer.Stop()
 		due, wakeups = timer.C, l.wakeups
@@ -165,14 +170,14 @@ func (l *Loop) wait(intake, work context.Context, state State) {
 	}
 	select {
 	case <-due:
-	case <-l.unready:
+	case <-ready:
 	case at := <-wakeups:
-		// The pace stays as it is: every worker is woken for one run, and all but one of
-		// them find nothing.
+		// The back-off goes on growing: the server wakes every worker for one run, and all but
+		// one of them find nothing.
 		l.woken = at
 		l.due, l.resting = time.Time{}, false
 	case <-l.cfg.Pool.Freed():
-		// A returned run does not count: there is nothing new to be had for it.
+		// A returned run ends no rest: the server would only give it again.
 		if !l.resting || l.cfg.Pool.Finished() != l.finished {
 			l.hasten()
 		}
@@ -189,13 +194,13 @@ func (l *Loop) wait(intake, work context.Context, state State) {
 	}
 }
 
-// hasten lets the loop claim at once, and makes the next pause the shortest again.
+// hasten makes the next claim due at once, and starts the back-off over.
 func (l *Loop) hasten() {
 	l.due, l.resting = time.Time{}, false
-	l.pause.Reset()
+	l.backoff.Reset()
 }
 
-// schedule says when the loop may claim again, after a turn.
+// schedule sets when the next claim is due, after a turn.
 func (l *Loop) schedule(o outcome) {
 	switch o {
 	case brought:
@@ -207,14 +212,13 @@ func (l *Loop) schedule(o outcome) {
 	case nothing:
 		l.resting = false
 		// The library's jitter goes beyond both ends.
-		l.due = time.Now().Add(min(max(l.pause.NextBackOff(), l.cfg.MinBackoff), l.cfg.MaxBackoff))
-	case undone, unsent:
+		l.due = time.Now().Add(min(max(l.backoff.NextBackOff(), l.cfg.MinBackoff), l.cfg.MaxBackoff))
 	}
 }
 
-// startRemaining starts the runs that are held after the last claim, as slots are
-// freed, and the one that was claimed ahead, should it not go back. What is left when
-// work ends is lost to the server's time-out, so it is not passed over in silence.
+// startRemaining returns the runs that have no slot after the last claim. It starts those that the
+// server does not take, as slots are freed. Each run that is left when work ends is logged, for
+// the server will only find it lost.
 func (l *Loop) startRemaining(work context.Context) {
 	l.returnHeld(work)
 	for l.startHeld(); (len(l.held) > 0 || l.ahead.Over != nil) && work.Err() == nil; l.startHeld() {
@@ -232,8 +236,8 @@ func (l *Loop) startRemaining(work context.Context) {
 	l.held = nil
 }
 
-// Pause stops the loop from claiming; runs under way go on, and the claim in flight
-// is waited for. It may be called at any time.
+// Pause keeps the loop from claiming. Runs under way go on, and so does the claim in flight. It may
+// be called at any time.
 func (l *Loop) Pause() { l.paused.Store(true) }
 
 // Resume ends a pause.
@@ -248,12 +252,12 @@ func (l *Loop) Resume() {
 // Paused reports whether the loop is paused.
 func (l *Loop) Paused() bool { return l.paused.Load() }
 
-// Claim makes the loop put one claim as soon as it can, also when it is paused or would
-// wait, and reports whether it brought a run. It puts none when no slot is open. A claim
-// that is in flight already is waited for first, and so is a Claimer that is not ready.
+// Claim makes the loop claim once as soon as it can, also when it is paused or in its back-off, and
+// reports whether that brought a run. It waits for a claim that is in flight and for the Claimer to
+// be ready. When no slot is open, it claims nothing and returns false.
 //
-// The error is the cause of the end of ctx, which must end when the loop does. What was
-// not sent by then never will be; a claim that is in flight goes on.
+// The error is the cause of the end of ctx, which must end when the loop does. A claim that was not
+// sent by then is never sent; a claim in flight goes on.
 func (l *Loop) Claim(ctx context.Context) (bool, error) {
 	a := &ask{ctx: ctx, brought: make(chan bool, 1)}
 	select {
@@ -269,13 +273,13 @@ func (l *Loop) Claim(ctx context.Context) (bool, error) {
 	}
 }
 
-// ask is a claim that somebody wants now.
+// ask is a claim that a caller of Claim waits for.
 type ask struct {
-	ctx     context.Context // of who wants it
+	ctx     context.Context // the caller's
 	brought chan bool       // capacity one
 }
 
-// answer tells whoever has asked for a claim, if somebody has, what it came to.
+// answer tells the caller of Claim, if there is one, whether its claim brought a run.
 func (l *Loop) answer(o outcome) {
 	if l.asked != nil {
 		l.asked.brought <- o == brought || o == exhausted
@@ -288,13 +292,13 @@ func (l *Loop) enter(next State) {
 	var last State
 	l.count(func(s *Stats) { last, s.State = s.State, next })
 	if next != last && (last == Full || last == Paused) {
-		// The claim that follows was not held up by the server, so it answers no wake-up.
+		// The wake-up waited for this worker, not for the server: it must not count in WakeToStart.
 		l.takeWakeUp()
 		l.woken = time.Time{}
 	}
 }
 
-// takeWakeUp takes the wake-up that is there, if one is.
+// takeWakeUp takes the wake-up out of its channel, if there is one.
 func (l *Loop) takeWakeUp() {
 	select {
 	case l.woken = <-l.wakeups:
@@ -302,13 +306,13 @@ func (l *Loop) takeWakeUp() {
 	}
 }
 
-// forgetSignals takes the signals of what the next claim will see by itself: one that
-// is sent after a wake-up answers it.
-func (l *Loop) forgetSignals() {
+// takeSignals takes every signal that came before the claim which is made now: this claim is the
+// answer to all of them.
+func (l *Loop) takeSignals() {
 	l.takeWakeUp()
 	select {
 	case <-l.cfg.Pool.Freed():
-		l.pause.Reset()
+		l.backoff.Reset()
 	default:
 	}
 	select {

@@ -1,59 +1,60 @@
 package claim
 
-// Stats is what a loop has done since it was made.
+// Stats counts what a loop has done since it was made.
 type Stats struct {
 	State State `json:"state"`
-	// Claims are those that were put and are over.
+	// Claims counts the claims that were sent and are over.
 	Claims Claims `json:"claims"`
-	// HeldBack counts claims that were not made, because the gate said no.
+	// HeldBack counts claims that the gate has held back.
 	HeldBack uint64 `json:"held_back"`
 	// Started counts the runs that were handed to the [Starter].
 	Started uint64 `json:"started"`
 	// Refused counts runs that were not started because of their token.
 	Refused uint64 `json:"refused"`
-	// Prefetched counts runs that were claimed ahead, and PrefetchReturned those of them that
-	// waited too long for a slot and were returned.
+	// Prefetched counts runs that were claimed ahead. PrefetchReturned counts how many of these
+	// were returned because they had waited too long for a slot.
 	Prefetched       uint64 `json:"prefetched"`
 	PrefetchReturned uint64 `json:"prefetch_returned"`
-	// Held counts runs that had to wait for a slot, as more came than were asked for.
+	// Held counts runs that had to wait for a slot because more came than were asked for.
 	Held uint64 `json:"held"`
-	// Wakes counts wake-ups, and Coalesced those that came while another was not answered yet.
+	// Wakes counts wake-ups. Coalesced counts how many of these came before the loop had claimed
+	// for an earlier one.
 	Wakes     uint64 `json:"wakes"`
 	Coalesced uint64 `json:"wakes_coalesced"`
-	// Answered is how long the server took to answer claims; failed ones are not in it.
+	// Answered is how long the server took to answer claims. Failed claims are not in it.
 	Answered Histogram `json:"claim_seconds"`
 }
 
 // Claims counts claims by what they brought.
 type Claims struct {
-	Brought uint64 `json:"run"`   // a run, or several
-	Empty   uint64 `json:"empty"` // nothing
-	Failed  uint64 `json:"error"` // an error, that of a stop left out
-	// EmptyWoken counts those of Empty that answered a wake-up: somebody else was first.
+	Brought uint64 `json:"run"`   // one run or several
+	Empty   uint64 `json:"empty"` // no run
+	Failed  uint64 `json:"error"` // an error; a claim that a stop has ended is not counted
+	// EmptyWoken is the part of Empty that answered a wake-up: another worker was first.
 	EmptyWoken uint64 `json:"empty_woken"`
-	// Exhausted counts those of Brought with nothing but runs that come back again and again.
+	// Exhausted is the part of Brought that brought only runs which come back again and again.
 	Exhausted uint64 `json:"exhausted"`
 }
 
-// Total is how many claims were put and are over.
+// Total returns how many claims were sent and are over.
 func (c Claims) Total() uint64 { return c.Brought + c.Empty + c.Failed }
 
-// State is what a loop does, or waits for.
+// State is what a loop does, or what it waits for.
 type State string
 
-// The states of a loop. Where several apply, it is the first of them.
+// The states of a loop. When several apply, the loop is in the first of them.
 const (
-	Idle     State = "idle"     // it does not run
-	Paused   State = "paused"   // it is to claim nothing
+	Idle     State = "idle"     // Run was not called, or has returned
+	Paused   State = "paused"   // somebody has paused the loop
 	Full     State = "full"     // no slot is open
-	Unready  State = "unready"  // the [Claimer] is not ready, as there is no connection
-	Claiming State = "claiming" // it asks the gate, or has put a claim
-	Resting  State = "resting"  // it got nothing but runs that come back again and again
-	Waiting  State = "waiting"  // the claim before brought none, so it pauses
+	Unready  State = "unready"  // the Claimer cannot send a claim, as without a connection
+	Claiming State = "claiming" // it asks the gate, or waits for the reply to a claim
+	Resting  State = "resting"  // the last claim brought only runs that come back again and again
+	Waiting  State = "waiting"  // the last claim brought no run, and the back-off is not over
 )
 
-// Stats returns what the loop has done so far. It may be called at any time; the
-// numbers of a claim that is being made may be there in part.
+// Stats returns the numbers so far. It may be called at any time. A claim that is being made may
+// already be in some of the numbers and not yet in others.
 func (l *Loop) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,76 +10,76 @@ import (
 	"github.com/phxworker/phxworker/slots"
 )
 
-// outcome is what a turn of the loop came to.
+// outcome is the result of a turn of the loop.
 type outcome uint8
 
 const (
-	undone    outcome = iota // there was no claim to be made after all
-	unsent                   // the Claimer was not ready
+	undone    outcome = iota // no claim was sent: there was no reason for it any more
+	unsent                   // no claim was sent: the Claimer was not ready
 	brought                  // the claim brought a run
-	exhausted                // it brought runs that have come too often
-	nothing                  // it did not, for whatever reason
+	exhausted                // the claim brought only runs that have come too often
+	nothing                  // the claim brought no run, failed, or was held back by the gate
 )
 
 // turn makes one claim and starts the runs that it brings.
 func (l *Loop) turn(intake, work context.Context) outcome {
-	shut := l.askGate(intake)
+	err := l.askGate(intake)
 	switch {
 	case intake.Err() != nil:
 		return undone
-	case shut != nil:
+	case err != nil:
 		return nothing
 	case l.asked != nil && l.asked.ctx.Err() != nil:
 		return undone
 	}
-	switch l.decide() { // the gate has taken its time
+	switch l.decide() { // again, for the gate may have taken long
 	case Claiming:
 	case Unready:
 		return unsent
 	default:
 		return undone
 	}
-	l.forgetSignals()
+	l.takeSignals()
 	l.reserve()
-	l.startAhead() // should a slot have come free only now
+	l.startAhead() // if the slot that was reserved has come free only now, it is for the run ahead
 	ahead := len(l.reserved) == 0
 	if ahead && !l.mayPrefetch() {
 		return undone
 	}
 	defer l.freeReserved()
-	runs, woken, outcome := l.put(work)
+	runs, woken, outcome := l.sendClaim(work)
 	if len(runs) == 0 {
 		return outcome
 	}
 	return l.start(runs, woken, ahead, intake, work)
 }
 
-// put sends the claim, waits for its reply for as long as a claim may take, and returns the runs
-// in it, with the wake-up that they answer, or else the outcome.
-func (l *Loop) put(work context.Context) (runs []Run, woken time.Time, o outcome) {
+// sendClaim sends the claim and waits for its reply, for [Options.Timeout] at most. It returns the runs of
+// the reply and the time of the wake-up that the claim answered, or the outcome if there are no runs.
+func (l *Loop) sendClaim(work context.Context) (runs []Run, woken time.Time, o outcome) {
 	l.request.Demand = max(len(l.reserved), 1)
-	asked := time.Now()
+	sent := time.Now()
 	ctx, cancel := context.WithTimeoutCause(work, l.cfg.Timeout, errTimeout)
 	defer cancel()
 	runs, err := l.cfg.Claimer.Claim(ctx, l.request)
 	if errors.Is(err, ErrNotReady) {
-		if l.decide(); l.unready == nil { // it says that it is ready, and sends nothing: that must not spin
+		if l.isReady() { // a Claimer that is ready and sends nothing must not make the loop spin
 			return nil, woken, nothing
 		}
 		return nil, woken, unsent
 	}
 	woken, l.woken = l.woken, time.Time{}
 	if err != nil {
-		// A stop that somebody asked for is no failure.
+		// The end of work is no failure of the claim.
 		if work.Err() == nil || !errors.Is(err, work.Err()) && !errors.Is(err, context.Cause(work)) {
 			l.count(func(s *Stats) { s.Claims.Failed++ })
-			l.logChange(&l.failure, err, "claim failed, the loop keeps trying", "")
+			l.logChange(&l.claimError, err, "claim failed, the loop keeps trying", "")
 		}
 		return nil, woken, nothing
 	}
-	l.logChange(&l.failure, nil, "", "claims are answered again")
+	l.logChange(&l.claimError, nil, "", "claims are answered again")
 	l.count(func(s *Stats) {
-		s.Answered.Observe(time.Since(asked))
+		s.Answered.Observe(time.Since(sent))
 		switch {
 		case len(runs) > 0:
 			s.Claims.Brought++
@@ -93,20 +93,21 @@ func (l *Loop) put(work context.Context) (runs []Run, woken time.Time, o outcome
 	return runs, woken, nothing
 }
 
-// errTimeout ends a claim.
+// errTimeout ends a claim after [Options.Timeout].
 var errTimeout = errors.New("the server did not answer the claim in time; a run it may have given is lost")
 
-// start starts the runs of a reply, and holds those that there is no slot for.
+// start starts the runs of a reply. Runs that have no slot stay held, and the first of them becomes
+// the one ahead if the claim was made for that.
 func (l *Loop) start(runs []Run, woken time.Time, ahead bool, intake, work context.Context) outcome {
 	now := time.Now()
 	for i := range runs {
 		runs[i].Group, runs[i].Claimed, runs[i].Woken = l.cfg.Pool.Group().Name, now, woken
 	}
-	admitted, fresh := l.admit(runs)
-	if !admitted {
+	o := l.hold(runs)
+	if o == nothing {
 		return nothing
 	}
-	if intake.Err() != nil { // what is returned must not be started; the rest has the slots it was claimed for
+	if intake.Err() != nil { // before the start: only what the server does not take back is started
 		l.returnHeld(work)
 	}
 	if l.startHeld(); ahead {
@@ -117,15 +118,14 @@ func (l *Loop) start(runs []Run, woken time.Time, ahead bool, intake, work conte
 		l.log.Warn("the server returned more runs than were asked for: some wait for a slot",
 			"demand", l.request.Demand, "runs", len(runs), "waiting", len(l.held))
 	}
-	if !fresh {
+	if o == exhausted {
 		l.count(func(s *Stats) { s.Claims.Exhausted++ })
-		return exhausted
 	}
-	return brought
+	return o
 }
 
-// reserve takes the slots to claim for. One that is freed meanwhile is not
-// missed: its signal stays in the channel.
+// reserve reserves the slots to claim for. A slot that is freed meanwhile leaves its signal in the
+// pool's channel.
 func (l *Loop) reserve() {
 	for {
 		slot, ok := l.cfg.Pool.Reserve()
@@ -148,18 +148,18 @@ func (l *Loop) freeReserved() {
 	l.reserved = l.reserved[:0]
 }
 
-// tired is how often the same run may come back to a group. Beyond that, the group
-// is given only what it does not want: to ask again at once would go round in circles with
-// the server. It remembers mostSeen of them.
 const (
-	tired    = 5
+	// mostTimes is how often the same run may come to a group. A run that comes more often is no
+	// reason to claim again at once: the group would return it and get it back for ever.
+	mostTimes = 5
+	// mostSeen is how many runs a group remembers for that.
 	mostSeen = 1000
 )
 
-// admit adds the runs of a reply to those that wait for a slot, and reports
-// whether there was any, and any that has not come too often. Runs without a
-// good token are left out.
-func (l *Loop) admit(runs []Run) (admitted, fresh bool) {
+// hold adds the runs of a reply to those that wait for a slot, and says what the reply has brought.
+// A run without a good token is left out.
+func (l *Loop) hold(runs []Run) outcome {
+	o := nothing
 	for _, run := range runs {
 		if err := l.check(run); err != nil {
 			l.count(func(s *Stats) { s.Refused++ })
@@ -171,18 +171,22 @@ func (l *Loop) admit(runs []Run) (admitted, fresh bool) {
 			continue
 		}
 		l.held = append(l.held, run)
-		admitted = true
 		if l.seen[run.ID] == 0 && len(l.seen) == mostSeen {
 			clear(l.seen)
 		}
 		l.seen[run.ID]++
 		times := l.seen[run.ID]
-		if times == tired {
+		if times == mostTimes {
 			l.log.Warn("a run comes back again and again", "run_id", run.ID, "times", times)
 		}
-		fresh = fresh || times <= tired
+		switch {
+		case times <= mostTimes:
+			o = brought
+		case o == nothing:
+			o = exhausted
+		}
 	}
-	return admitted, fresh
+	return o
 }
 
 func (l *Loop) check(run Run) error {
@@ -195,7 +199,7 @@ func (l *Loop) check(run Run) error {
 	return l.cfg.Verifier.Verify(run)
 }
 
-// startHeld starts runs, in order, while there are slots for them.
+// startHeld starts the runs that wait for a slot, in order, while there are slots.
 func (l *Loop) startHeld() {
 	l.startAhead()
 	started := 0
@@ -211,7 +215,7 @@ func (l *Loop) startHeld() {
 	l.held = slices.Delete(l.held, 0, started)
 }
 
-// takeSlot prefers a slot that was reserved for this claim.
+// takeSlot returns a slot that was reserved for this claim, or else one that is open.
 func (l *Loop) takeSlot() (*slots.Slot, bool) {
 	last := len(l.reserved) - 1
 	if last < 0 {
@@ -227,8 +231,8 @@ func (l *Loop) fill(slot *slots.Slot) {
 	l.count(func(s *Stats) { s.Started++ })
 }
 
-// logChange logs an error that says something else than the last one, and once that all is well
-// again: that makes one line of a server that is away, or a disk that is full, for an hour.
+// logChange logs an error that differs from the last one, and the first success after an error. So an
+// hour without a server is one line.
 func (l *Loop) logChange(last *string, err error, wrong, well string) {
 	switch {
 	case err != nil && err.Error() != *last:
@@ -240,12 +244,12 @@ func (l *Loop) logChange(last *string, err error, wrong, well string) {
 	}
 }
 
-// gatePatience is how long a gate may ponder before that is told: a group that claims nothing
-// looks like a quiet day.
+// gatePatience is the time after which a gate that has not answered is logged: without that line, the
+// group would only look idle.
 const gatePatience = time.Minute
 
-// askGate returns why the gate holds claims back. One that panics says no: it is not the
-// loop's to fall with.
+// askGate returns why the gate holds the claim back; nil if it does not. A gate that panics holds it
+// back.
 func (l *Loop) askGate(intake context.Context) (err error) {
 	if l.cfg.Gate == nil {
 		return nil
@@ -264,7 +268,7 @@ func (l *Loop) askGate(intake context.Context) (err error) {
 		if err != nil {
 			l.count(func(s *Stats) { s.HeldBack++ })
 		}
-		l.logChange(&l.closed, err, "claims are held back, the gate keeps being asked", "claims are no longer held back")
+		l.logChange(&l.gateError, err, "claims are held back, the gate keeps being asked", "claims are no longer held back")
 	}()
 	return l.cfg.Gate(intake, l.cfg.Pool.Group().Name)
 }

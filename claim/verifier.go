@@ -16,10 +16,10 @@ import (
 const (
 	tokenIssuer = "Lightning"
 	tokenLeeway = 5 * time.Second
-	// Less is refused by RFC 7518, section 3.3, and by OpenFn's own worker.
+	// minKeyBits is the least that RFC 7518, section 3.3, and OpenFn's own worker allow.
 	minKeyBits = 2048
-	// maxAge is how old a token may be that does not tell its end. Lightning makes one when it
-	// gives a run away; what is older was kept, and by somebody else perhaps.
+	// maxAge is the greatest age of a token without an expiry. Lightning makes a token when it gives
+	// a run away, so somebody has kept an older one.
 	maxAge = 24 * time.Hour
 )
 
@@ -36,10 +36,10 @@ type runClaims struct {
 	jwt.RegisteredClaims
 }
 
-// NewVerifier returns a verifier for tokens signed with the private half of
-// publicKey: an RSA key of at least 2048 bits as PEM, or in a certificate, or that PEM in base64, which
-// is what Lightning's WORKER_LIGHTNING_PUBLIC_KEY holds. The error says what is wrong
-// with anything else, without any of it.
+// NewVerifier returns a verifier for tokens signed with the private half of publicKey. The key is RSA
+// with at least 2048 bits, given as PEM, as a PEM certificate, or as such a PEM in base64, as in
+// Lightning's WORKER_LIGHTNING_PUBLIC_KEY. The error says what is wrong and quotes nothing of the
+// text.
 func NewVerifier(publicKey string) (*Verifier, error) {
 	key, err := parsePublicKey(publicKey)
 	if err != nil {
@@ -53,11 +53,12 @@ func NewVerifier(publicKey string) (*Verifier, error) {
 	)}, nil
 }
 
-// Verify returns nil if run.Token is signed by Lightning (RS256, issuer
-// "Lightning") for this run (claim "id" is the run's id; "sub" is "run:<id>", or missing as
-// in the tokens of older Lightnings) and is valid now, give or take 5 seconds ("nbf" and "exp", each if it is there; without "exp", it is
-// for 24 hours from "nbf", or "iat", if one is there).
-// Otherwise it returns a [*TokenError].
+// Verify returns nil if run.Token is good, and a [*TokenError] otherwise. A good token
+//
+//   - is signed by Lightning: RS256, issuer "Lightning";
+//   - is for this run: "id" is its id, and "sub" is "run:<id>" or missing, as with older Lightnings;
+//   - is valid now, give or take 5 seconds, by "nbf" and "exp". Without "exp" it is valid for
+//     24 hours from "nbf" or "iat". A token that has none of the three is valid for ever.
 func (v *Verifier) Verify(run Run) error {
 	var claims runClaims
 	_, err := v.parser.ParseWithClaims(run.Token, &claims, func(*jwt.Token) (any, error) { return v.key, nil })
@@ -76,32 +77,32 @@ func (v *Verifier) Verify(run Run) error {
 	return nil
 }
 
-// isOld reports whether a token that does not tell its end is over.
+// isOld reports whether a token without an expiry is older than maxAge.
 func (c *runClaims) isOld() bool {
 	begin := cmp.Or(c.NotBefore, c.IssuedAt)
 	return c.ExpiresAt == nil && begin != nil && time.Since(begin.Time) > maxAge+tokenLeeway
 }
 
-// TokenError is a run whose token was refused. It never has the token.
+// TokenError says why the token of a run was refused. It never quotes the token.
 type TokenError struct {
 	RunID string
-	Err   error // why, for a person; of golang-jwt where it found the fault
+	Err   error // why, for a person; it wraps the error of golang-jwt, if there is one
 }
 
 func (e *TokenError) Error() string {
 	return fmt.Sprintf("token of run %q refused: %v", e.RunID, e.Err)
 }
 
-// Misfit reports whether the token was not signed with the other half of the key, or is no
-// signed token at all. Then hardly any run of that server can be verified, while a token that
-// is too old, or another run's, says nothing of the next.
+// Misfit reports whether the token was signed with another key, or is no signed token at all. Then the
+// next runs of that server will hardly fit either. A token that is too old, or that is another run's,
+// says nothing about the next run.
 func (e *TokenError) Misfit() bool {
 	return errors.Is(e.Err, jwt.ErrTokenSignatureInvalid) || errors.Is(e.Err, jwt.ErrTokenMalformed)
 }
 
 func (e *TokenError) Unwrap() error { return e.Err }
 
-// parsePublicKey never has the text in its error: it may be a private key given by mistake.
+// parsePublicKey quotes nothing of the text in its error: it may be a private key, given by mistake.
 func parsePublicKey(text string) (*rsa.PublicKey, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {

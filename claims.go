@@ -15,7 +15,7 @@ import (
 	"github.com/phxworker/phxworker/runner/terms"
 )
 
-// claims are those of one group: as large as the turnstile lets them be, on the queue's topic.
+// claims is the [claim.Claimer] of one group. It claims as many runs as the turnstile admits.
 type claims struct {
 	queue     *queue
 	turnstile *turnstile
@@ -30,13 +30,12 @@ func (c *claims) Ready() <-chan struct{} {
 	}
 	join, changed := c.queue.topic.Current()
 	if join != nil {
-		return always
+		return closedChannel
 	}
 	return changed
 }
 
-// always is closed.
-var always = func() <-chan struct{} {
+var closedChannel = func() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
@@ -48,14 +47,14 @@ func (c *claims) Claim(ctx context.Context, req claim.Request) ([]claim.Run, err
 		return nil, claim.ErrNotReady
 	}
 	req.Demand = admitted
-	runs, err := c.queue.claim(ctx, req, !trial) // others wait for a trial, which must not wait at the server
-	c.turnstile.answered(c.group, admitted, len(runs), trial && err == nil)
+	runs, err := c.queue.claim(ctx, req, !trial) // a trial must not wait at the server: other claims wait for it
+	c.turnstile.noteAnswer(c.group, admitted, len(runs), trial && err == nil)
 	return runs, err
 }
 
-// claim puts a claim, which may wait at the server if that was agreed on. Once it has sent
-// it, it waits for the reply also while the worker stops. The error is [claim.ErrNotReady]
-// when the queue is not joined.
+// claim sends a claim and waits for the reply, also while the worker stops. With mayWait, and if that
+// was agreed on, the server may wait for a run before it answers. The error is [claim.ErrNotReady] when
+// the queue is not joined.
 func (q *queue) claim(ctx context.Context, req claim.Request, mayWait bool) ([]claim.Run, error) {
 	join, _ := q.topic.Current()
 	if join == nil {
@@ -69,7 +68,7 @@ func (q *queue) claim(ctx context.Context, req claim.Request, mayWait bool) ([]c
 		q.log.Warn("the server has not answered a claim yet; still waiting", "queues", req.Queues, "after", patience)
 	})
 	defer overdue.Stop()
-	// Under this join alone: what its runs are given for was agreed on with it.
+	// The claim goes out under this join alone: the terms of its runs were agreed on with it.
 	var reply channel.Reply
 	var err error
 	if req.WaitMS > 0 {
@@ -78,7 +77,7 @@ func (q *queue) claim(ctx context.Context, req claim.Request, mayWait bool) ([]c
 		reply, err = join.Push(ctx, "claim", req)
 	}
 	if errors.Is(err, channel.ErrNotSent) {
-		if join, _ := q.topic.Current(); join == nil { // it was lost in this very moment
+		if join, _ := q.topic.Current(); join == nil { // the join was lost at this very moment
 			return nil, claim.ErrNotReady
 		}
 	}
@@ -99,9 +98,9 @@ func (q *queue) claim(ctx context.Context, req claim.Request, mayWait bool) ([]c
 	return q.read(reply, join, req.Demand)
 }
 
-// waitFor returns for how many milliseconds a claim may wait at the server. A
-// waiting claim holds up a stop, unless the server hears of that; so both must be
-// agreed on. It must be answered well before the worker gives it up.
+// waitFor returns how many milliseconds a claim may wait at the server: half the time until the worker
+// gives it up at most. A waiting claim delays a stop unless the server learns of the stop, so it is 0
+// unless statuses were agreed on as well.
 func (q *queue) waitFor(ctx context.Context, join *channel.Join) int64 {
 	var agreed struct {
 		MaxWaitMS float64 `json:"max_wait_ms"`
@@ -117,17 +116,17 @@ func (q *queue) waitFor(ctx context.Context, join *channel.Join) int64 {
 }
 
 const (
-	// maxClaimed is how many runs are taken of one reply, if no more were asked for: what is
-	// too much waits for a slot here, which nobody else can give it.
+	// maxClaimed is how many runs are read from one reply, unless more were asked for. All of them
+	// wait for slots of this worker.
 	maxClaimed = 1000
-	// maxRunID and maxToken are in bytes, and many times what Lightning has. Both are held
-	// for as long as the run, and the id is on each line about it.
+	// maxRunID and maxToken are in bytes, many times what Lightning has. The worker keeps both as
+	// long as the run, and each log line about the run has its id.
 	maxRunID = 1000
 	maxToken = 64 << 10
 )
 
-// read reads the reply to a claim, run by run: it may have millions of something else. One run
-// that cannot be read must not cost the others, which the server has given away as well.
+// read reads the reply to a claim, run by run, for it may have millions of elements. A run that cannot be
+// read is left out, so that the others are not lost: the server has given them away as well.
 func (q *queue) read(reply channel.Reply, join *channel.Join, demand int) (runs []claim.Run, err error) {
 	var body struct {
 		Runs json.RawMessage `json:"runs"`
@@ -166,8 +165,8 @@ func (q *queue) read(reply channel.Reply, join *channel.Join, demand int) (runs 
 	return runs, nil
 }
 
-// readRun reads one run, with what was agreed on that the server tells of it. What cannot be
-// read of that is left out: the run has been given away.
+// readRun reads one run, with its lease and its attempt if these were agreed on. If they cannot be read,
+// they stay zero: the run has been given away.
 func (q *queue) readRun(data json.RawMessage, join *channel.Join) (run claim.Run, err error) {
 	if err := json.Unmarshal(data, &run); err != nil {
 		return run, err
@@ -193,24 +192,25 @@ func (q *queue) readRun(data json.RawMessage, join *channel.Join) (run claim.Run
 	return run, nil
 }
 
+var _ terms.Releaser = (*queue)(nil)
+
+// TakesBack reports whether the server takes runs back, and whether that is known at the moment.
 func (q *queue) TakesBack() (yes, known bool) {
 	join, _ := q.topic.Current()
 	return join != nil && q.set.Agreed(join, extRelease, nil), join != nil
 }
 
-var _ terms.Releaser = (*queue)(nil)
-
-// notClaimed is why a server refuses the release of a run that the worker does not have.
+// notClaimed is the reason of a server that refuses the release of a run which is not the worker's.
 const notClaimed = "not_claimed"
 
-// Release implements [terms.Releaser]. A release of which nobody knows whether
-// it arrived is made again after a rejoin. If that one is refused because the run is not
-// this worker's any more, the first had arrived.
+// Release returns a run to the queue. When the join is lost before the answer, it sends the release again
+// after the rejoin. If the server then refuses it because the run is not this worker's, the first one
+// had arrived.
 func (q *queue) Release(ctx context.Context, r terms.Release) error {
 	before := false
 	for {
 		join, err := q.topic.Ready(ctx)
-		if err == nil && ctx.Err() != nil { // else each push would fail at once, for ever
+		if err == nil && ctx.Err() != nil { // otherwise each push would fail at once, for ever
 			err = context.Cause(ctx)
 		}
 		if err != nil {

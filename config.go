@@ -19,49 +19,46 @@ import (
 	"github.com/phxworker/phxworker/slots"
 )
 
-// Config is what a [Worker] works with. URL, Secret and Engine are required;
-// the zero values of all others are their defaults.
+// Config configures a [Worker]. URL, Secret and Engine are required; the zero value of any other field
+// is its default.
 type Config struct {
 	// URL is the server's worker endpoint, such as wss://lightning.example.org/worker.
 	URL string
-	// Secret signs the token that the worker shows when it connects. It is the
-	// server's WORKER_SECRETS entry as it stands, not decoded; of one that is read from a file,
-	// trim the end of the line.
+	// Secret signs the token with which the worker connects. It is an entry of the server's
+	// WORKER_SECRETS as it stands, not decoded. When you read it from a file, cut off the line end.
 	Secret string
 	// Engine executes the runs.
 	Engine Engine
 
-	// Groups are the slot groups, as of [slots.MustParse]("fast_lane:1 manual>*:4"), or
-	// written by hand. Defaults to one that takes runs of every queue, 5 at once.
+	// Groups are the slot groups, as from [slots.MustParse]("fast_lane:1 manual>*:4"). Defaults to
+	// one group with 5 slots for runs of every queue.
 	Groups []slots.Group
-	// Name is shown by the server as who took a run. Defaults to none.
+	// Name is the name that the server shows for the worker of a run. Defaults to none.
 	Name string
-	// PublicKey is the base64 of the PEM of the server's public key. With it,
-	// a run whose token was not signed by the server is not executed. Defaults
-	// to none: tokens are not verified.
+	// PublicKey is the server's public key: PEM, or that in base64. With it, a run whose token the
+	// server has not signed is not executed. Defaults to none: tokens are not verified.
 	PublicKey string
 	// Limits bound each run; a plan's options override them.
 	Limits Limits
-	// MaxAttempts is how often a run may be tried, where the server counts.
-	// Defaults to 3; negative: as often as it likes.
+	// MaxAttempts is how often a run may be tried, if the server counts attempts. Defaults to 3;
+	// negative is no limit.
 	MaxAttempts int
-	// Extensions are those offered to the server: names of [KnownExtensions], or
-	// [AllExtensions]. One that the server does not announce is not used. Defaults to none: a
-	// Lightning sees a worker like any other.
+	// Extensions are the extensions offered to the server: names of [KnownExtensions], or
+	// [AllExtensions]. An extension that the server does not announce is not used. Defaults to none.
 	Extensions []string
 
 	// Grace is how long runs may go on after the context of [Worker.Run] ended.
 	// Defaults to the run time-out of Limits.
 	Grace time.Duration
-	// MaxErrors stops the worker when it has that many errors: each claim that
-	// fails and each run that cannot be reported is one, each that succeeds
-	// takes one off. Defaults to 0, which is no limit.
+	// MaxErrors drains the worker, and ends [Worker.Run] with [ErrTooManyErrors], when it has this
+	// many errors. Each failed claim and each run that cannot be reported counts as one; each that
+	// succeeds takes one off. Defaults to 0, which is no limit.
 	MaxErrors int
-	// MaxRuns stops the worker in good order once it has begun so many runs; what is
-	// claimed by then is executed all the same. Defaults to 0, which is no limit.
+	// MaxRuns drains the worker once it has begun this many runs. Runs that are claimed by then are
+	// executed all the same. Defaults to 0, which is no limit.
 	MaxRuns int
-	// IdleTimeout stops the worker in good order when it has had no run for so long.
-	// Defaults to 0, which is never.
+	// IdleTimeout drains the worker when it has had no run for this long. Defaults to 0, which is
+	// no limit.
 	IdleTimeout time.Duration
 
 	Claim     Claim     // how runs are asked for
@@ -71,32 +68,28 @@ type Config struct {
 
 	// Version is what the worker calls itself. Defaults to the module's version.
 	Version string
-	// Logger receives what a person should know of, never a token or a secret.
-	// Defaults to none.
+	// Logger receives what a person should know, never a token or a secret. Defaults to none.
 	Logger *slog.Logger
 }
 
 // Claim says how a worker asks for runs; see [claim.Options].
 type Claim = claim.Options
 
-// Hooks are functions of yours that a worker calls. Those that are nil are not called. They
-// are called concurrently.
+// Hooks are functions of yours that a worker calls, concurrently. A nil one is not called.
 type Hooks struct {
-	// Gate is asked before each claim, with the name of the group. An error holds
-	// the claim back, and the gate is asked again a back-off later: for want of
-	// memory, disk or anything else that runs need. The context ends when the
-	// worker stops.
+	// Gate is asked before each claim, with the name of the group. An error holds the claim back, as
+	// for want of memory or disk, and the gate is asked again a back-off later. The context ends
+	// when the worker stops.
 	Gate func(ctx context.Context, group string) error
-	// Accept decides which runs are executed here, by their plans. Defaults to all.
+	// Accept decides by its plan whether a run is executed here. Defaults to all runs.
 	Accept AcceptFunc
-	// RefuseUnsuitable ends a run that Accept returns as an exception when the
-	// server takes no runs back. By default it is executed then.
+	// RefuseUnsuitable is for a run that Accept wants to return while the server takes no runs back:
+	// the run then ends as an exception. By default it is executed.
 	RefuseUnsuitable bool
-	// Middleware is around the execution of every run, the first outermost.
+	// Middleware is around the execution of every run, the first one outermost.
 	Middleware []Middleware
-	// AfterRun is called when a run is over and the server has been told, or
-	// cannot be; the run's slot is free when it returns, and no sooner, nor does
-	// [Worker.Run] return before.
+	// AfterRun is called when a run is over and was reported, or cannot be reported. The run's slot
+	// is freed only after it returns, and [Worker.Run] waits for it, too.
 	AfterRun func(RunResult)
 }
 
@@ -106,15 +99,15 @@ type Transport struct {
 	TLS     *tls.Config
 	Proxy   func(*http.Request) (*url.URL, error)
 	NetDial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// ReadLimit is the size in bytes of the largest message that is read from the server, which
-	// is most often a run's input: a run whose input is larger ends as an exception that says so.
-	// A run may hold as much several times over. Defaults to 64 MiB.
+	// ReadLimit is the size in bytes of the largest message that is read from the server. A run
+	// whose input is larger ends as an exception that says so. A run may hold its input in memory
+	// several times over. Defaults to 64 MiB.
 	ReadLimit int64
 }
 
 const defaultSlots = 5
 
-// problem returns what is wrong with a configuration, in one line; nil if nothing is.
+// problem returns what is wrong with a configuration; nil if nothing is.
 func (c *Config) problem() error {
 	f, isFunc := c.Engine.(Func)
 	switch {

@@ -14,11 +14,9 @@ import (
 )
 
 var (
-	// ErrNotRunning says that a worker was asked for something that it can only
-	// do between the beginning and the end of [Worker.Run].
+	// ErrNotRunning says that a worker can do this only while [Worker.Run] runs.
 	ErrNotRunning = errors.New("the worker is not running")
-	// ErrDraining says that a worker claims no more, so that what it was asked for
-	// would have no effect.
+	// ErrDraining says that this would have no effect, since the worker claims no more.
 	ErrDraining = errors.New("the worker is draining: it claims no more")
 	// ErrReporting says that a run can no longer be cancelled.
 	ErrReporting = runner.ErrReporting
@@ -26,23 +24,22 @@ var (
 	ErrNoRun = runner.ErrNoRun
 )
 
-// GroupError is a group that a worker does not have.
+// GroupError says that a worker has no such group.
 type GroupError struct {
-	Group string   // the one asked for
-	Known []string // those that there are
+	Group string   // the group asked for
+	Known []string // the groups that the worker has
 }
 
 func (e *GroupError) Error() string {
 	return fmt.Sprintf("there is no slot group %q; the groups are %s", e.Group, strings.Join(e.Known, ", "))
 }
 
-// Drain makes the worker stop in good order, as the end of the context of
-// [Worker.Run] does: no more claims, the runs finish, Run returns. It does not
-// wait, and may be called at any time.
+// Drain makes the worker claim no more and let its runs finish, as the end of the context of [Worker.Run]
+// does; then Run returns. It does not wait, and may be called at any time.
 func (w *Worker) Drain() { w.drain.raise() }
 
-// Pause keeps a group from claiming, every group if the name is empty; their runs
-// go on. The error is [ErrNotRunning], [ErrDraining] or a [*GroupError].
+// Pause keeps a group from claiming, or every group if the name is empty. Runs go on. The error is
+// [ErrNotRunning], [ErrDraining] or a [*GroupError].
 func (w *Worker) Pause(group string) error {
 	return w.eachLoop(group, func(name string, loop *claim.Loop) {
 		loop.Pause()
@@ -51,8 +48,8 @@ func (w *Worker) Pause(group string) error {
 	})
 }
 
-// Resume ends a pause of a group, of every group if the name is empty. The error
-// is that of [Worker.Pause].
+// Resume ends the pause of a group, or of every group if the name is empty. The errors are those of
+// [Worker.Pause].
 func (w *Worker) Resume(group string) error {
 	return w.eachLoop(group, func(name string, loop *claim.Loop) {
 		loop.Resume()
@@ -66,7 +63,7 @@ func (w *Worker) eachLoop(group string, do func(name string, loop *claim.Loop)) 
 	if err != nil {
 		return err
 	}
-	err = w.unknown(group)
+	err = w.groupError(group)
 	for i, loop := range s.loops {
 		if name := w.cfg.Groups[i].Name; group == "" || group == name {
 			do(name, loop)
@@ -76,7 +73,7 @@ func (w *Worker) eachLoop(group string, do func(name string, loop *claim.Loop)) 
 	return err
 }
 
-// claiming returns what runs, if it still claims.
+// claiming returns the parts of a worker that still claims.
 func (w *Worker) claiming() (*shift, error) {
 	switch s := w.current(); {
 	case s == nil:
@@ -88,34 +85,33 @@ func (w *Worker) claiming() (*shift, error) {
 	}
 }
 
-func (w *Worker) unknown(group string) error {
-	unknown := &GroupError{Group: group}
+func (w *Worker) groupError(group string) error {
+	err := &GroupError{Group: group}
 	for _, g := range w.cfg.Groups {
-		unknown.Known = append(unknown.Known, g.Name)
+		err.Known = append(err.Known, g.Name)
 	}
-	return unknown
+	return err
 }
 
-// Resize changes how many runs a group may hold at once, from 1 to [slots.MaxGroupSlots]. With fewer
-// slots than runs, the runs go on and nothing is claimed until enough of them have
-// ended. The server learns of the worker's new capacity when the queue is joined
-// the next time; it only shows it to people. The change ends with the worker. The
-// error is a [*GroupError], or says that there cannot be as many.
+// Resize changes the number of slots of a group, to 1 at least and [slots.MaxGroupSlots] at most. With
+// fewer slots than runs, the runs go on, and the group claims nothing until enough of them have ended.
+// The server learns of the new capacity at the next join of the queue; it only shows it to people. The
+// change ends with the worker. The error is a [*GroupError], or says which numbers are allowed.
 func (w *Worker) Resize(group string, n int) error {
 	if n < 1 || n > slots.MaxGroupSlots {
 		return fmt.Errorf("a group cannot have %d slots: give from 1 to %d; to stop its claims, pause it", n, slots.MaxGroupSlots)
 	}
 	i := slices.IndexFunc(w.cfg.Groups, func(g slots.Group) bool { return g.Name == group })
 	if i < 0 {
-		return w.unknown(group)
+		return w.groupError(group)
 	}
 	w.log.Info("resized", "group", group, "slots", n)
 	w.pools[i].Resize(n)
 	return nil
 }
 
-// Cancel stops one run, which is reported as cancelled, and does not wait for
-// that. The error is [ErrNotRunning], [ErrNoRun] or [ErrReporting].
+// Cancel cancels one run and does not wait for its end. The error is [ErrNotRunning], [ErrNoRun] or
+// [ErrReporting].
 func (w *Worker) Cancel(runID string) error {
 	s := w.current()
 	if s == nil {
@@ -124,9 +120,9 @@ func (w *Worker) Cancel(runID string) error {
 	return s.starter.runner.Cancel(runID, runner.Cancellation("The run was cancelled by the operator of the worker"))
 }
 
-// Notify hands a notice, any JSON, to the engine of one run, if that is a
-// [Notifiable], and waits until it was taken, or ctx ends. The error is
-// [ErrNotRunning], [ErrNoRun], [runner.ErrNoNotices], or the cause of the end of ctx.
+// Notify hands a notice, any JSON, to the execution of one run and waits until that has taken it or ctx
+// ends. The error is [ErrNotRunning], [ErrNoRun], [runner.ErrNoNotices] if the execution is not a
+// [Notifiable], or the cause of the end of ctx.
 func (w *Worker) Notify(ctx context.Context, runID string, notice json.RawMessage) error {
 	s := w.current()
 	if s == nil {
@@ -135,11 +131,11 @@ func (w *Worker) Notify(ctx context.Context, runID string, notice json.RawMessag
 	return s.starter.runner.Notify(ctx, runID, notice)
 }
 
-// Claim makes one claim now for each group with an open slot in turn, also for those that are
-// paused, until one brings a run, and reports whether one did. Without a connection it
-// waits for one, unless all groups are full; what was not sent when ctx ends never will be. It is what a worker
-// with [claim.Options.Manual] lives by. The error is [ErrNotRunning], [ErrDraining],
-// [ErrUnable], or the cause of the end of ctx.
+// Claim claims once for each group that has an open slot, paused groups too, one after the other until a
+// claim brings a run. It reports whether one did. Without a connection it waits for one, unless all
+// groups are full. A claim that was not sent when ctx ends is never sent. A worker with
+// [claim.Options.Manual] claims only so. The error is [ErrNotRunning], [ErrDraining], [ErrUnable], or
+// the cause of the end of ctx.
 func (w *Worker) Claim(ctx context.Context) (bool, error) {
 	s, err := w.claiming()
 	if err != nil {

@@ -12,17 +12,17 @@ type EventKind string
 // The kinds of events.
 const (
 	EventConnected   EventKind = "connected"       // a connection to the server was made
-	EventLost        EventKind = "connection_lost" // or a dial failed; Err says why
+	EventLost        EventKind = "connection_lost" // a connection was lost or a dial failed; see Err
 	EventClaimed     EventKind = "run_claimed"     // the server gave a run
-	EventStarted     EventKind = "run_started"     // its engine began to execute it
-	EventCompleted   EventKind = "run_completed"   // it is over, and the server knows; see Result
-	EventUndelivered EventKind = "run_undelivered" // it is over, and the server could not be told; see Result
-	EventReturned    EventKind = "run_returned"    // it is in the server's queue again; see Result
-	EventLeaseLost   EventKind = "run_lease_lost"  // it is another worker's; see Result
+	EventStarted     EventKind = "run_started"     // the engine began to execute the run
+	EventCompleted   EventKind = "run_completed"   // the run is over and was reported; see Result
+	EventUndelivered EventKind = "run_undelivered" // the run is over and could not be reported; see Result
+	EventReturned    EventKind = "run_returned"    // the run is in the server's queue again; see Result
+	EventLeaseLost   EventKind = "run_lease_lost"  // the run is another worker's now; see Result
 	EventPaused      EventKind = "group_paused"    // the group claims no more
 	EventResumed     EventKind = "group_resumed"   // the group claims again
-	EventUnable      EventKind = "unable"          // the worker claims nothing until it can execute runs again; Err says why
-	EventAble        EventKind = "able"            // it can
+	EventUnable      EventKind = "unable"          // the worker claims nothing until it can execute runs again; see Err
+	EventAble        EventKind = "able"            // the worker can execute runs again
 	EventDraining    EventKind = "draining"        // the worker claims no more, and ends when its runs do
 )
 
@@ -38,7 +38,7 @@ type Event struct {
 	Result *RunResult
 	// Err is why there is no connection, or why nothing is claimed.
 	Err error
-	// Missed is how many events before this one did not fit into the buffer.
+	// Missed is how many events just before this one did not fit into the buffer.
 	Missed int
 }
 
@@ -49,10 +49,9 @@ type Subscription struct {
 	missed int // guarded by feed.mu
 }
 
-// Events returns the events from the moment of the subscription on, in the order
-// in which they happened; those of the connection may be a moment behind what it
-// made possible. It is closed when the worker has stopped or the subscription was
-// closed.
+// Events returns the events since the subscription, in the order in which they happened. An event of the
+// connection may come a moment after the first events that it made possible. The channel is closed when
+// the worker has stopped or the subscription was closed.
 func (s *Subscription) Events() <-chan Event { return s.events }
 
 // Close ends the subscription. It may be called again.
@@ -65,9 +64,9 @@ func (s *Subscription) Close() {
 	}
 }
 
-// Subscribe returns the worker's events. It may be called at any time, before
-// [Worker.Run] as well. The worker never waits for a reader: when the buffer is
-// full, events are left out, and the next one tells how many.
+// Subscribe returns the worker's events. It may be called at any time, also before [Worker.Run]. The
+// worker never waits for a reader: it leaves out events that do not fit into the buffer, and the next
+// one has their number in Missed.
 func (w *Worker) Subscribe(buffer int) *Subscription {
 	s := &Subscription{feed: &w.feed, events: make(chan Event, max(buffer, 1))}
 	s.feed.mu.Lock()
@@ -90,7 +89,7 @@ type feed struct {
 func (f *feed) publish(e Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	e.At = time.Now() // under the lock, so that times are in order as well
+	e.At = time.Now() // under the lock, so that the times are in order
 	for _, s := range f.subscriptions {
 		e.Missed = s.missed
 		select {
@@ -102,7 +101,7 @@ func (f *feed) publish(e Event) {
 	}
 }
 
-// end closes all subscriptions, those to come as well.
+// end closes all subscriptions, also those to come.
 func (f *feed) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

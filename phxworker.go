@@ -1,9 +1,9 @@
-// Package phxworker is a worker for job queues that are served over Phoenix
-// channels, first of all those of OpenFn Lightning.
+// Package phxworker is a worker for job queues that are served over Phoenix channels, as OpenFn Lightning's
+// is.
 //
-// A [Worker] keeps a socket to the server, joins worker:queue, and claims runs
-// for each of its slot groups on its own. Each run is executed by an [Engine]
-// and reported on its own topic. An engine can be as small as a Go function:
+// A [Worker] connects to the server, joins worker:queue, and claims runs for each of its slot groups. An
+// [Engine] executes each run, and the worker reports it on the run's own topic. An engine can be as
+// small as a Go function:
 //
 //	worker, err := phxworker.New(phxworker.Config{
 //		URL:    "ws://localhost:8888/worker",
@@ -16,23 +16,23 @@
 //		err = worker.Run(ctx)
 //	}
 //
-// One that prepares something before a run starts, such as a folder, returns an [Execution]
-// of its own from Prepare; see the example there.
+// An engine that prepares something before a run starts, such as a folder, returns an [Execution] of its
+// own from Prepare; see the example there.
 //
 // Workers share nothing: there may be any number of them in one process.
 //
-// When the context of [Worker.Run] ends, the worker claims no more, lets its runs finish for as
-// long as [Config.Grace] allows, leaves the queue and closes the socket.
+// When the context of [Worker.Run] ends, the worker claims no more. It lets its runs finish for
+// [Config.Grace] at most, leaves the queue and closes the socket.
 //
-// [Worker.Stats] is the worker at one moment, [Worker.Subscribe] what happens to it. [Hooks] are
-// what of yours is called; [Worker.Pause], [Worker.Resize], [Worker.Cancel], [Worker.Drain] and
-// others are for whoever operates it. The file example_hooks_test.go has programs that do these
-// things. The packages cmd/phxworker/web and cmd/phxworker/metrics serve the same as a page, with
-// probes and controls, and to Prometheus.
+// [Worker.Stats] shows the worker at one moment, and [Worker.Subscribe] what happens to it. The worker
+// calls your [Hooks]. Its operator calls [Worker.Pause], [Worker.Resize], [Worker.Cancel],
+// [Worker.Drain] and others. The file example_hooks_test.go has programs that do these things. The
+// package cmd/phxworker/web serves a status page with probes and controls; cmd/phxworker/metrics serves
+// the numbers to Prometheus.
 //
-// An engine, or Accept, may return [ErrRequeue], [Requeue], [Postpone], [Discard] or [Poison]
-// instead of an ordinary error. The first three need a server that takes runs back: see
-// [Config.Extensions]. What may succeed when it is tried again at once, [Retry] tries.
+// An engine, or Accept, may return [ErrRequeue], [Requeue], [Postpone], [Discard] or [Poison] instead of
+// an ordinary error. The first three need a server that takes runs back: see [Config.Extensions].
+// [Retry] is for a call in a handler that may succeed when it is tried again at once.
 package phxworker
 
 import (
@@ -60,8 +60,7 @@ type (
 	Versions = runner.Versions
 	// Result is what came of a run; see [runner.Result].
 	Result = runner.Result
-	// Notifiable is an execution that takes notices. One whose Notify has other arguments, or a
-	// result, is none: let the compiler look, as in
+	// Notifiable is an execution that takes notices. Let the compiler check that yours is one:
 	// var _ phxworker.Notifiable = (*execution)(nil).
 	Notifiable = runner.Notifiable
 	// Step is one step under way; see [runner.Step].

@@ -38,13 +38,13 @@ var queueExtensions = []string{extLease, extAttempt, extRelease, extLongpoll, ex
 // AllExtensions in [Config.Extensions] stands for all of them.
 const AllExtensions = "all"
 
-// KnownExtensions returns the names of the extensions to Lightning's protocol that
-// this worker can use, where the server announces them.
+// KnownExtensions returns the names of the extensions to Lightning's protocol that this worker can use
+// with a server that announces them.
 func KnownExtensions() []string {
 	return append(slices.Clone(queueExtensions), terms.Extensions()...)
 }
 
-// newExtensions returns what a configuration offers.
+// newExtensions returns the extensions that a configuration offers.
 func (c *Config) newExtensions() (*extension.Set, error) {
 	known := KnownExtensions()
 	for _, name := range c.Extensions {
@@ -58,23 +58,23 @@ func (c *Config) newExtensions() (*extension.Set, error) {
 	return extension.NewSet(c.Logger, c.Extensions...), nil
 }
 
-// queue is the worker's place on the topic worker:queue; it passes on the server's wake-ups. What is
-// pushed there about runs is in claims.go.
+// queue is the topic worker:queue. This file has its join, what the server pushes on it, and the
+// worker's status; claims.go has what the worker pushes about runs.
 type queue struct {
 	topic    *channel.Topic
 	pools    []*slots.Pool
 	set      *extension.Set
-	patience time.Duration // until an unanswered claim is worth a warning
+	patience time.Duration // after which an unanswered claim is a warning
 	budget   *budget
 	log      *slog.Logger
 	drain    *signal // raised when the server asks for it
-	prefetch bool    // runs are to be claimed ahead
+	prefetch bool    // the worker wants to claim ahead
 
 	mu       sync.Mutex
-	standing QueueStats
+	standing QueueStats // what stats returns, but for the age
 }
 
-// newQueue returns the queue, whose topic is joined for as long as [queue.listen] goes on.
+// newQueue returns the queue and begins to join its topic, which [queue.listen] leaves.
 func newQueue(w *Worker, socket *channel.Socket) (*queue, error) {
 	q := &queue{
 		pools: w.pools, set: w.extensions, patience: w.cfg.Delivery.MessageTimeout,
@@ -82,12 +82,12 @@ func newQueue(w *Worker, socket *channel.Socket) (*queue, error) {
 		standing: QueueStats{Since: time.Now(), Extensions: []string{}},
 	}
 	var err error
-	q.topic, err = socket.Keep(queueTopic, q) // the payload is q.MarshalJSON
+	q.topic, err = socket.Keep(queueTopic, q) // MarshalJSON is the payload
 	return q, err
 }
 
-// MarshalJSON is what the server is told at each join: the slots that the pools have by then, in
-// all and by the names of their groups, and what the worker can do beyond the protocol.
+// MarshalJSON returns the payload of a join: the slots that the pools have at that moment, in all and by
+// group, and the extensions that the worker offers.
 func (q *queue) MarshalJSON() ([]byte, error) {
 	payload := struct {
 		Capacity   int            `json:"capacity"`
@@ -106,7 +106,7 @@ func (q *queue) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// noteJoined remembers whether the topic is joined.
+// noteJoined notes whether the topic is joined.
 func (q *queue) noteJoined(joined bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -127,11 +127,11 @@ func (q *queue) stats(now time.Time) QueueStats {
 	return stats
 }
 
-// leaveTimeout bounds the leave: the socket is closed right after it, which
-// the server understands as well.
+// leaveTimeout bounds the leave. The socket is closed right after it, and that ends the channel, too.
 const leaveTimeout = 2 * time.Second
 
-// listen calls wake, which must not wait, for each wake-up of the server's, until ctx ends; then it leaves.
+// listen handles the joins of the topic and what the server pushes on it. It calls wake, which must not
+// wait, for each wake-up. When ctx ends, it leaves the topic.
 func (q *queue) listen(ctx context.Context, wake func()) {
 	var last *channel.Join
 	for {
@@ -139,12 +139,12 @@ func (q *queue) listen(ctx context.Context, wake func()) {
 		q.noteJoined(join != nil)
 		if join != nil && join != last {
 			last = join
-			q.greet(join)
+			q.noteAgreed(join)
 		}
 		select {
 		case <-changed:
 		case message := <-q.topic.Messages():
-			q.hear(message, wake)
+			q.handle(message, wake)
 		case <-ctx.Done():
 			leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 			defer cancel()
@@ -157,8 +157,8 @@ func (q *queue) listen(ctx context.Context, wake func()) {
 	}
 }
 
-// greet says what was agreed on with a join.
-func (q *queue) greet(join *channel.Join) {
+// noteAgreed notes and logs which extensions were agreed on with a join.
+func (q *queue) noteAgreed(join *channel.Join) {
 	agreed := []string{}
 	for _, name := range queueExtensions {
 		if q.set.Agreed(join, name, nil) {
@@ -178,9 +178,8 @@ func (q *queue) greet(join *channel.Join) {
 	}
 }
 
-// hear acts on what the server pushes. What is not known, or was not agreed on, is
-// counted and left at that.
-func (q *queue) hear(message channel.Message, wake func()) {
+// handle acts on a message of the server. It only counts one that is not known or was not agreed on.
+func (q *queue) handle(message channel.Message, wake func()) {
 	switch {
 	case message.Event == workAvailable:
 		wake()
@@ -196,13 +195,13 @@ func (q *queue) hear(message channel.Message, wake func()) {
 }
 
 const (
-	// leastInterval is between two statuses, whatever the server wants.
+	// leastInterval is the shortest time between two statuses, whatever the server wants.
 	leastInterval = 100 * time.Millisecond
-	// never is longer than any join lasts.
+	// never is longer than any worker lives.
 	never = 1000 * time.Hour
 )
 
-// statusInterval returns how often the server wants to hear of the worker.
+// statusInterval returns the time between two statuses that the server wants; never if it wants none.
 func (q *queue) statusInterval(join *channel.Join) time.Duration {
 	var agreed struct {
 		IntervalMS float64 `json:"interval_ms"`
@@ -213,8 +212,8 @@ func (q *queue) statusInterval(join *channel.Join) time.Duration {
 	return max(extension.Milliseconds(agreed.IntervalMS), leastInterval)
 }
 
-// reportStatus reports to the server how the worker is, as often as it wants, and once
-// when it begins to drain, until ctx ends.
+// reportStatus reports the worker's status as often as the server wants, and once when draining is
+// closed, until ctx ends.
 func (q *queue) reportStatus(ctx context.Context, now func() status, draining <-chan struct{}) {
 	timer := time.NewTimer(never)
 	defer timer.Stop()
@@ -232,15 +231,14 @@ func (q *queue) reportStatus(ctx context.Context, now func() status, draining <-
 		case <-timer.C:
 		case <-join.Lost():
 		case <-draining:
-			draining = nil // it was told of that
+			draining = nil // the next status tells it, once
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// pushStatus pushes one status. What becomes of it does not matter: the next one is
-// not far.
+// pushStatus pushes one status. A failure does not matter: the next status comes soon.
 func (q *queue) pushStatus(ctx context.Context, join *channel.Join, s status, patience time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

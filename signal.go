@@ -7,7 +7,7 @@ import (
 
 // signal is something that happens once.
 type signal struct {
-	raised chan struct{} // closed when it has happened
+	raised chan struct{} // closed once it has happened
 	once   sync.Once
 }
 
@@ -16,14 +16,13 @@ func newSignal() *signal { return &signal{raised: make(chan struct{})} }
 // raise makes it happen. It may be called again.
 func (s *signal) raise() { s.once.Do(func() { close(s.raised) }) }
 
-// ErrTooManyErrors says that the worker stopped because [Config.MaxErrors] was
-// reached.
+// ErrTooManyErrors says that the worker stopped because of [Config.MaxErrors].
 var ErrTooManyErrors = errors.New("too many errors, the worker has stopped itself; the log says which")
 
-// budget counts errors, takes one off for each success, and is spent for good
-// when there are too many.
+// budget counts errors and takes one off for each success. When there are most of them, it is spent for
+// good.
 type budget struct {
-	most  int // 0 for no limit
+	most  int // 0 is no limit
 	spent *signal
 
 	mu     sync.Mutex

@@ -18,32 +18,31 @@ import (
 )
 
 const (
-	// topicsPerSocket is what Phoenix allows unless it is told otherwise. A
-	// server that allows less says so by refusing a join.
+	// topicsPerSocket is what Phoenix allows by default. A server that allows fewer refuses a join.
 	topicsPerSocket = 100
-	// socketIdle is how long a further socket is kept without a run.
+	// socketIdle is how long a further socket is kept without a topic.
 	socketIdle = time.Minute
 )
 
-// sockets carries the topics of a worker's runs. The first socket has the queue
-// as well; further ones are opened when those before are full, and closed when
-// they have been idle. Runs do not notice.
+// sockets carries the topics of a worker's runs. The first socket has the queue as well. A further one
+// is opened when all others are full, and closed when it has been idle.
 type sockets struct {
 	open func() (*channel.Socket, error)
 	log  *slog.Logger
 
 	mu      sync.Mutex
-	carry   []*carrier // the first is the queue's
+	carry   []*carrier // the first one has the queue
 	closing sync.WaitGroup
 }
 
+// carrier is one socket, with the count of its topics.
 type carrier struct {
 	socket *channel.Socket
-	topics int  // joined, or about to be
-	joined int  // let in by the server, and not left
-	proven bool // the server has let one in
-	most   int
-	idle   *time.Timer // runs while a further socket has no topics
+	topics int         // joined, or being joined
+	joined int         // joined
+	proven bool        // a topic was joined at some time
+	most   int         // topics that it may have
+	idle   *time.Timer // retires a further socket that has no topics; nil while it has some
 }
 
 func newSockets(first *channel.Socket, open func() (*channel.Socket, error), log *slog.Logger) *sockets {
@@ -57,10 +56,10 @@ func (s *sockets) count() int {
 	return len(s.carry)
 }
 
-// seat is a run's place on one of the sockets.
+// seat is the room of one run on one of the sockets.
 type seat struct {
 	sockets *sockets
-	carrier *carrier // nil before the join and after a failed one
+	carrier *carrier // nil unless the join has succeeded
 }
 
 var _ runner.Joiner = (*seat)(nil)
@@ -73,7 +72,7 @@ func (s *seat) Join(ctx context.Context, name string, payload any) (*channel.Top
 			return nil, err
 		}
 		topic, err := c.socket.Join(ctx, name, payload)
-		again := s.sockets.answered(c, err)
+		again := s.sockets.noteJoin(c, err)
 		switch {
 		case err == nil:
 			s.carrier = c
@@ -84,7 +83,7 @@ func (s *seat) Join(ctx context.Context, name string, payload any) (*channel.Top
 	}
 }
 
-// free frees the place. The topic must have been left.
+// free frees the seat. The topic must have been left.
 func (s *seat) free() {
 	if s.carrier == nil {
 		return
@@ -96,10 +95,10 @@ func (s *seat) free() {
 	s.carrier = nil
 }
 
-// reserve counts a topic on a socket that has room, if need be on a new one.
+// reserve counts a topic on a socket that has room, and opens a new socket if none has.
 func (s *sockets) reserve() (*carrier, error) {
 	opened := 0
-	defer func() { // after the lock is free: the log may look at the worker
+	defer func() { // once the lock is free, for the handler of the log may ask for the worker's Stats
 		if opened > 0 {
 			s.log.Info("all sockets are full; one more was opened", "sockets", opened)
 		}
@@ -124,11 +123,10 @@ func (s *sockets) reserve() (*carrier, error) {
 	return c, nil
 }
 
-// answered counts a topic that the server let in, or takes it off again, and reports
-// whether another try may do better. A socket that is full has learned its limit: what it
-// carries now, and one at least, for those that filled it may have left while
-// the refusal was on its way.
-func (s *sockets) answered(c *carrier, err error) (again bool) {
+// noteJoin counts a topic that was joined, or frees its room, and reports whether to try again. A refusal
+// for want of room tells the limit of the socket: the topics that it has now. The limit is at least
+// one, for topics may have been left while the refusal was on its way.
+func (s *sockets) noteJoin(c *carrier, err error) (again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {
@@ -152,7 +150,7 @@ func (s *sockets) freeLocked(c *carrier) {
 	}
 }
 
-// retire closes a socket that is still idle.
+// retire closes a further socket if it is still idle.
 func (s *sockets) retire(c *carrier) {
 	s.mu.Lock()
 	i := slices.Index(s.carry, c)
@@ -184,33 +182,31 @@ func (s *sockets) close() {
 	s.closing.Wait()
 }
 
-// readLimits are for what is smaller than a run's input, and many times as large as it ever is: a
-// server, or who is in its place, is not to fill the memory. The largest plan is
-// 11,000,000 bytes; more is read to say so.
+// readLimits are the limits of answers by event, so that no server can fill the memory. Each is many times
+// what such an answer ever has. Only a run's input, the dataclip, has the limit of
+// [Transport.ReadLimit]. The largest plan is 11,000,000 bytes; a little more is read to say so.
 var readLimits = map[string]int64{
 	"fetch:dataclip": math.MaxInt64, "fetch:plan": 12 << 20, "claim": 8 << 20, "fetch:credential": 2 << 20, "": 1 << 20,
 }
 
 // dial opens a socket to the server.
 func (w *Worker) dial() (*channel.Socket, error) {
-	way := &w.cfg.Transport
+	transport := &w.cfg.Transport
 	return channel.Open(channel.Config{
 		URL:       w.cfg.URL,
 		Params:    socketParams(w.cfg.Secret, w.id, w.cfg.Version),
-		ReadLimit: way.ReadLimit, ReadLimits: readLimits,
-		RetryRefused: true, // a run that was claimed must not be given up over a proxy's 403
-		TLS:          way.TLS, Proxy: way.Proxy, NetDial: way.NetDial,
+		ReadLimit: transport.ReadLimit, ReadLimits: readLimits,
+		RetryRefused: true, // a proxy's 403 must not end a run that was claimed
+		TLS:          transport.TLS, Proxy: transport.Proxy, NetDial: transport.NetDial,
 		Logger: w.log,
 	})
 }
 
-// apiVersion is the version of Lightning's worker protocol that this module
-// speaks.
+// apiVersion is the version of Lightning's worker protocol that this module speaks.
 const apiVersion = "1.2"
 
-// socketParams returns what makes the parameters of each dial. Each has a token of its own, by
-// which Lightning knows a worker: HS256 over the bytes of the secret. It requires these three
-// claims and asks for no expiry.
+// socketParams returns the function that makes the parameters of each dial, with a fresh token. Lightning
+// wants HS256 over the bytes of the secret and these three claims, and no expiry.
 func socketParams(secret, workerID, version string) func(context.Context) (url.Values, error) {
 	return func(context.Context) (url.Values, error) {
 		claims := jwt.MapClaims{"iss": "urn:openfn:worker", "iat": time.Now().Unix(), "worker_id": workerID}
@@ -224,8 +220,7 @@ func socketParams(secret, workerID, version string) func(context.Context) (url.V
 
 const modulePath = "github.com/phxworker/phxworker"
 
-// Version returns the version of this module in the running program, "dev" in a
-// checkout.
+// Version returns the version of this module in the running program, "dev" in a checkout.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

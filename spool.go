@@ -10,27 +10,26 @@ import (
 	"github.com/phxworker/phxworker/runner/delivery"
 )
 
-// Resent is what became of one spooled run.
+// Resent says what became of one spooled run.
 type Resent struct {
 	RunID string
 	Path  string
-	// Err is nil when the server has all of it now, and its file is gone.
+	// Err is nil when the server has taken all of it; its file is removed then.
 	Err error
 }
 
-// Unlike a worker, a resend has a person waiting for it.
+// These are short, since a person waits for a resend.
 const (
 	connectTimeout = 15 * time.Second
 	resendTimeout  = time.Minute // for one run
 )
 
-// ResendSpool reports what lies in the folder [Delivery.Spool], run by run, and
-// removes the files of those that the server took. Of cfg, it uses what says
-// how to connect. The error is for what keeps it from trying, also if that is
-// but a file that cannot be read; the others are sent.
+// ResendSpool reports the runs that lie in the folder [Delivery.Spool], one after the other, and removes
+// the file of each run that the server takes. It connects as cfg says, and needs no Engine. The error
+// says which files could not be read, or why nothing could be sent; all other runs are in the result.
 //
-// The server takes a run's events only while the run's token is good, which is
-// a little longer than the run was allowed to take.
+// The server takes a run's events only while the run's token is good, which is a little longer than the
+// run was allowed to take.
 func ResendSpool(ctx context.Context, cfg Config) ([]Resent, error) {
 	if cfg.Delivery.Spool == "" {
 		return nil, errors.New("phxworker: no spool folder: say where the spooled runs are")

@@ -17,35 +17,34 @@ import (
 	"github.com/phxworker/phxworker/slots"
 )
 
-// starter executes claimed runs, each in a goroutine that holds the run's slot
-// from beginning to end.
+// starter executes claimed runs, each in a goroutine of its own that holds the run's slot to the end.
 type starter struct {
 	cfg    *Config
 	log    *slog.Logger
 	tally  *tally
 	feed   *feed
 	budget *budget
-	drain  *signal // raised when [Config.MaxRuns] were begun
+	drain  *signal // raised when [Config.MaxRuns] have begun
 
 	turnstile *turnstile
 	intake    context.Context // ends when no more is claimed
-	work      context.Context // the engines'
-	report    context.Context // outlasts work by reportGrace
+	work      context.Context // engines live under it
+	report    context.Context // the server is told under it; outlasts work by reportGrace
 	runner    *runner.Runner
 	sockets   *sockets
 	queue     *queue
-	stopped   atomic.Int64 // runs that the end of work cut short, or that came later
-	begun     atomic.Int64 // runs whose engine began
-	lastRun   atomic.Pointer[time.Time]
-	done      sync.WaitGroup
+	stopped   atomic.Int64              // runs that the end of work has cut short
+	begun     atomic.Int64              // runs whose engine has begun
+	lastRun   atomic.Pointer[time.Time] // when a run last came or ended
+	done      sync.WaitGroup            // of the goroutines of all runs
 }
 
 var _ claim.Prefetcher = (*starter)(nil)
 
-func newStarter(w *Worker, further *sockets, queue *queue, turnstile *turnstile, intake, work, report context.Context) *starter {
+func newStarter(w *Worker, sockets *sockets, queue *queue, turnstile *turnstile, intake, work, report context.Context) *starter {
 	s := &starter{
 		cfg: &w.cfg, log: w.log, tally: &w.tally, feed: &w.feed, budget: w.budget, drain: w.drain,
-		turnstile: turnstile, intake: intake, work: work, report: report, sockets: further, queue: queue,
+		turnstile: turnstile, intake: intake, work: work, report: report, sockets: sockets, queue: queue,
 	}
 	hooks := &w.cfg.Hooks
 	s.runner = runner.New(runner.Config{
@@ -58,7 +57,7 @@ func newStarter(w *Worker, further *sockets, queue *queue, turnstile *turnstile,
 	return s
 }
 
-// noteRun notes that a run came or went.
+// noteRun notes that a run came or ended.
 func (s *starter) noteRun() {
 	now := time.Now()
 	s.lastRun.Store(&now)
@@ -69,22 +68,19 @@ type underway struct {
 	claim.Run
 	*starter
 
-	// proven is called once the run can no longer be lost to an engine that is ill.
-	proven func()
-	// begin tells a run that was claimed ahead to go on (nil) or to go back (an error). It has
-	// room for one of each, so that the loop never waits. It is nil for a run that has had a
-	// slot from the beginning.
+	// uncount takes the run off the turnstile's unproven ones. It may be called again.
+	uncount func()
+	// begin tells a run that was claimed ahead to go on (nil) or to return to the queue (an error).
+	// It has room for one of each, so that the loop never waits. It is nil for a run that had a slot
+	// from the beginning.
 	begin chan error
-	over  chan struct{} // closed when it has ended without a slot
-
-	// What is below is its own goroutine's.
-
-	trial bool // it decides whether the engine is well
+	over  chan struct{} // closed when the run has ended without a slot
+	trial bool          // the run decides whether the engine is well; only its goroutine uses this
 
 	mu      sync.Mutex
 	slot    *slots.Slot // nil while there is none
 	ended   bool
-	settled Settlement
+	settled Settlement // how, once ended
 }
 
 func (s *starter) Start(run claim.Run, slot *slots.Slot) { s.launch(run, slot, nil) }
@@ -94,24 +90,23 @@ func (s *starter) CanPrefetch() bool {
 	return takesBack
 }
 
-// Prefetch implements [claim.Prefetcher]: the run's topic is joined and its plan
-// fetched. The dataclip is not: a server may erase it once it was read, and the
-// run may yet go to another worker.
+// Prefetch implements [claim.Prefetcher]: the run's topic is joined and its plan fetched. The dataclip
+// is not fetched, since a server may erase it once it was read, and another worker may get the run.
 func (s *starter) Prefetch(run claim.Run) claim.Ahead {
 	u := s.launch(run, nil, make(chan error, 2))
-	u.proven() // it waits for a slot, and could be returned
+	u.uncount() // it can still be returned
 	return claim.Ahead{Start: u.startAhead, Return: u.returnAhead, Over: u.over}
 }
 
 // launch executes a run in a goroutine of its own.
 func (s *starter) launch(run claim.Run, slot *slots.Slot, begin chan error) *underway {
-	s.turnstile.verified()
+	s.turnstile.noteVerified() // the loop starts no run whose token it has refused
 	u := &underway{Run: run, starter: s, slot: slot, begin: begin, over: make(chan struct{})}
-	u.proven = sync.OnceFunc(func() { s.turnstile.forget(run.Group) })
+	u.uncount = sync.OnceFunc(func() { s.turnstile.uncount(run.Group) })
 	s.done.Go(func() {
-		defer u.proven()
+		defer u.uncount()
 		settled := runner.Unsettled
-		defer func() { u.finish(settled) }() // whatever ends the goroutine
+		defer func() { u.finish(settled) }() // also after a panic
 		settled = u.execute()
 	})
 	return u
@@ -126,29 +121,25 @@ func (u *underway) execute() Settlement {
 		u.announce(outcome)
 	}
 	if outcome.Settled == runner.Undelivered || !outcome.Joined {
-		u.pause()
+		u.delayFree()
 	}
 	return outcome.Settled
 }
 
-// refusedFor is how long nobody gets a run whose token this worker refused, so that it does
-// not come right back.
-const refusedFor = 3 * time.Second
-
-// executeSeated executes the run; it has a place on a socket from the join of its topic to the end.
+// executeSeated executes the run with a seat on a socket, which it frees at the end.
 func (u *underway) executeSeated() runner.Outcome {
-	place := seat{sockets: u.sockets}
-	defer place.free()
-	return u.runner.Run(u.work, u.report, &place, u.Run, u)
+	seat := seat{sockets: u.sockets}
+	defer seat.free()
+	return u.runner.Run(u.work, u.report, &seat, u.Run, u)
 }
 
-// announce tells everybody that a run is over.
+// announce tells the counters, the subscriptions and the hook how a run has ended.
 func (u *underway) announce(outcome runner.Outcome) {
 	if u.trial {
-		u.turnstile.trialOver()
+		u.turnstile.endTrial()
 	}
 	u.noteRun()
-	if u.work.Err() != nil && (outcome.Err != nil || outcome.Stopped) { // else only its report was under way
+	if u.work.Err() != nil && (outcome.Err != nil || outcome.Stopped) { // otherwise only its report was left
 		u.stopped.Add(1)
 	}
 	result := u.tally.add(outcome)
@@ -168,7 +159,7 @@ func (u *underway) announce(outcome runner.Outcome) {
 	u.callAfterRun(result)
 }
 
-// callAfterRun calls the hook. A panic in it ends nothing else.
+// callAfterRun calls the hook. A panic in it harms nothing else.
 func (s *starter) callAfterRun(result RunResult) {
 	if s.cfg.Hooks.AfterRun == nil {
 		return
@@ -181,24 +172,23 @@ func (s *starter) callAfterRun(result RunResult) {
 	s.cfg.Hooks.AfterRun(result)
 }
 
-// panicOfHook is what may be logged of a panic in a hook. Its words are the program's own, and
-// may quote secrets of the run, which nobody keeps any longer to replace them.
+// panicOfHook returns what may be logged of a panic in a hook. Its text may quote secrets of the run,
+// and these are no longer known here, so that they could not be replaced.
 func panicOfHook(v any) string {
-	if err, ok := v.(runtime.Error); ok { // such as an index out of range, which quotes nothing
+	if err, ok := v.(runtime.Error); ok { // such as an index out of range: it quotes nothing
 		return err.Error()
 	}
 	return fmt.Sprintf("a %T, whose text may have secrets in it; see the stack", v)
 }
 
-// pause holds up a slot whose run came to nothing. A server that refuses what
-// it has just given away would otherwise be emptied, run by run, as fast as the
-// network allows.
-func (s *starter) pause() {
+// delayFree delays the freeing of a slot whose run could not be joined or reported. Otherwise a server
+// that refuses the runs it has just given away would be emptied as fast as the network allows.
+func (s *starter) delayFree() {
 	timer := time.NewTimer(s.cfg.Claim.MinBackoff)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-s.intake.Done(): // nothing is claimed for the slot any more
+	case <-s.intake.Done(): // nothing is claimed for the slot anyway
 	}
 }
 
@@ -214,8 +204,7 @@ func (u *underway) finish(settled Settlement) {
 	u.freeLocked(u.slot)
 }
 
-// freeLocked tells the claim loop whether the run has finished, or has only gone
-// back to where it came from.
+// freeLocked frees a slot so that the claim loop knows whether its run has finished or was returned.
 func (u *underway) freeLocked(slot *slots.Slot) {
 	if u.settled.InQueue() {
 		slot.FreeReturned()
@@ -228,7 +217,7 @@ func (u *underway) freeLocked(slot *slots.Slot) {
 func (u *underway) startAhead(slot *slots.Slot) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.ended { // it had ended without a slot: its plan could not be read, or it was cancelled
+	if u.ended { // without a slot: its plan could not be read, or it was cancelled
 		u.freeLocked(slot)
 		return
 	}
@@ -238,7 +227,7 @@ func (u *underway) startAhead(slot *slots.Slot) {
 
 // returnAhead asks for a run that was claimed ahead to be returned.
 func (u *underway) returnAhead() {
-	if len(u.begin) == 0 { // else it was not heard yet
+	if len(u.begin) == 0 { // otherwise the run has yet to read that it is to return
 		u.begin <- runner.ErrTooLong
 	}
 }
@@ -262,24 +251,28 @@ func (u *underway) Started() {
 }
 
 func (u *underway) Able(began time.Time) {
-	u.turnstile.prove(began)
-	u.proven()
+	u.turnstile.noteExecuted(began)
+	u.uncount()
 }
 
 func (u *underway) Unable(cause error) { u.turnstile.trip(&u.turnstile.engine, cause) }
 
 func (u *underway) AwaitEngine(ctx context.Context) (err error) {
-	u.trial, err = u.turnstile.await(ctx)
+	u.trial, err = u.turnstile.awaitEngine(ctx)
 	return err
 }
 
-// refuseToken notes that the token of a run is no good, and returns the run: another worker
-// may find nothing wrong with it.
+// refusedFor is how long a run whose token was refused stays in the queue before anybody gets it, so
+// that it does not come right back.
+const refusedFor = 3 * time.Second
+
+// refuseToken notes that the token of a run is refused, and returns the run to the queue: another worker
+// may accept it.
 func (s *starter) refuseToken(run claim.Run, err error) {
-	s.turnstile.forget(run.Group)
+	s.turnstile.uncount(run.Group)
 	level := slog.LevelError
 	if refused, ok := errors.AsType[*claim.TokenError](err); ok && refused.Misfit() {
-		level = slog.LevelWarn // the error is that of the key
+		level = slog.LevelWarn // the trip logs the error
 		s.turnstile.trip(&s.turnstile.key, fmt.Errorf("the public key of the worker (WORKER_LIGHTNING_PUBLIC_KEY) does not fit the server's: %w", err))
 	}
 	s.done.Go(func() {
@@ -288,8 +281,7 @@ func (s *starter) refuseToken(run claim.Run, err error) {
 	})
 }
 
-// returnUnbegun returns a run to the queue that was claimed and not begun, as the worker
-// stops.
+// returnUnbegun returns a run to the queue that has not begun when the worker stops.
 func (s *starter) returnUnbegun(ctx context.Context, run claim.Run) bool {
 	returned := s.runner.Return(s.work, ctx, run, terms.ReleaseDrain, 0)
 	if returned {

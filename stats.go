@@ -15,68 +15,67 @@ import (
 	"github.com/phxworker/phxworker/slots"
 )
 
-// Stats is a worker at one moment. What it counts, it counts since [New]. Its JSON is the
-// greater part of what a worker answers to GET /status, and its names stay; docs/operate.md
-// says what each is.
+// Stats is a worker at one moment. Its counters begin with [New]. Its JSON is the greater part of what a
+// worker answers to GET /status; docs/operate.md explains each name, and the names stay.
 type Stats struct {
 	Phase      Phase           `json:"phase"`
 	Connection ConnectionStats `json:"connection"`
 	Queue      QueueStats      `json:"queue"`
-	// Unable are the reasons for which nothing is claimed, or one run at a time to see
-	// whether they still hold; empty when all is well.
+	// Unable has the reasons why nothing is claimed, or only one run as a trial; empty when all is
+	// well.
 	Unable []UnableStats `json:"unable"`
 	// Groups are in the order of [Config.Groups].
 	Groups []GroupStats `json:"groups"`
 	// Runs are those under way, the oldest first.
 	Runs []RunStats `json:"runs"`
-	// Results are how the last runs ended, 20 at most, the latest first.
+	// Results say how the last runs ended: 20 at most, the latest first.
 	Results []RunResult `json:"results"`
-	// Ended counts the runs that ended here, by how they did, and Undelivered those of them
-	// whose end the server was not told.
+	// Ended counts the runs that ended here, by their reason. Undelivered counts those of them whose
+	// end could not be reported.
 	Ended       map[Reason]int `json:"ended"`
 	Undelivered int            `json:"undelivered"`
-	// Returned counts the runs that went back to the server's queue; they are not in Ended.
-	// Delivery.Settled has all.
+	// Returned counts the runs that were returned to the server's queue; they are not in Ended.
+	// Delivery.Settled has both.
 	Returned uint64 `json:"returned"`
-	// Delivery is what the runner has counted.
+	// Delivery has the counters of the runner.
 	Delivery runner.Stats `json:"delivery"`
 	Times    TimeStats    `json:"times"`
-	// ExtensionsOff are the extensions that a topic has crashed over, and which are
-	// therefore not used any more.
+	// ExtensionsOff are the extensions that are not used any more because a topic crashed over them.
 	ExtensionsOff []string `json:"extensions_off"`
 }
 
-// ConnectionStats is the connection that has the queue.
+// ConnectionStats is the socket that has the queue.
 type ConnectionStats struct {
-	// Server is the URL without a query or a password, which may be secrets.
+	// Server is the URL without its query and password, which may be secrets.
 	Server string `json:"server"`
 	// State is "connecting", "connected" or "closed"; empty before [Worker.Run].
 	State string `json:"state"`
-	// Error is why there is no connection, and Attempts how many dials have failed since
-	// the last one.
+	// Error is why there is no connection, and Attempts how many dials have failed since the last
+	// connection.
 	Error    string `json:"error,omitempty"`
 	Attempts int    `json:"attempts"`
-	// Connections counts those made, and Lost, by cause, those lost and dials that failed.
+	// Connections counts the connections made. Lost counts, by cause, those lost and the dials that
+	// failed.
 	Connections int                      `json:"connections"`
 	Lost        map[channel.Cause]uint64 `json:"lost"`
-	// RoundTrip is how long the server took to answer the latest heartbeat, 0 before the first.
+	// RoundTrip is how long the server took to answer the latest heartbeat; 0 before the first.
 	RoundTrip Seconds `json:"round_trip_seconds"`
-	// Sockets is how many there are, the further ones for many runs included.
+	// Sockets is how many sockets there are, with the further ones for many runs.
 	Sockets int `json:"sockets"`
 }
 
 // QueueStats is the queue's topic.
 type QueueStats struct {
 	Joined bool `json:"joined"`
-	// Since is since when it is as Joined says, and For how long that is; the begin of
-	// [Worker.Run] before the first join, zero before that.
+	// Since is when Joined last changed, and For how long ago. Before the first join it is when
+	// [Worker.Run] was called; it is zero before that.
 	Since time.Time `json:"since,omitzero"`
 	For   Seconds   `json:"for_seconds"`
 	// Joins is how often it was joined.
 	Joins int `json:"joins"`
-	// Extensions are those that were agreed on at the last join.
+	// Extensions are those agreed on at the last join.
 	Extensions []string `json:"extensions"`
-	// Unknown counts pushes of the server on it that mean nothing here.
+	// Unknown counts the server's pushes that the worker does not know.
 	Unknown uint64 `json:"unknown_pushes"`
 }
 
@@ -91,13 +90,12 @@ type UnableStats struct {
 	// Name is [BreakerEngine] or [BreakerKey], and Error what is wrong with it.
 	Name  string `json:"name"`
 	Error string `json:"error"`
-	// Pending says that the engine was not asked yet whether it can execute runs, so that
-	// nothing is known.
+	// Pending says that the engine has not answered its first check yet, so that nothing is known.
 	Pending bool `json:"pending,omitempty"`
-	// Since is when that began, and For how long ago.
+	// Since is when this began, and For how long ago.
 	Since time.Time `json:"since"`
 	For   Seconds   `json:"for_seconds"`
-	// Trial says that the next run that there is decides; it is so in Next.
+	// Trial says that the next run decides. If it is false, that is so after Next.
 	Trial bool    `json:"trial"`
 	Next  Seconds `json:"next_seconds"`
 }
@@ -106,8 +104,8 @@ type UnableStats struct {
 type GroupStats struct {
 	Name   string   `json:"name"`
 	Queues []string `json:"queues"`
-	// Paused says that the group claims nothing by itself, and OnRequest that it is so
-	// because of [claim.Options.Manual].
+	// Paused says that the group claims nothing by itself, and OnRequest that the reason is
+	// [claim.Options.Manual].
 	Paused    bool `json:"paused"`
 	OnRequest bool `json:"on_request,omitempty"`
 	slots.Counts
@@ -118,7 +116,7 @@ type GroupStats struct {
 type RunStats struct {
 	runner.Progress
 
-	// Age is how long ago it was claimed, and InPhase for how long it is in its phase.
+	// Age is how long ago it was claimed, and InPhase how long it has been in its phase.
 	Age     Seconds `json:"age_seconds"`
 	InPhase Seconds `json:"phase_seconds"`
 }
@@ -131,14 +129,13 @@ type RunResult struct {
 	Lasted Seconds `json:"took_seconds"`
 }
 
-// TimeStats is how long what happens to a run took; averages in JSON.
+// TimeStats says how long runs took; in JSON it has averages.
 type TimeStats struct {
 	// Run is from the claim to the end.
 	Run Histogram `json:"run_seconds"`
-	// ClaimToStart is from a claim's reply to the begin of the run.
+	// ClaimToStart is from the reply of a claim to the start of its run by the engine.
 	ClaimToStart Histogram `json:"claim_to_start_seconds"`
-	// WakeToStart is from a wake-up to the begin of the run that the claim brought
-	// which answered it.
+	// WakeToStart is from a wake-up to the start of the run that its claim brought.
 	WakeToStart Histogram `json:"wake_to_start_seconds"`
 }
 
@@ -179,7 +176,7 @@ func (w *Worker) Stats() Stats {
 	return stats
 }
 
-// connection fills in how the connection fares.
+// connection fills in the state of the connection.
 func (s *shift) connection(c *ConnectionStats) {
 	status, _ := s.socket.Status()
 	stats := s.socket.Stats()
@@ -191,8 +188,7 @@ func (s *shift) connection(c *ConnectionStats) {
 	c.RoundTrip, c.Sockets = seconds(stats.RoundTrip), s.sockets.count()
 }
 
-// inUse returns how many slots are held by runs, and how many are reserved for claims that the
-// server has not answered.
+// inUse returns how many slots hold runs, and how many are reserved for claims without an answer yet.
 func (w *Worker) inUse() (running, claimed int) {
 	for _, pool := range w.pools {
 		counts := pool.Counts()
@@ -202,7 +198,7 @@ func (w *Worker) inUse() (running, claimed int) {
 	return running, claimed
 }
 
-// status is what a server that wants to know is told about the worker.
+// status is the payload of worker:status.
 type status struct {
 	Groups   map[string]slots.Counts `json:"groups"`
 	Runs     []string                `json:"runs"`
@@ -225,14 +221,15 @@ func (w *Worker) status() status {
 // maxResults is how many results are remembered.
 const maxResults = 20
 
-// tally counts runs that were begun, and those that are over.
+// tally counts the runs that have ended and how long they took.
 type tally struct {
 	mu      sync.Mutex
 	ended   map[Reason]int
-	results []RunResult // the latest last
+	results []RunResult // the oldest first
 	times   TimeStats
 }
 
+// add counts a run that has ended.
 func (t *tally) add(outcome runner.Outcome) RunResult {
 	lasted := outcome.Ended.Sub(outcome.Claimed)
 	outcome.Claimed, outcome.Started, outcome.Ended = outcome.Claimed.UTC(), outcome.Started.UTC(), outcome.Ended.UTC()
@@ -250,7 +247,7 @@ func (t *tally) add(outcome runner.Outcome) RunResult {
 	return result
 }
 
-// start counts a run whose engine begins.
+// start counts the times of a run that its engine starts.
 func (t *tally) start(run claim.Run) {
 	now := time.Now()
 	t.mu.Lock()
@@ -269,10 +266,10 @@ func (t *tally) read() Stats {
 	return s
 }
 
-// Seconds is a time span that is a number for programs and short for people.
+// Seconds is a time span: a number in JSON, and a short text for people.
 type Seconds float64
 
-// seconds returns a span with the digits that a person would write down.
+// seconds returns d in seconds, rounded to 10 µs; 0 if it is negative.
 func seconds(d time.Duration) Seconds {
 	return Seconds(float64(max(d, 0).Round(10*time.Microsecond).Microseconds()) / 1e6)
 }

@@ -14,45 +14,45 @@ import (
 	"github.com/phxworker/phxworker/runner"
 )
 
-// ErrUnable says that a worker claims nothing because it could do nothing with the runs:
-// its engine cannot execute them, or its key does not fit their tokens. It comes with the
-// cause.
+// ErrUnable says that a worker claims nothing because its engine cannot execute runs, or because its
+// key does not fit their tokens. It comes with the cause.
 var ErrUnable = errors.New("the worker cannot execute runs")
 
 const (
-	// mostUnproven is how many runs may be claimed and not executed yet, while the engine has
-	// executed none lately: an engine that is ill may lose all of them. The groups share
-	// them; each has one at least.
+	// mostUnproven is how many unproven runs there may be while the engine is not trusted: an engine
+	// that is ill may lose all of them. The groups share this number; each has one at least.
 	mostUnproven = 3
-	// provenFor is how long the engine is trusted for a run that it executed.
-	provenFor = 10 * time.Second
-	// waitingMost is the longest time between trials while runs wait for one, which a trial
-	// costs nothing.
-	waitingMost = 30 * time.Second
-	// checkTimeout bounds a check, which may install something.
+	// trustFor is how long the engine is trusted after it has executed a run.
+	trustFor = 10 * time.Second
+	// mostTrialWait is the longest wait for a trial while a run in a slot waits for it. Such a
+	// trial loses no run, so it may come soon.
+	mostTrialWait = 30 * time.Second
+	// checkTimeout bounds a check of the engine, which may install something.
 	checkTimeout = 2 * time.Minute
 	// anyNumber is more than any group has slots.
 	anyNumber = 1 << 30
 )
 
-// turnstile says how many runs may be claimed: none while a breaker is open, one at a time
-// while one is tried, few while the engine has not shown that it can execute them, and else any
-// number.
+// turnstile says how many runs may be claimed: none while a breaker is tripped, one while a breaker is
+// on trial, a few while the engine is not trusted, and otherwise any number.
+//
+// A run is unproven from its claim until it is known that the engine can execute it: until then, an
+// engine that is ill may lose it.
 type turnstile struct {
 	feed  *feed
 	log   *slog.Logger
-	check func(ctx context.Context) error // says whether there is any use in a trial of the engine; nil if only a run can tell
+	check func(ctx context.Context) error // asks the engine whether it is well; nil if it cannot be asked
 	share int                             // of mostUnproven, for each group
 
 	mu       sync.Mutex
 	engine   breaker
 	key      breaker
-	unproven map[string]int // by group: runs claimed, or asked for, that the engine may yet be unable to execute
-	total    int            // of these
-	proven   time.Time      // when a run was last
-	waiting  int            // runs that could not be prepared and wait for the engine
-	trying   bool           // one of them is the trial
-	changed  chan struct{}  // closed and replaced when more may be admitted, or a trial is due at another time
+	unproven map[string]int // unproven runs by group, with those that a claim has asked for
+	total    int            // the sum of unproven
+	executed time.Time      // when the engine last executed a run; zero after a trip
+	waiting  int            // runs in slots that could not be prepared and wait for the engine
+	trying   bool           // one of the waiting runs is the trial
+	changed  chan struct{}  // closed and replaced when more may be admitted, or the next trial has moved
 }
 
 func newTurnstile(w *Worker) *turnstile {
@@ -69,10 +69,10 @@ func newTurnstile(w *Worker) *turnstile {
 	return t
 }
 
-// errUnchecked holds back the first claim until the engine was asked.
+// errUnchecked is why nothing is claimed before the first check.
 var errUnchecked = errors.New("the engine has not answered its first check yet")
 
-// room returns how many runs a group may claim, and what is closed when that may be more.
+// room returns how many runs a group may claim, and a channel that is closed when that may be more.
 func (t *turnstile) room(group string) (n int, changed <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,8 +81,8 @@ func (t *turnstile) room(group string) (n int, changed <-chan struct{}) {
 
 func (t *turnstile) roomLocked(group string) int {
 	switch {
-	case t.engine.isShut(), t.key.isShut(), t.engine.state == onTrial && t.waiting > 0:
-		return 0
+	case t.engine.admitsNone(), t.key.admitsNone(), t.engine.state == onTrial && t.waiting > 0:
+		return 0 // where a run waits, that run is the trial
 	case t.engine.state == onTrial, t.key.state == onTrial:
 		return max(0, 1-t.total)
 	case t.trustsLocked():
@@ -91,13 +91,13 @@ func (t *turnstile) roomLocked(group string) int {
 	return max(0, t.share-t.unproven[group])
 }
 
-// trustsLocked reports whether the engine has shown lately that it executes runs.
+// trustsLocked reports whether the engine has executed a run lately.
 func (t *turnstile) trustsLocked() bool {
-	return !t.proven.IsZero() && time.Since(t.proven) < provenFor
+	return !t.executed.IsZero() && time.Since(t.executed) < trustFor
 }
 
-// admit returns how many of the runs demanded may be claimed now, and whether one of them is a
-// trial. They count as unproven until [turnstile.answered].
+// admit returns how many of the demanded runs may be claimed now, and whether the claim is a trial. It
+// counts them as unproven; [turnstile.noteAnswer] must follow.
 func (t *turnstile) admit(group string, demand int) (n int, trial bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -106,15 +106,15 @@ func (t *turnstile) admit(group string, demand int) (n int, trial bool) {
 	return n, t.engine.state == onTrial || t.key.state == onTrial
 }
 
-// answered says how many runs came of those that were admitted, which count on. An engine that
-// says that it is well is taken at its word when there is no run to try it with.
-func (t *turnstile) answered(group string, admitted, came int, trial bool) {
+// noteAnswer takes the runs that were admitted and did not come off the count. When a trial has brought
+// no run, an engine whose check says that it is well is believed.
+func (t *turnstile) noteAnswer(group string, admitted, came int, trial bool) {
 	t.mu.Lock()
 	t.countLocked(group, came-admitted)
 	untried := trial && came == 0 && t.engine.state == onTrial && t.check != nil
 	t.mu.Unlock()
 	if untried {
-		t.close(&t.engine)
+		t.reset(&t.engine)
 	}
 }
 
@@ -131,53 +131,53 @@ func (t *turnstile) changeLocked() {
 	t.changed = make(chan struct{})
 }
 
-// forget takes a run out of those that may be lost.
-func (t *turnstile) forget(group string) {
+// uncount takes a run off the unproven ones.
+func (t *turnstile) uncount(group string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.countLocked(group, -1)
 }
 
-// prove notes that the engine executes a run, which it began to prepare at the time given.
-func (t *turnstile) prove(began time.Time) {
+// noteExecuted notes that the engine can execute a run, which it began to prepare at the time began.
+func (t *turnstile) noteExecuted(began time.Time) {
 	t.mu.Lock()
-	if began.Before(t.engine.tripped) { // before it was found to be ill: that says nothing about now
+	if began.Before(t.engine.trippedAt) { // this run says nothing about the engine since then
 		t.mu.Unlock()
 		return
 	}
 	if !t.trustsLocked() {
 		t.changeLocked()
 	}
-	t.proven = time.Now()
-	if t.proven.Sub(t.engine.tripped) > t.engine.most { // one that comes and goes keeps its long wait
+	t.executed = time.Now()
+	if t.executed.Sub(t.engine.trippedAt) > t.engine.most { // an illness that comes and goes keeps its long wait
 		t.engine.wait = 0
 	}
 	t.mu.Unlock()
-	t.close(&t.engine)
+	t.reset(&t.engine)
 }
 
-// verified notes that the key fits.
-func (t *turnstile) verified() {
+// noteVerified notes that the key fits.
+func (t *turnstile) noteVerified() {
 	t.mu.Lock()
 	t.key.wait = 0
 	t.mu.Unlock()
-	t.close(&t.key)
+	t.reset(&t.key)
 }
 
-// await returns when a run that the engine was not able to prepare may be tried again: as
-// the trial, which [turnstile.trialOver] must follow, or when the engine is well.
-func (t *turnstile) await(ctx context.Context) (trial bool, err error) {
+// awaitEngine waits until a run that the engine could not prepare may be tried again, because the engine
+// is well or because this run is the trial. After a trial, [turnstile.endTrial] must follow.
+func (t *turnstile) awaitEngine(ctx context.Context) (trial bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.waiting++
-	t.hastenLocked()
+	t.hastenTrialLocked()
 	defer func() {
 		t.waiting--
 		t.changeLocked()
 	}()
 	for ctx.Err() == nil {
 		switch {
-		case t.engine.state == closed:
+		case t.engine.state == well:
 			return false, nil
 		case t.engine.state == onTrial && !t.trying:
 			t.trying = true
@@ -194,35 +194,35 @@ func (t *turnstile) await(ctx context.Context) (trial bool, err error) {
 	return false, context.Cause(ctx)
 }
 
-// trialOver says that the run is over which was the trial. If it has shown nothing, as when
-// it was cancelled, another one may.
-func (t *turnstile) trialOver() {
+// endTrial ends the trial by a waiting run. If that run has shown nothing, as when it was cancelled,
+// the next one that waits is the trial.
+func (t *turnstile) endTrial() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.trying = false
 	t.changeLocked()
 }
 
-// hastenLocked brings a trial of the engine forward that runs wait for.
-func (t *turnstile) hastenLocked() {
-	if soon := time.Now().Add(waitingMost); t.waiting > 0 && t.engine.next.After(soon) {
+// hastenTrialLocked brings the trial of the engine forward if runs wait for it.
+func (t *turnstile) hastenTrialLocked() {
+	if soon := time.Now().Add(mostTrialWait); t.waiting > 0 && t.engine.next.After(soon) {
 		t.engine.next = soon
 		t.changeLocked()
 	}
 }
 
-// trip opens a breaker, or opens it again after a trial. What was told already is not told
-// again.
+// trip trips a breaker, also again after a trial. Only the first trip is an error in the log and an
+// event.
 func (t *turnstile) trip(b *breaker, cause error) {
 	t.mu.Lock()
-	if b.state == opened {
+	if b.state == tripped {
 		t.mu.Unlock()
 		return
 	}
 	again := b.state == onTrial
-	b.open(cause)
+	b.trip(cause)
 	if b == &t.engine {
-		t.proven, t.trying = time.Time{}, false
+		t.executed, t.trying = time.Time{}, false
 	}
 	wait := b.wait
 	t.changeLocked()
@@ -235,19 +235,19 @@ func (t *turnstile) trip(b *breaker, cause error) {
 	t.feed.publish(Event{Kind: EventUnable, Err: cause})
 }
 
-// close admits claims again, as far as this breaker is concerned.
-func (t *turnstile) close(b *breaker) {
+// reset ends what a breaker keeps back.
+func (t *turnstile) reset(b *breaker) {
 	t.mu.Lock()
 	was := b.state
-	b.state, b.cause = closed, nil
-	if was != closed {
+	b.state, b.cause = well, nil
+	if was != well {
 		if b == &t.engine {
 			t.trying = false
 		}
 		t.changeLocked()
 	}
 	t.mu.Unlock()
-	if was == opened || was == onTrial {
+	if was == tripped || was == onTrial {
 		t.log.Info("claims are made again", "breaker", b.name)
 		t.feed.publish(Event{Kind: EventAble})
 	}
@@ -255,12 +255,12 @@ func (t *turnstile) close(b *breaker) {
 
 func (t *turnstile) breakers() []*breaker { return []*breaker{&t.engine, &t.key} }
 
-// unable returns the breakers that are not closed.
+// unable returns the breakers that are not well.
 func (t *turnstile) unable(now time.Time) (unable []UnableStats) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, b := range t.breakers() {
-		if b.state != closed {
+		if b.state != well {
 			unable = append(unable, UnableStats{
 				Name: b.name, Error: b.cause.Error(), Pending: b.state == unchecked,
 				Since: b.since.UTC(), For: seconds(now.Sub(b.since)), Trial: b.state == onTrial, Next: seconds(b.next.Sub(now)),
@@ -270,20 +270,21 @@ func (t *turnstile) unable(now time.Time) (unable []UnableStats) {
 	return unable
 }
 
-// err returns why no claim is admitted; nil if one would be, or it is not known yet.
+// err returns why no claim is admitted; nil if one is, or if the engine was not checked yet.
 func (t *turnstile) err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, b := range t.breakers() {
-		if b.state == opened {
+		if b.state == tripped {
 			return fmt.Errorf("%w: %w", ErrUnable, b.cause)
 		}
 	}
 	return nil
 }
 
-// checkFirst asks the engine whether it can execute runs at all. The error is one that
-// does not pass: somebody must change what the engine was told to work with.
+// checkFirst asks the engine for the first time whether it can execute runs. It returns only an error
+// that does not pass by itself: somebody must change the configuration. Any other error trips the
+// breaker.
 func (t *turnstile) checkFirst(ctx context.Context) error {
 	if t.check == nil {
 		return nil
@@ -293,14 +294,14 @@ func (t *turnstile) checkFirst(ctx context.Context) error {
 		return err
 	case ctx.Err() != nil:
 	case err == nil:
-		t.close(&t.engine)
+		t.reset(&t.engine)
 	default:
 		t.trip(&t.engine, err)
 	}
-	return nil //nolint:nilerr // it is the breaker's now
+	return nil //nolint:nilerr // the breaker has it
 }
 
-// ask returns what the check of the engine says. One that panics, or takes too long, says no.
+// ask returns the answer of the engine's check. A check that panics or takes too long is an error.
 func (t *turnstile) ask(ctx context.Context) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -316,8 +317,8 @@ func (t *turnstile) ask(ctx context.Context) (err error) {
 	return err
 }
 
-// mend tries each breaker when its wait is over, until ctx ends.
-func (t *turnstile) mend(ctx context.Context) {
+// runTrials begins the trial of each breaker when its wait is over, until ctx ends.
+func (t *turnstile) runTrials(ctx context.Context) {
 	timer := time.NewTimer(never)
 	defer timer.Stop()
 	for {
@@ -325,7 +326,7 @@ func (t *turnstile) mend(ctx context.Context) {
 		timer.Reset(time.Until(next))
 		select {
 		case <-timer.C:
-			t.try(ctx)
+			t.beginTrials(ctx)
 		case <-changed:
 		case <-ctx.Done():
 			return
@@ -333,26 +334,26 @@ func (t *turnstile) mend(ctx context.Context) {
 	}
 }
 
-// nextTrial returns when the next trial of a breaker is due, and what is closed when that may have changed.
+// nextTrial returns when the next trial is due, and a channel that is closed when that may have changed.
 func (t *turnstile) nextTrial() (next time.Time, changed <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	next = time.Now().Add(never)
 	for _, b := range t.breakers() {
-		if b.state == opened && b.next.Before(next) {
+		if b.state == tripped && b.next.Before(next) {
 			next = b.next
 		}
 	}
 	return next, t.changed
 }
 
-// try admits one run where a trial is due. The engine is asked first, which costs no run, and
-// must say that it is well.
-func (t *turnstile) try(ctx context.Context) {
+// beginTrials begins the trials that are due: from then on, one run is admitted. The check of the engine
+// must succeed first, for it costs no run.
+func (t *turnstile) beginTrials(ctx context.Context) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, b := range t.breakers() {
-		if b.state != opened || time.Now().Before(b.next) {
+		if b.state != tripped || time.Now().Before(b.next) {
 			continue
 		}
 		var err error
@@ -362,10 +363,10 @@ func (t *turnstile) try(ctx context.Context) {
 			t.mu.Lock()
 		}
 		switch {
-		case ctx.Err() != nil, b.state != opened: // the worker stops, or a run has shown meanwhile that all is well
+		case ctx.Err() != nil, b.state != tripped: // the worker stops, or a run has reset the breaker meanwhile
 		case err != nil:
 			b.postpone(err)
-			t.hastenLocked()
+			t.hastenTrialLocked()
 		default:
 			b.state = onTrial
 			t.changeLocked()
@@ -373,45 +374,44 @@ func (t *turnstile) try(ctx context.Context) {
 	}
 }
 
-// breaker keeps claims back: for the time first, then for twice as long each time, and never
-// for longer than most. Its turnstile guards it.
+// breaker keeps claims back: for the time first, then for twice as long each time, up to most. The
+// mutex of its turnstile guards it.
 type breaker struct {
 	name        string
 	problem     string // in words, for the log
 	first, most time.Duration
 
-	state   breakerState
-	cause   error     // nil when it is closed
-	since   time.Time // when it was opened
-	tripped time.Time // when it was last, be it again
-	next    time.Time // when the next trial is
-	wait    time.Duration
+	state     breakerState
+	cause     error     // nil when it is well
+	since     time.Time // when it was tripped or unchecked first
+	trippedAt time.Time // when it was last tripped, be it again
+	next      time.Time // when the next trial is due
+	wait      time.Duration
 }
 
-// breakerState is what a breaker admits.
+// breakerState says what a breaker admits.
 type breakerState uint8
 
 const (
-	closed    breakerState = iota // all
-	unchecked                     // nothing, until the engine was asked for the first time
-	opened                        // nothing, until the next trial; people were told
+	well      breakerState = iota // all runs
+	unchecked                     // none, until the engine has answered its first check
+	tripped                       // none, until the next trial
 	onTrial                       // one run, which decides
 )
 
-// isShut reports whether nothing is admitted.
-func (b *breaker) isShut() bool { return b.state == unchecked || b.state == opened }
+func (b *breaker) admitsNone() bool { return b.state == unchecked || b.state == tripped }
 
-// open keeps claims back, for twice as long as the time before.
-func (b *breaker) open(cause error) {
-	b.tripped = time.Now()
+// trip keeps claims back for twice as long as the last time.
+func (b *breaker) trip(cause error) {
+	b.trippedAt = time.Now()
 	if b.state != onTrial {
-		b.since = b.tripped
+		b.since = b.trippedAt
 	}
-	b.state = opened
+	b.state = tripped
 	b.postpone(cause)
 }
 
-// postpone puts the next trial off.
+// postpone puts the next trial off, each time for twice as long.
 func (b *breaker) postpone(cause error) {
 	b.cause = cause
 	b.wait = min(max(2*b.wait, b.first), b.most)

@@ -19,28 +19,26 @@ import (
 
 // Worker claims runs and executes them. Its methods may be called concurrently.
 type Worker struct {
-	cfg      Config
-	id       string // the worker_id of its tokens
-	verifier *claim.Verifier
-	// extensions are those that are offered to the server.
-	extensions *extension.Set
+	cfg        Config
+	id         string // the worker_id of its tokens
+	verifier   *claim.Verifier
+	extensions *extension.Set // those that are offered to the server
 	log        *slog.Logger
 	pools      []*slots.Pool // one a group
 	tally      tally
-
-	budget *budget
-	feed   feed
+	budget     *budget
+	feed       feed
 
 	drain, abort *signal
-	over         *signal // raised when Run returns
-	ended        error   // what it returns; set when over is raised
+	returned     *signal // raised when Run returns
+	result       error   // of Run; set before returned is raised
 
 	mu    sync.Mutex
 	phase Phase
 	shift *shift // nil before Run
 }
 
-// shift is what a worker has while it runs. Its fields do not change.
+// shift has the parts of a worker that runs. Its fields do not change.
 type shift struct {
 	intake    context.Context // ends when no more is claimed
 	socket    *channel.Socket
@@ -51,8 +49,8 @@ type shift struct {
 	loops     []*claim.Loop // one a group
 }
 
-// New returns a worker that has not begun. The error says what is wrong with
-// the configuration.
+// New returns a worker that does nothing until [Worker.Run]. The error says what is wrong with the
+// configuration.
 func New(cfg Config) (*Worker, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -61,7 +59,7 @@ func New(cfg Config) (*Worker, error) {
 	w := &Worker{
 		cfg: cfg, id: uuid.NewString(), phase: PhaseNew, log: cfg.Logger,
 		tally:  tally{ended: make(map[Reason]int)},
-		budget: newBudget(cfg.MaxErrors), drain: newSignal(), abort: newSignal(), over: newSignal(),
+		budget: newBudget(cfg.MaxErrors), drain: newSignal(), abort: newSignal(), returned: newSignal(),
 	}
 	if cfg.PublicKey != "" {
 		if w.verifier, err = claim.NewVerifier(cfg.PublicKey); err != nil {
@@ -77,46 +75,42 @@ func New(cfg Config) (*Worker, error) {
 	return w, nil
 }
 
-// Groups returns the worker's slot groups as it began with them.
+// Groups returns the slot groups of the configuration. [Worker.Resize] does not change them.
 func (w *Worker) Groups() []slots.Group { return slices.Clone(w.cfg.Groups) }
 
-// ErrAborted says that runs were cut short, before they had ended or before the server had
-// been told how: by [Worker.Abort], or because [Config.Grace] had passed. Those that had not
-// ended were reported as cancelled, or returned.
+// ErrAborted says that [Worker.Abort] or the end of [Config.Grace] has cut runs short. Each of them was
+// reported as cancelled or returned to the queue, or had ended and could not be reported any more.
 var ErrAborted = errors.New("runs were cut short, before they had ended or the server knew of it")
 
-// errStopped is the cause of an expected end.
+// errStopped is the cause of the contexts that end because the worker stops.
 var errStopped = errors.New("the worker was stopped")
 
-// Abort stops the runs under way, and the worker with them; what is left to be
-// reported has 15 s. It is the second stage of a stop, for when the first, the
-// end of the context of [Worker.Run], takes too long. It does not wait, and may
-// be called at any time.
+// Abort stops the worker and cancels its runs, which then have 15 s to be reported. It is for a stop
+// that takes too long. It does not wait, and may be called at any time.
 func (w *Worker) Abort() { w.abort.raise() }
 
-// Run connects, claims and executes until ctx ends, then stops as the package
-// comment says and returns nil, or [ErrAborted]. A server that cannot be
-// reached is tried again for ever, unless [Config.MaxErrors] ends that with
-// [ErrTooManyErrors]. An engine that is a [runner.Checker] is asked before the first claim:
-// what it says that does not pass (a folder that cannot be written) ends Run with
-// [ErrUnable]. Any other error is that Run cannot begin. It can be
-// called once.
+// Run connects, claims and executes runs until ctx ends. It then stops as the package comment says, and
+// returns nil or [ErrAborted]. It can be called once.
+//
+// It tries for ever to reach the server, unless [Config.MaxErrors] ends that with [ErrTooManyErrors]. It
+// asks an engine that is a [runner.Checker] before the first claim. An answer that does not pass by
+// itself, as about a folder that cannot be written, ends Run with [ErrUnable]. Any other error says
+// why Run could not begin.
 func (w *Worker) Run(ctx context.Context) error {
 	socket, err := w.open()
 	if err != nil {
 		return err
 	}
-	defer w.over.raise()
+	defer w.returned.raise()
 	defer socket.Close()
-	w.ended = w.run(ctx, socket)
-	return w.ended
+	w.result = w.run(ctx, socket)
+	return w.result
 }
 
-// Stop stops the worker: it claims no more, and its runs finish. Those that are still under
-// way when ctx ends are stopped, as by [Worker.Abort]. Stop waits until Run has
-// returned, and returns the same: nil, or [ErrAborted] if runs were cut short. The error is
-// [ErrNotRunning] before Run was called. An engine or a hook, for which Run waits, must not
-// call it: [Worker.Drain] is for these.
+// Stop drains the worker: it claims no more, and its runs finish. When ctx ends, Stop calls
+// [Worker.Abort]. It waits until Run has returned, and returns the same error. Before Run was called,
+// the error is [ErrNotRunning]. An engine or a hook must call [Worker.Drain] instead, since Run waits
+// for engines and hooks.
 func (w *Worker) Stop(ctx context.Context) error {
 	w.mu.Lock()
 	begun := w.phase != PhaseNew
@@ -126,15 +120,15 @@ func (w *Worker) Stop(ctx context.Context) error {
 	}
 	w.Drain()
 	defer context.AfterFunc(ctx, w.Abort)()
-	<-w.over.raised
-	return w.ended
+	<-w.returned.raised
+	return w.result
 }
 
 // run does what Run says, with the worker's first socket.
 func (w *Worker) run(ctx context.Context, socket *channel.Socket) error {
-	// intake ends first: no new work. work ends when the runs have had their
-	// time; what still runs is stopped then, and report is the time for telling
-	// the server, of claims in flight as well: it may have given a run away.
+	// intake ends first, and with it the claims. work ends when the runs are over or have had their
+	// time, and with it the engines. report ends last: under it the server is told how the runs
+	// ended, and claims in flight wait, for the server may have given a run away.
 	intake, stopIntake := context.WithCancelCause(ctx)
 	defer stopIntake(errStopped)
 	work, stopWork := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -145,27 +139,27 @@ func (w *Worker) run(ctx context.Context, socket *channel.Socket) error {
 		time.AfterFunc(reportGrace, func() { stopReport(context.Cause(work)) })
 	})()
 
-	further := newSockets(socket, w.dial, w.log)
-	defer further.close()
+	sockets := newSockets(socket, w.dial, w.log)
+	defer sockets.close()
 	queue, err := newQueue(w, socket)
 	if err != nil {
 		return fmt.Errorf("phxworker: %w", err)
 	}
 	turnstile := newTurnstile(w)
-	runs := newStarter(w, further, queue, turnstile, intake, work, report)
-	loops := w.loops(queue, turnstile, runs)
+	starter := newStarter(w, sockets, queue, turnstile, intake, work, report)
+	loops := w.newLoops(queue, turnstile, starter)
 	wake := func() {
 		for _, loop := range loops {
 			loop.Wake()
 		}
 	}
 	w.mu.Lock()
-	w.shift = &shift{intake: intake, socket: socket, sockets: further, queue: queue, turnstile: turnstile, starter: runs, loops: loops}
+	w.shift = &shift{intake: intake, socket: socket, sockets: sockets, queue: queue, turnstile: turnstile, starter: starter, loops: loops}
 	w.mu.Unlock()
 	defer w.feed.end()
 	defer w.moveTo(PhaseStopped)
 
-	var stages, onQueue, claiming sync.WaitGroup
+	var stages, besideRuns, claiming sync.WaitGroup
 	stages.Go(func() {
 		select {
 		case <-w.budget.spent.raised:
@@ -180,28 +174,29 @@ func (w *Worker) run(ctx context.Context, socket *channel.Socket) error {
 		w.feed.publish(Event{Kind: EventDraining})
 		w.limitGrace(work, stopWork)
 	})
-	stages.Go(func() { w.follow(work, socket) })
+	stages.Go(func() { w.followConnection(work, socket) })
+	stages.Go(func() { w.watchIdle(intake, starter) })
 	stages.Go(func() {
 		if err := turnstile.checkFirst(intake); err != nil {
 			stopIntake(fmt.Errorf("%w: %w", ErrUnable, err))
 		}
 	})
-	// The queue is left last: a claim in flight needs it.
+	// These go on until the last run is over: a claim in flight and the return of a run need the
+	// queue, and a run may wait for the engine while the worker drains.
 	stay, leave := context.WithCancelCause(context.WithoutCancel(ctx))
-	onQueue.Go(func() { queue.listen(stay, wake) })
-	onQueue.Go(func() { turnstile.mend(stay) }) // runs may wait for the engine while the worker drains
-	onQueue.Go(func() { queue.reportStatus(stay, w.status, intake.Done()) })
-	onQueue.Go(func() { w.watchIdle(intake, runs) })
+	besideRuns.Go(func() { queue.listen(stay, wake) })
+	besideRuns.Go(func() { turnstile.runTrials(stay) })
+	besideRuns.Go(func() { queue.reportStatus(stay, w.status, intake.Done()) })
 	for _, loop := range loops {
 		claiming.Go(func() { loop.Run(intake, report) })
 	}
 	claiming.Wait()
-	runs.done.Wait()
+	starter.done.Wait()
 	leave(errStopped)
-	onQueue.Wait()
+	besideRuns.Wait()
 	stopWork(errStopped)
 	stages.Wait()
-	stopped := runs.stopped.Load()
+	stopped := starter.stopped.Load()
 	w.log.Info("stopped", "aborted", stopped)
 	switch cause := context.Cause(intake); {
 	case errors.Is(cause, ErrTooManyErrors), errors.Is(cause, ErrUnable):
@@ -212,6 +207,7 @@ func (w *Worker) run(ctx context.Context, socket *channel.Socket) error {
 	return nil
 }
 
+// open dials the first socket and begins [PhaseRunning]. Only the first call succeeds.
 func (w *Worker) open() (*channel.Socket, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -226,8 +222,8 @@ func (w *Worker) open() (*channel.Socket, error) {
 	return socket, nil
 }
 
-// loops returns one claim loop for each group.
-func (w *Worker) loops(queue *queue, turnstile *turnstile, starter *starter) []*claim.Loop {
+// newLoops returns one claim loop for each group.
+func (w *Worker) newLoops(queue *queue, turnstile *turnstile, starter *starter) []*claim.Loop {
 	loops := make([]*claim.Loop, len(w.pools))
 	for i, pool := range w.pools {
 		loops[i] = claim.NewLoop(claim.Config{
@@ -244,11 +240,11 @@ type Phase string
 
 // The phases of a worker, in their order.
 const (
-	PhaseNew      Phase = "new"      // [Worker.Run] was not called yet
+	PhaseNew      Phase = "new"      // Run was not called yet
 	PhaseRunning  Phase = "running"  // it claims
 	PhaseDraining Phase = "draining" // it claims no more; its runs finish
 	PhaseStopping Phase = "stopping" // its runs are cancelled; what is left is reported
-	PhaseStopped  Phase = "stopped"  // Run is about to return, or has
+	PhaseStopped  Phase = "stopped"  // Run is about to return, or has returned
 )
 
 func (w *Worker) moveTo(phase Phase) {
@@ -257,7 +253,7 @@ func (w *Worker) moveTo(phase Phase) {
 	w.phase = phase
 }
 
-// current returns what runs; nil before Run and after.
+// current returns the parts that run; nil before Run and after it.
 func (w *Worker) current() *shift {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -267,11 +263,11 @@ func (w *Worker) current() *shift {
 	return w.shift
 }
 
-// errReplaced is what is known of a connection whose end passed unseen.
+// errReplaced is the error of a connection that was lost and replaced between two looks at the socket.
 var errReplaced = errors.New("the connection was lost, and another was made at once")
 
-// follow publishes how the connection fares until ctx ends.
-func (w *Worker) follow(ctx context.Context, socket *channel.Socket) {
+// followConnection publishes each connection that is made or lost, until ctx ends.
+func (w *Worker) followConnection(ctx context.Context, socket *channel.Socket) {
 	var last channel.Status
 	for {
 		status, changed := socket.Status()
@@ -293,9 +289,8 @@ func (w *Worker) follow(ctx context.Context, socket *channel.Socket) {
 	}
 }
 
-// watchIdle stops the worker once it has had no run for as long as the
-// configuration allows.
-func (w *Worker) watchIdle(ctx context.Context, runs *starter) {
+// watchIdle drains the worker once it has had no run for [Config.IdleTimeout].
+func (w *Worker) watchIdle(ctx context.Context, starter *starter) {
 	if w.cfg.IdleTimeout <= 0 {
 		return
 	}
@@ -309,7 +304,7 @@ func (w *Worker) watchIdle(ctx context.Context, runs *starter) {
 		}
 		left := w.cfg.IdleTimeout
 		if running, _ := w.inUse(); running == 0 {
-			left -= time.Since(*runs.lastRun.Load())
+			left -= time.Since(*starter.lastRun.Load())
 		}
 		if left <= 0 {
 			w.log.Info("stopping: there was no run for too long", "idle_timeout", w.cfg.IdleTimeout)
@@ -320,8 +315,7 @@ func (w *Worker) watchIdle(ctx context.Context, runs *starter) {
 	}
 }
 
-// limitGrace ends work a while after the intake ended, or when the worker is
-// aborted.
+// limitGrace ends work [Config.Grace] after the intake, or when the worker is aborted.
 func (w *Worker) limitGrace(work context.Context, stopWork context.CancelCauseFunc) {
 	running, claimed := w.inUse()
 	w.log.Info("stopping: no more claims, waiting for the runs to finish", "running", running, "unanswered_claims", claimed, "grace", w.cfg.Grace)
@@ -333,13 +327,13 @@ func (w *Worker) limitGrace(work context.Context, stopWork context.CancelCauseFu
 	case <-grace.C:
 	case <-w.abort.raised:
 	}
-	// With their ids: should the process end now, this is what is known of them.
+	// The ids are logged now, for the process may be ended before the runs are.
 	running, _ = w.inUse()
 	w.log.Warn("stopping the runs under way", "running", running, "run_ids", w.status().Runs)
 	w.moveTo(PhaseStopping)
 	stopWork(errStopped)
 }
 
-// reportGrace is how long the server may take to hear how the runs ended that a
-// worker stopped, and to answer a claim that was put before.
+// reportGrace is the time, after the end of work, to report the runs that it has cancelled, and to wait
+// for the replies to claims in flight.
 const reportGrace = 15 * time.Second

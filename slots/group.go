@@ -5,21 +5,20 @@ import (
 	"strings"
 )
 
-// wildcard is the queue that stands for every queue not named before it.
+// wildcard stands for every queue that is not named before it.
 const wildcard = "*"
 
-// Group is a list of queues that share a number of slots. Besides by [Parse], it can
-// be written by hand, without its name:
+// Group is a list of queues that share a number of slots. [Parse] reads it, or you write it by hand,
+// without its name:
 //
 //	slots.Group{Queues: []string{"manual", "*"}, Slots: 4}
 type Group struct {
-	// Name is the canonical form of Queues, "manual>*". It is the key of the
-	// group in the join payload and the attribute "group" in logs. [Check] fills
-	// it in, whatever it was.
+	// Name is Queues in one word, "manual>*". It is the key of the group in the join payload and the
+	// attribute "group" in logs. [Check] sets it.
 	Name string
-	// Queues in the order of preference. With "*" as the last one, runs of any
-	// queue can be claimed, the named ones first; without it, only theirs. To
-	// be read only: it is shared with every copy of the group.
+	// Queues are in the order of preference. With "*" as the last one, the group claims runs of any
+	// queue, those of the named queues first; without it, only those. Do not change the slice: all
+	// copies of the group share it.
 	Queues []string
 	// Slots is how many runs the group may hold at once.
 	Slots int
@@ -30,8 +29,8 @@ func (g Group) String() string {
 	return g.Name + ":" + strconv.Itoa(g.Slots)
 }
 
-// Plain returns what a worker with a plain capacity and no groups has: the one
-// group "manual>*", which takes runs of every queue, those of manual first.
+// Plain returns the one group of a worker that has a capacity and no groups: "manual>*", which claims
+// runs of every queue, those of manual first.
 func Plain(capacity int) []Group {
 	return []Group{newGroup([]string{"manual", wildcard}, capacity)}
 }

@@ -7,21 +7,20 @@ import (
 	"strings"
 )
 
-// MaxGroupSlots is the largest number of slots [Parse] takes for one group. It
-// is far beyond what a process can run, and small enough that adding groups up
-// cannot overflow.
+// MaxGroupSlots is the largest number of slots of one group. It is far more than a process can execute,
+// and so small that a sum of groups cannot overflow.
 const MaxGroupSlots = 1_000_000
 
 // Parse reads slot groups separated by white space, such as
 // "fast_lane:1 manual>*:4".
 //
-// A group is its queues in the order of preference, separated by ">", then ":"
-// and the number of slots, from 1 to [MaxGroupSlots]. A queue's name has ASCII
-// letters, digits and "_"; the last one may be "*" for every other queue. The
-// older comma means the same as ">": "manual,*:4" is "manual>*:4".
+// A group is its queues in the order of preference, separated by ">", then ":" and the number of slots,
+// from 1 to [MaxGroupSlots]. The name of a queue has ASCII letters, digits and "_"; the last one may be
+// "*" for every other queue. A comma means the same as ">", as in older workers: "manual,*:4" is
+// "manual>*:4".
 //
-// A text that breaks a rule is refused whole with a [*SyntaxError]. What is
-// allowed but hardly meant, [Check] tells.
+// A text that breaks a rule is refused whole with a [*SyntaxError]. [Check] warns of groups that are
+// allowed but probably a mistake.
 func Parse(spec string) ([]Group, error) {
 	tokens := strings.Fields(spec)
 	if len(tokens) == 0 {
@@ -41,8 +40,7 @@ func Parse(spec string) ([]Group, error) {
 	return groups, nil
 }
 
-// MustParse is [Parse] for a text that stands in a program. It panics with the
-// error if the text is not as it should be.
+// MustParse is [Parse] for a text that stands in a program: it panics with the error.
 func MustParse(spec string) []Group {
 	groups, err := Parse(spec)
 	if err != nil {
@@ -52,8 +50,8 @@ func MustParse(spec string) []Group {
 }
 
 func parseGroup(token string) (Group, error) {
-	// The last colon, so that a forgotten space ("fast_lane:1manual:4") is
-	// reported as a bad name and not as a bad count.
+	// The last colon counts, so that a forgotten space ("fast_lane:1manual:4") is reported as a bad
+	// name and not as a bad number.
 	colon := strings.LastIndexByte(token, ':')
 	if colon < 0 {
 		return Group{}, &SyntaxError{
@@ -63,7 +61,7 @@ func parseGroup(token string) (Group, error) {
 	}
 	list, count := token[:colon], token[colon+1:]
 	slots, err := strconv.Atoi(count)
-	if err != nil || strings.Trim(count, digits) != "" { // a sign
+	if err != nil || strings.Trim(count, digits) != "" { // Atoi also takes a sign
 		slots = 0
 	}
 	group := newGroup(strings.Split(strings.ReplaceAll(list, ",", ">"), ">"), slots)
@@ -72,11 +70,11 @@ func parseGroup(token string) (Group, error) {
 
 const (
 	digits = "0123456789"
-	// nameLetters are those of queues.
+	// nameLetters are the letters of queues' names.
 	nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_" + digits
 )
 
-// check returns what is wrong with a group, which was written like that.
+// check returns what is wrong with a group, as a [*SyntaxError] about the text that it was read from.
 func (g Group) check(text, list, count string) error {
 	fault := func(part, problem, remedy string) error {
 		return &SyntaxError{Group: text, Token: part, Problem: problem, Remedy: remedy}
@@ -97,12 +95,12 @@ func (g Group) check(text, list, count string) error {
 	return nil
 }
 
-// Check returns groups that may have been written by hand as they are to be used,
-// each with its name and each queue once, and no two alike. A group that [Parse] would not take is
-// refused with a [*SyntaxError]. What is allowed but hardly meant comes back as
-// warnings, one line each: a queue twice in a group (the first place counts), two
-// groups alike (they become one, with the slots of both), a queue that Lightning does not know, and no group with "*", so
-// that runs of other queues would never be claimed.
+// Check returns groups in the form in which a worker uses them: with their names, each queue once in its
+// group, and no two groups with the same queues. A group that [Parse] would refuse is a [*SyntaxError].
+// The warnings, one line each, are about what is allowed but probably a mistake: a queue twice in a
+// group (its first place counts), two groups with the same queues (they become one, with the slots of
+// both), a queue that Lightning does not know, and no group with "*", so that runs of other queues are
+// never claimed.
 func Check(groups []Group) (checked []Group, warnings []string, err error) {
 	for _, g := range groups {
 		named := newGroup(g.Queues, g.Slots)
@@ -174,15 +172,15 @@ func distinct(names []string) (once []string) {
 	return once
 }
 
-// SyntaxError is what [Parse] and [Check] do not take as a slot group.
+// SyntaxError says why [Parse] or [Check] refuses a slot group.
 type SyntaxError struct {
-	// Group is the group at fault as it was written, "fast-lane:1", or the
-	// whole text when it has no group at all.
+	// Group is the group at fault as it was written, "fast-lane:1", or the whole text when it has no
+	// group.
 	Group string
-	// Token is the part of Group to change, "fast-lane". It may be all of it,
-	// or empty where something is missing.
+	// Token is the part of Group to change, "fast-lane". It may be all of Group, or empty where
+	// something is missing.
 	Token string
-	// Problem is what is wrong with Token, and Remedy what to do about it.
+	// Problem says what is wrong with Token, and Remedy what to do about it.
 	Problem, Remedy string
 }
 

@@ -125,8 +125,8 @@ const (
 	maxToken = 64 << 10
 )
 
-// read reads the reply to a claim, run by run, for it may have millions of elements. A run that cannot be
-// read is left out, so that the others are not lost: the server has given them away as well.
+// read reads the reply to a claim, run by run, for it may have millions of elements. A run that cannot
+// be read is left out, so that the others are not lost: the server has given them away as well.
 func (q *queue) read(reply channel.Reply, join *channel.Join, demand int) (runs []claim.Run, err error) {
 	var body struct {
 		Runs json.RawMessage `json:"runs"`
@@ -165,8 +165,8 @@ func (q *queue) read(reply channel.Reply, join *channel.Join, demand int) (runs 
 	return runs, nil
 }
 
-// readRun reads one run, with its lease and its attempt if these were agreed on. If they cannot be read,
-// they stay zero: the run has been given away.
+// readRun reads one run, with its lease and its attempt if these were agreed on. If they cannot be
+// read, they stay zero: the run has been given away.
 func (q *queue) readRun(data json.RawMessage, join *channel.Join) (run claim.Run, err error) {
 	if err := json.Unmarshal(data, &run); err != nil {
 		return run, err
@@ -203,9 +203,9 @@ func (q *queue) TakesBack() (yes, known bool) {
 // notClaimed is the reason of a server that refuses the release of a run which is not the worker's.
 const notClaimed = "not_claimed"
 
-// Release returns a run to the queue. When the join is lost before the answer, it sends the release again
-// after the rejoin. If the server then refuses it because the run is not this worker's, the first one
-// had arrived.
+// Release returns a run to the queue. When the join is lost before the answer, it sends the release
+// again after the rejoin. If the server then refuses it because the run is not this worker's, the first
+// one had arrived.
 func (q *queue) Release(ctx context.Context, r terms.Release) error {
 	before := false
 	for {

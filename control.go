@@ -34,8 +34,8 @@ func (e *GroupError) Error() string {
 	return fmt.Sprintf("there is no slot group %q; the groups are %s", e.Group, strings.Join(e.Known, ", "))
 }
 
-// Drain makes the worker claim no more and let its runs finish, as the end of the context of [Worker.Run]
-// does; then Run returns. It does not wait, and may be called at any time.
+// Drain makes the worker claim no more and let its runs finish, as the end of the context of
+// [Worker.Run] does; then Run returns. It does not wait, and may be called at any time.
 func (w *Worker) Drain() { w.drain.raise() }
 
 // Pause keeps a group from claiming, or every group if the name is empty. Runs go on. The error is
@@ -131,8 +131,8 @@ func (w *Worker) Notify(ctx context.Context, runID string, notice json.RawMessag
 	return s.starter.runner.Notify(ctx, runID, notice)
 }
 
-// Claim claims once for each group that has an open slot, paused groups too, one after the other until a
-// claim brings a run. It reports whether one did. Without a connection it waits for one, unless all
+// Claim claims once for each group that has an open slot, paused groups too, one after the other until
+// a claim brings a run. It reports whether one did. Without a connection it waits for one, unless all
 // groups are full. A claim that was not sent when ctx ends is never sent. A worker with
 // [claim.Options.Manual] claims only so. The error is [ErrNotRunning], [ErrDraining], [ErrUnable], or
 // the cause of the end of ctx.

@@ -49,9 +49,9 @@ type Subscription struct {
 	missed int // guarded by feed.mu
 }
 
-// Events returns the events since the subscription, in the order in which they happened. An event of the
-// connection may come a moment after the first events that it made possible. The channel is closed when
-// the worker has stopped or the subscription was closed.
+// Events returns the events since the subscription, in the order in which they happened. An event of
+// the connection may come a moment after the first events that it made possible. The channel is closed
+// when the worker has stopped or the subscription was closed.
 func (s *Subscription) Events() <-chan Event { return s.events }
 
 // Close ends the subscription. It may be called again.

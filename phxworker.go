@@ -1,8 +1,8 @@
-// Package phxworker is a worker for job queues that are served over Phoenix channels, as OpenFn Lightning's
-// is.
+// Package phxworker is a worker for job queues that are served over Phoenix channels, as OpenFn
+// Lightning's is.
 //
-// A [Worker] connects to the server, joins worker:queue, and claims runs for each of its slot groups. An
-// [Engine] executes each run, and the worker reports it on the run's own topic. An engine can be as
+// A [Worker] connects to the server, joins worker:queue, and claims runs for each of its slot groups.
+// An [Engine] executes each run, and the worker reports it on the run's own topic. An engine can be as
 // small as a Go function:
 //
 //	worker, err := phxworker.New(phxworker.Config{
@@ -16,8 +16,8 @@
 //		err = worker.Run(ctx)
 //	}
 //
-// An engine that prepares something before a run starts, such as a folder, returns an [Execution] of its
-// own from Prepare; see the example there.
+// An engine that prepares something before a run starts, such as a folder, returns an [Execution] of
+// its own from Prepare; see the example there.
 //
 // Workers share nothing: there may be any number of them in one process.
 //
@@ -30,8 +30,8 @@
 // package cmd/phxworker/web serves a status page with probes and controls; cmd/phxworker/metrics serves
 // the numbers to Prometheus.
 //
-// An engine, or Accept, may return [ErrRequeue], [Requeue], [Postpone], [Discard] or [Poison] instead of
-// an ordinary error. The first three need a server that takes runs back: see [Config.Extensions].
+// An engine, or Accept, may return [ErrRequeue], [Requeue], [Postpone], [Discard] or [Poison] instead
+// of an ordinary error. The first three need a server that takes runs back: see [Config.Extensions].
 // [Retry] is for a call in a handler that may succeed when it is tried again at once.
 package phxworker
 

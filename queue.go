@@ -86,8 +86,8 @@ func newQueue(w *Worker, socket *channel.Socket) (*queue, error) {
 	return q, err
 }
 
-// MarshalJSON returns the payload of a join: the slots that the pools have at that moment, in all and by
-// group, and the extensions that the worker offers.
+// MarshalJSON returns the payload of a join: the slots that the pools have at that moment, in all and
+// by group, and the extensions that the worker offers.
 func (q *queue) MarshalJSON() ([]byte, error) {
 	payload := struct {
 		Capacity   int            `json:"capacity"`

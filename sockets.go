@@ -123,9 +123,9 @@ func (s *sockets) reserve() (*carrier, error) {
 	return c, nil
 }
 
-// noteJoin counts a topic that was joined, or frees its room, and reports whether to try again. A refusal
-// for want of room tells the limit of the socket: the topics that it has now. The limit is at least
-// one, for topics may have been left while the refusal was on its way.
+// noteJoin counts a topic that was joined, or frees its room, and reports whether to try again. A
+// refusal for want of room tells the limit of the socket: the topics that it has now. The limit is at
+// least one, for topics may have been left while the refusal was on its way.
 func (s *sockets) noteJoin(c *carrier, err error) (again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,8 +182,8 @@ func (s *sockets) close() {
 	s.closing.Wait()
 }
 
-// readLimits are the limits of answers by event, so that no server can fill the memory. Each is many times
-// what such an answer ever has. Only a run's input, the dataclip, has the limit of
+// readLimits are the limits of answers by event, so that no server can fill the memory. Each is many
+// times what such an answer ever has. Only a run's input, the dataclip, has the limit of
 // [Transport.ReadLimit]. The largest plan is 11,000,000 bytes; a little more is read to say so.
 var readLimits = map[string]int64{
 	"fetch:dataclip": math.MaxInt64, "fetch:plan": 12 << 20, "claim": 8 << 20, "fetch:credential": 2 << 20, "": 1 << 20,
@@ -205,8 +205,8 @@ func (w *Worker) dial() (*channel.Socket, error) {
 // apiVersion is the version of Lightning's worker protocol that this module speaks.
 const apiVersion = "1.2"
 
-// socketParams returns the function that makes the parameters of each dial, with a fresh token. Lightning
-// wants HS256 over the bytes of the secret and these three claims, and no expiry.
+// socketParams returns the function that makes the parameters of each dial, with a fresh token.
+// Lightning wants HS256 over the bytes of the secret and these three claims, and no expiry.
 func socketParams(secret, workerID, version string) func(context.Context) (url.Values, error) {
 	return func(context.Context) (url.Values, error) {
 		claims := jwt.MapClaims{"iss": "urn:openfn:worker", "iat": time.Now().Unix(), "worker_id": workerID}

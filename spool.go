@@ -24,9 +24,10 @@ const (
 	resendTimeout  = time.Minute // for one run
 )
 
-// ResendSpool reports the runs that lie in the folder [Delivery.Spool], one after the other, and removes
-// the file of each run that the server takes. It connects as cfg says, and needs no Engine. The error
-// says which files could not be read, or why nothing could be sent; all other runs are in the result.
+// ResendSpool reports the runs that lie in the folder [Delivery.Spool], one after the other, and
+// removes the file of each run that the server takes. It connects as cfg says, and needs no Engine. The
+// error says which files could not be read, or why nothing could be sent; all other runs are in the
+// result.
 //
 // The server takes a run's events only while the run's token is good, which is a little longer than the
 // run was allowed to take.

@@ -266,8 +266,8 @@ func (u *underway) AwaitEngine(ctx context.Context) (err error) {
 // that it does not come right back.
 const refusedFor = 3 * time.Second
 
-// refuseToken notes that the token of a run is refused, and returns the run to the queue: another worker
-// may accept it.
+// refuseToken notes that the token of a run is refused, and returns the run to the queue: another
+// worker may accept it.
 func (s *starter) refuseToken(run claim.Run, err error) {
 	s.turnstile.uncount(run.Group)
 	level := slog.LevelError

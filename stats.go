@@ -15,8 +15,8 @@ import (
 	"github.com/phxworker/phxworker/slots"
 )
 
-// Stats is a worker at one moment. Its counters begin with [New]. Its JSON is the greater part of what a
-// worker answers to GET /status; docs/operate.md explains each name, and the names stay.
+// Stats is a worker at one moment. Its counters begin with [New]. Its JSON is the greater part of what
+// a worker answers to GET /status; docs/operate.md explains each name, and the names stay.
 type Stats struct {
 	Phase      Phase           `json:"phase"`
 	Connection ConnectionStats `json:"connection"`

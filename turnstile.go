@@ -164,8 +164,8 @@ func (t *turnstile) noteVerified() {
 	t.reset(&t.key)
 }
 
-// awaitEngine waits until a run that the engine could not prepare may be tried again, because the engine
-// is well or because this run is the trial. After a trial, [turnstile.endTrial] must follow.
+// awaitEngine waits until a run that the engine could not prepare may be tried again, because the
+// engine is well or because this run is the trial. After a trial, [turnstile.endTrial] must follow.
 func (t *turnstile) awaitEngine(ctx context.Context) (trial bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -334,7 +334,8 @@ func (t *turnstile) runTrials(ctx context.Context) {
 	}
 }
 
-// nextTrial returns when the next trial is due, and a channel that is closed when that may have changed.
+// nextTrial returns when the next trial is due, and a channel that is closed when that may have
+// changed.
 func (t *turnstile) nextTrial() (next time.Time, changed <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -347,8 +348,8 @@ func (t *turnstile) nextTrial() (next time.Time, changed <-chan struct{}) {
 	return next, t.changed
 }
 
-// beginTrials begins the trials that are due: from then on, one run is admitted. The check of the engine
-// must succeed first, for it costs no run.
+// beginTrials begins the trials that are due: from then on, one run is admitted. The check of the
+// engine must succeed first, for it costs no run.
 func (t *turnstile) beginTrials(ctx context.Context) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

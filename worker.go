@@ -92,10 +92,10 @@ func (w *Worker) Abort() { w.abort.raise() }
 // Run connects, claims and executes runs until ctx ends. It then stops as the package comment says, and
 // returns nil or [ErrAborted]. It can be called once.
 //
-// It tries for ever to reach the server, unless [Config.MaxErrors] ends that with [ErrTooManyErrors]. It
-// asks an engine that is a [runner.Checker] before the first claim. An answer that does not pass by
-// itself, as about a folder that cannot be written, ends Run with [ErrUnable]. Any other error says
-// why Run could not begin.
+// It tries for ever to reach the server, unless [Config.MaxErrors] ends that with [ErrTooManyErrors].
+// It asks an engine that is a [runner.Checker] before the first claim. An answer that does not pass by
+// itself, as about a folder that cannot be written, ends Run with [ErrUnable]. Any other error says why
+// Run could not begin.
 func (w *Worker) Run(ctx context.Context) error {
 	socket, err := w.open()
 	if err != nil {

@@ -34,17 +34,17 @@ type Config struct {
 	// Defaults to net.Dialer.
 	NetDial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// HeartbeatInterval is the time between two heartbeats. The connection ends when the
-	// answer to one takes longer than that, unless a message is coming in that the answer may
-	// be behind. Phoenix drops a client that was silent for 60 s. Defaults to 30 s.
+	// HeartbeatInterval is the time between two heartbeats. The connection ends when an answer takes
+	// longer than that, unless a message is coming in: the answer may be behind it. Phoenix drops a
+	// client that was silent for 60 s. Defaults to 30 s.
 	HeartbeatInterval time.Duration
 	// HandshakeTimeout bounds a dial up to the end of the upgrade. Defaults to 15 s.
 	HandshakeTimeout time.Duration
-	// JoinTimeout bounds the wait for the reply to a join or a leave. The wait for that of a
-	// join goes on while a message is coming in. Defaults to 10 s.
+	// JoinTimeout bounds the wait for the reply to a join or a leave. A join waits on while a message
+	// is coming in. Defaults to 10 s.
 	JoinTimeout time.Duration
 	// WriteTimeout bounds the writing of one message. A write that takes longer ends the
-	// connection; it may do so after seven eighths of that time. Defaults to 30 s.
+	// connection, perhaps after seven eighths of that time already. Defaults to 30 s.
 	WriteTimeout time.Duration
 
 	// ReadLimit is the size in bytes, after decompression, of the largest
@@ -80,14 +80,13 @@ type Config struct {
 	// Defaults to none.
 	Logger *slog.Logger
 
-	// discardLimit is the size from which a message ends the connection. Tests set a
-	// smaller one.
+	// discardLimit is the size from which a message ends the connection. Tests set a smaller one.
 	discardLimit int64
 }
 
 const (
 	defaultReadLimit = 64 << 20
-	maxReadLimit     = 1 << 40 // so that what is reckoned from it does not overflow
+	maxReadLimit     = 1 << 40 // so that multiples of it do not overflow
 )
 
 // Validate returns the error with which [Open] would refuse the configuration.

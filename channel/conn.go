@@ -17,9 +17,9 @@ import (
 // farewell bounds the exchange of close frames when the socket is closed.
 const farewell = time.Second
 
-// conn is one connection with one life: it serves, ends with a cause, and is
-// never used again. What waits on it for a reply is answered at its end, so no
-// late reply can reach a later connection.
+// conn is one connection with one life: it serves, ends with a cause, and is never used again. At its
+// end it answers everyone who waits on it for a reply, so that no late reply can reach a later
+// connection.
 type conn struct {
 	ws    *websocket.Conn
 	cfg   *Config
@@ -29,19 +29,17 @@ type conn struct {
 	cancel context.CancelCauseFunc
 	// done is closed when the goroutines have returned and all waiters are answered.
 	done chan struct{}
-	// token is held by who writes; it is a channel, not a mutex, so that waiting
-	// for it can be given up.
+	// token is the right to write. It is a channel and not a mutex, so that the wait for it can end.
 	token    chan struct{}
-	deadline time.Time     // of writes; used by the token's holder only
-	refs     atomic.Uint64 // the last ref given out
-	inbox    inbox         // the reader's, but for its signs of life
-	// keeper is the goroutine that runs keep.
-	keeper sync.WaitGroup
+	deadline time.Time      // of writes; only the holder of the token uses it
+	refs     atomic.Uint64  // the last ref given out
+	inbox    inbox          // only the reader uses it, except its atomic fields
+	keeper   sync.WaitGroup // of the goroutine that runs keep
 
 	encoders sync.Pool // of *encoder
 	idle     sync.Pool // of *waiter, none of them in the table
 
-	mu      sync.Mutex // a leaf; guards what follows
+	mu      sync.Mutex // guards the fields below; no other lock is taken under it
 	ended   bool       // nothing may be registered any more
 	waiters map[frame.Ref]*waiter
 	joins   map[string]*Join // by topic: the join that counts
@@ -58,14 +56,13 @@ func newConn(ws *websocket.Conn, cfg *Config, stats *counters) *conn {
 	c.inbox.ws, c.inbox.limit, c.inbox.most, c.inbox.limitOf = ws, cfg.ReadLimit, cfg.discardLimit, c.limitOf
 	c.encoders.New = func() any { return newEncoder() }
 	c.idle.New = func() any { return &waiter{answer: make(chan answer, 1)} }
-	// Not derived from the socket's context: on Close the connection takes its
-	// leave of the server before it ends.
+	// It is not derived from the socket's context: on Close, the connection sends a close frame first.
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	return c
 }
 
-// serve reads until the connection ends and returns why. The end of ctx closes
-// it in an orderly way. It must be followed by end.
+// serve reads until the connection ends, and returns why it ended. The end of ctx closes it with a
+// close frame. A call of end must follow.
 func (c *conn) serve(ctx context.Context) error {
 	c.keeper.Go(func() { c.keep(ctx) })
 	c.fail(c.read())
@@ -79,15 +76,15 @@ func (c *conn) read() error {
 		if err != nil {
 			return fmt.Errorf("the connection was lost: %w", err)
 		}
-		decode, deal := frame.Decode, c.dispatch
+		decode, handle := frame.Decode, c.dispatch
 		if m.isTooLarge() {
-			decode, deal = frame.DecodeHead, func(f *frame.Frame) { c.leaveOut(f, m.limit) }
+			decode, handle = frame.DecodeHead, func(f *frame.Frame) { c.leaveOut(f, m.limit) }
 		}
 		f, err := decode(m.data, m.binary)
 		if err != nil {
 			return fmt.Errorf("%w: %w", errUnreadable, err)
 		}
-		deal(&f)
+		handle(&f)
 		if !m.isTooLarge() {
 			continue
 		}
@@ -99,8 +96,7 @@ func (c *conn) read() error {
 	}
 }
 
-// keep sends heartbeats until the connection ends, or says goodbye to the
-// server when ctx ends.
+// keep sends heartbeats until the connection ends. When ctx ends, it closes the connection.
 func (c *conn) keep(ctx context.Context) {
 	ticker := time.NewTicker(c.cfg.HeartbeatInterval)
 	defer ticker.Stop()
@@ -117,16 +113,15 @@ func (c *conn) keep(ctx context.Context) {
 	}
 }
 
-// heartbeat sends a heartbeat, and ends the connection when the answer is late. An answer is
-// not late while it may be behind a large message that is coming in; the next heartbeat goes
-// out all the same, since the server wants to hear of us meanwhile. The time counts from when
-// the heartbeat was written: large messages of ours before it are a sign of life themselves,
-// with a deadline of their own.
+// heartbeat sends a heartbeat and ends the connection when the answer is late. The answer is not late
+// while a large message is coming in, since it may be behind that; the next heartbeat goes out all the
+// same, for the server drops a silent client. The time counts from when the heartbeat was written:
+// large messages of ours before it have a deadline of their own.
 func (c *conn) heartbeat(ctx context.Context) {
 	ref := c.nextRef()
 	w, err := c.request(ctx, nil, ref, frame.Heartbeat, nil)
 	if err != nil {
-		return // the connection is ending already
+		return // the connection ends already
 	}
 	written, received := time.Now(), c.inbox.received.Load()
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.HeartbeatInterval, errHeartbeat)
@@ -141,8 +136,7 @@ func (c *conn) heartbeat(ctx context.Context) {
 	}
 }
 
-// goodbye sends a close frame and gives the server a moment to answer it,
-// whereupon the reader ends by itself.
+// goodbye sends a close frame. The reader ends by itself when the server answers it, or a moment later.
 func (c *conn) goodbye(cause error) {
 	c.cancel(cause)
 	deadline := time.Now().Add(farewell)
@@ -153,14 +147,14 @@ func (c *conn) goodbye(cause error) {
 	}
 }
 
-// fail ends the connection. The first cause is the one that counts.
+// fail ends the connection. Only the first cause counts.
 func (c *conn) fail(cause error) {
 	c.cancel(cause)
 	_ = c.ws.Close()
 }
 
-// end tells all who wait on the connection that it is over, and waits for
-// the keeper, which may be one of them.
+// end answers everyone who waits on the connection, then waits for the keeper, which may be one of
+// them.
 func (c *conn) end(cause error) {
 	c.mu.Lock()
 	c.ended = true
@@ -181,8 +175,8 @@ func (c *conn) end(cause error) {
 	close(c.done)
 }
 
-// dispatch hands a frame to whom it concerns. It runs on the reader's
-// goroutine and never blocks.
+// dispatch hands a frame to the waiter or the topic that it is for. It runs on the reader's goroutine
+// and never blocks.
 func (c *conn) dispatch(f *frame.Frame) {
 	if f.IsReply() {
 		w := c.take(f.Ref)
@@ -211,17 +205,16 @@ func (c *conn) dispatch(f *frame.Frame) {
 			j.topic.miss()
 			return
 		}
-		// The event is a part of the message's whole head, which is not to be kept.
+		// The clone keeps the event without the rest of the message's head.
 		m := Message{Event: strings.Clone(f.Event), Payload: c.inbox.own(f.Payload), Binary: f.Binary}
-		if j.answered { // else nothing was agreed on with it yet
+		if j.answered { // otherwise nothing was agreed on with it yet
 			m.Join = j
 		}
 		j.topic.deliver(m)
 	}
 }
 
-// limitOf returns the size limit of a message with this beginning. It depends on the event
-// that the message answers.
+// limitOf returns the size limit of a message with this beginning: that of the event which it answers.
 func (c *conn) limitOf(beginning []byte, binary bool) int64 {
 	event := ""
 	if f, err := frame.DecodeHead(beginning, binary); err == nil && f.IsReply() {
@@ -241,8 +234,8 @@ func (c *conn) limitOf(beginning []byte, binary bool) int64 {
 	return min(max(limit, headSize), c.cfg.ReadLimit)
 }
 
-// leaveOut dispatches a message that is too large to be kept, of which f is the head. Whoever
-// waits for it is told before the rest has come.
+// leaveOut dispatches a message that is too large to be kept; f is its head. It answers the waiter
+// before the rest of the message has come.
 func (c *conn) leaveOut(f *frame.Frame, limit int64) {
 	switch {
 	case f.IsReply():
@@ -255,7 +248,7 @@ func (c *conn) leaveOut(f *frame.Frame, limit int64) {
 			return
 		}
 		c.stats.unknown.Add(1)
-	case f.Event == frame.Error, f.Event == frame.Close: // whatever they say
+	case f.Event == frame.Error, f.Event == frame.Close: // their payload does not matter
 		c.dispatch(f)
 	default:
 		if j := c.joined(f); j != nil {
@@ -264,15 +257,15 @@ func (c *conn) leaveOut(f *frame.Frame, limit int64) {
 	}
 }
 
-// joined returns the join that a frame belongs to, or nil, counting the frame,
-// if it is for none or for an earlier one. Broadcasts have no join_ref.
+// joined returns the join that a frame belongs to. It returns nil, and counts the frame, if that is for
+// no join or for an earlier one. Broadcasts have no join_ref.
 func (c *conn) joined(f *frame.Frame) *Join {
 	c.mu.Lock()
 	j := c.joins[f.Topic]
 	c.mu.Unlock()
 	switch {
 	case f.Event == frame.Close && (j == nil || f.JoinRef != "" && f.JoinRef != j.ref):
-		return nil // the usual end of a leave, and of a join replaced by a later one
+		return nil // as after each leave, and after each join that a later one has replaced
 	case j == nil:
 		c.stats.unknown.Add(1)
 		return nil
@@ -284,20 +277,19 @@ func (c *conn) joined(f *frame.Frame) *Join {
 }
 
 const (
-	// maxWaiting is how many bytes of messages may wait for the readers of all topics
-	// of a connection together: with a hundred topics, the buffers alone have room for
-	// hundreds of gigabytes.
+	// maxWaiting is how many bytes of messages may wait for the readers of all topics of a connection
+	// together. Counted in messages alone, a hundred topics could hold hundreds of gigabytes.
 	maxWaiting = 16 << 20
-	// light is the size up to which a message always finds room, so that usual messages
-	// cost no look at the other topics.
+	// light is the size up to which a message always has room, so that the usual message needs no look
+	// at the other topics.
 	light = 4 << 10
 )
 
-// backlog has the sizes of the messages that were put into a Go channel, oldest first: of
-// those that still wait there, and perhaps of some before them. Only the sender uses it.
+// backlog has the sizes of the messages that were sent into a Go channel, the oldest first. It may
+// still have some that were received since. Only the sender uses it.
 type backlog []int
 
-// add notes a message that was put into the Go channel; room is the channel's capacity.
+// add notes the size of a message that was sent; room is the capacity of the Go channel.
 func (b *backlog) add(size, room int) {
 	if len(*b) >= 2*room {
 		*b = append((*b)[:0], b.last(room)...)
@@ -307,7 +299,7 @@ func (b *backlog) add(size, room int) {
 
 func (b *backlog) last(n int) []int { return (*b)[max(len(*b)-n, 0):] }
 
-// bytes returns the size of the messages that still wait: the last n.
+// bytes returns the sum of the last n sizes, where n is how many messages still wait.
 func (b *backlog) bytes(n int) (sum int) {
 	for _, size := range b.last(n) {
 		sum += size
@@ -315,8 +307,8 @@ func (b *backlog) bytes(n int) (sum int) {
 	return sum
 }
 
-// hasRoom reports whether a message of that size may wait beside those that already do. A
-// message that waits alone always may.
+// hasRoom reports whether a message of this size may wait together with all that wait already. It
+// always may wait alone.
 func (c *conn) hasRoom(size int) bool {
 	if size <= light {
 		return true

@@ -43,8 +43,8 @@ type dialer struct {
 // dial returns a new connection. Its error is a *DialError, unless ctx ended.
 // No connection is left open when it fails.
 func (d *dialer) dial(ctx context.Context) (*websocket.Conn, error) {
-	// Not a deadline, for gorilla would set that on the connection as well, and
-	// which of the two struck first would decide what the error says.
+	// This is no deadline: gorilla would set that on the connection as well, and the error would depend
+	// on which of the two came first.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timeout := time.AfterFunc(d.cfg.HandshakeTimeout, func() {
@@ -72,7 +72,7 @@ func (d *dialer) dial(ctx context.Context) (*websocket.Conn, error) {
 			d.plain.Store(true)
 		}
 		if res == nil && guard.isSpent() {
-			err = errHandshake // what is made of it on its way up does not always say so
+			err = errHandshake // gorilla's error does not always wrap it
 		}
 		return nil, d.failed(ctx, res, err)
 	}
@@ -108,8 +108,8 @@ func (d *dialer) target(ctx context.Context) (string, error) {
 	return u.String(), nil
 }
 
-// failed makes the error of a dial. A timeout or a cancellation shows in many
-// guises at the network, so the context's own cause is told instead.
+// failed makes the error of a dial. If the context has ended, its cause is the error, for the network
+// reports that in many ways.
 func (d *dialer) failed(ctx context.Context, res *http.Response, err error) error {
 	e := &DialError{URL: redact(d.endpoint), Err: err}
 	switch {
@@ -131,9 +131,8 @@ func redact(u *url.URL) string {
 	return bare.String()
 }
 
-// connGuard closes the network connection of a dial when the dial's context
-// ends, which gorilla ignores once it is connected. Until release, it bounds what is read
-// from the connection.
+// connGuard closes the network connection of a dial when the dial's context ends, which gorilla does
+// not look at once it is connected. Until release, it bounds how much is read from the connection.
 type connGuard struct {
 	stop func() bool
 	conn *bounded
@@ -151,11 +150,10 @@ func (g *connGuard) dial(netDial func(context.Context, string, string) (net.Conn
 	}
 }
 
-// isSpent reports whether all has been read that may be.
+// isSpent reports whether the bound was reached.
 func (g *connGuard) isSpent() bool { return g.conn != nil && g.conn.left == 0 }
 
-// release ends the guard, and reports whether the connection is still open and
-// its owner's alone from now on.
+// release ends the guard and its bound, and reports whether the connection is still open.
 func (g *connGuard) release() bool {
 	if g.stop == nil || !g.stop() {
 		return false
@@ -167,8 +165,7 @@ func (g *connGuard) release() bool {
 // unbounded, as bounded.left, sets no bound.
 const unbounded = -1
 
-// bounded is a connection of which only so many bytes are read. Like any connection, it
-// is read by one goroutine at a time, which has left to itself.
+// bounded is a connection from which only left bytes can be read. One goroutine at a time reads it.
 type bounded struct {
 	net.Conn
 

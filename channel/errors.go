@@ -10,15 +10,13 @@ import (
 )
 
 var (
-	// ErrNotSent says that the server has not seen the push, so that it is safe
-	// to send it again.
+	// ErrNotSent says that the server has not seen the push, so that it is safe to send it again.
 	ErrNotSent = errors.New("not sent")
-	// ErrPayload says that a payload cannot be encoded: it does not marshal, or
-	// is raw JSON that is not valid. It comes with ErrNotSent, but sending the same
-	// again is of no use.
+	// ErrPayload says that a payload cannot be encoded: it does not marshal, or it is raw JSON that is
+	// not valid. It comes with ErrNotSent, but it is useless to send the same again.
 	ErrPayload = errors.New("the payload cannot be encoded")
-	// ErrOutcomeUnknown says that the push was written but no reply came, so
-	// that the server may have acted on it or not.
+	// ErrOutcomeUnknown says that the push was written but no reply came. The server may or may not
+	// have acted on it.
 	ErrOutcomeUnknown = errors.New("sent, but the outcome is unknown")
 	// ErrClosed says that the socket was closed by its Close method.
 	ErrClosed = errors.New("the socket is closed")
@@ -26,15 +24,13 @@ var (
 	ErrLeft = errors.New("the topic was left")
 	// ErrEnded says that the server ended the channel (phx_close).
 	ErrEnded = errors.New("the server closed the topic")
-	// ErrCrashed says that the channel crashed on the server (phx_error), be it
-	// over a push or for a reason of its own. The pushes in flight are
-	// ErrOutcomeUnknown and wrap it; the topic joins again.
+	// ErrCrashed says that the channel has crashed on the server (phx_error), over a push or for a
+	// reason of its own. The pushes in flight are ErrOutcomeUnknown and wrap it; the topic joins again.
 	ErrCrashed = errors.New("the channel crashed on the server")
-	// ErrUnanswered says that the server has not answered a push in time, so that its join
-	// was given up; see [Join.PushWithin] and [Join.Renew].
+	// ErrUnanswered says that the topic is joined anew because the server has not answered a push in
+	// time; see [Join.PushWithin] and [Join.Renew].
 	ErrUnanswered = errors.New("the server has not answered in time, and the topic is joined anew")
-	// ErrTaken says that the topic is joined on this socket already. Phoenix
-	// would close the older of the two.
+	// ErrTaken says that the topic is joined on this socket already. Phoenix would close the older one.
 	ErrTaken = errors.New("the topic is joined on this socket already; leave it first, or use another socket")
 )
 
@@ -52,8 +48,7 @@ type RefusedError struct {
 	Topic string
 	// Event is the event refused; "phx_join" when it was the join.
 	Event string
-	// Response is what the server gave as its reason, as JSON text. It is nil if
-	// it gave none.
+	// Response is the server's reason as JSON text; nil if it gave none.
 	Response json.RawMessage
 }
 
@@ -65,9 +60,8 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("the server refused %q on %q: %s", e.Event, e.Topic, reason)
 }
 
-// Reason returns the response's "reason", as Phoenix and most applications
-// name it, or a response that is a bare string, or else the JSON text; of each the start, if it
-// is long.
+// Reason returns the "reason" of the response, which Phoenix and most applications set; or the response
+// itself if it is a string; or else its JSON text. A long one is cut.
 func (e *RefusedError) Reason() string {
 	var object struct{ Reason string }
 	if json.Unmarshal(e.Response, &object) == nil && object.Reason != "" {
@@ -80,15 +74,13 @@ func (e *RefusedError) Reason() string {
 	return shorten(string(e.Response), shortText)
 }
 
-// NoRoom reports whether a join was refused because the connection has as many
-// topics as it may: 100 with Phoenix from 1.7.24 and 1.8.9 on, unless it is
-// told otherwise. Another socket has room.
+// NoRoom reports whether a join was refused because the connection has as many topics as it may have:
+// by default 100, with Phoenix from 1.7.24 and 1.8.9 on. Another socket may have room.
 func (e *RefusedError) NoRoom() bool { return e.Reason() == "too many channels joined" }
 
-// TooLargeError says that a message was not sent because of its size. A
-// server drops the connection, and so every topic on it, over such a message;
-// the connection stays unharmed. It is an [ErrNotSent], but to send the same
-// again is of no use.
+// TooLargeError says that a message was not sent because of its size: the server would drop the
+// connection over it, with every topic. It is an [ErrNotSent], but it is useless to send the same
+// again.
 type TooLargeError struct {
 	Topic, Event string
 	Size, Limit  int // bytes of the whole message, once encoded
@@ -101,13 +93,13 @@ func (e *TooLargeError) Error() string {
 // Is makes the error an ErrNotSent.
 func (e *TooLargeError) Is(target error) bool { return target == ErrNotSent }
 
-// AnswerTooLargeError says that the server answered a push, or a join, with more than is read
-// here. It is an [ErrOutcomeUnknown]: what the answer was is not known. The connection and
-// all else on it are unharmed, but to ask for the same again is of no use.
+// AnswerTooLargeError says that the answer to a push or a join was too large to be read. It is an
+// [ErrOutcomeUnknown], for the answer is not known. The connection is unharmed, but it is useless to
+// ask for the same again.
 type AnswerTooLargeError struct {
 	Topic, Event string
-	// Limit is [Config.ReadLimit], or that of [Config.ReadLimits], in bytes. The size is not known
-	// yet: the rest is still to come.
+	// Limit is [Config.ReadLimit], or that of [Config.ReadLimits], in bytes. The size is not known, for
+	// the rest has yet to come.
 	Limit int64
 }
 
@@ -135,7 +127,7 @@ func (e *DialError) Error() string {
 		return text
 	}
 	answer := fmt.Sprintf("%s answered HTTP %d %s", e.URL, e.Status, http.StatusText(e.Status))
-	if e.Body != "" && e.Status != http.StatusNotFound { // whose body is a page about it
+	if e.Body != "" && e.Status != http.StatusNotFound { // the body of a 404 is a page that says no more
 		answer += fmt.Sprintf(" (%q)", e.Body)
 	}
 	switch {
@@ -149,8 +141,8 @@ func (e *DialError) Error() string {
 
 func (e *DialError) Unwrap() error { return e.Err }
 
-// Refused reports whether the server refused the socket parameters: 403 from
-// Phoenix itself, 401 from applications with an error handler of their own.
+// Refused reports whether the server refused the socket parameters: with 403 from Phoenix itself, or
+// 401 from an application with its own error handler.
 func (e *DialError) Refused() bool {
 	return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
 }
@@ -165,13 +157,13 @@ func notSent(cause error) error { return fmt.Errorf("%w: %w", ErrNotSent, cause)
 
 func outcomeUnknown(cause error) error { return fmt.Errorf("%w: %w", ErrOutcomeUnknown, cause) }
 
-// What a server wrote goes into a line of a log up to so many bytes: JSON, and text for people.
+// These bound, in bytes, what a log line quotes of a server.
 const (
-	shortText = 200
-	longText  = 1000
+	shortText = 200  // of names and JSON
+	longText  = 1000 // of text for people
 )
 
-// shorten cuts what a server wrote.
+// shorten cuts what a server wrote to most bytes.
 func shorten(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -179,7 +171,7 @@ func shorten(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// described adds what was being done, unless the error says so itself.
+// described adds to an error what failed, unless the error says so itself.
 func described(doing string, err error) error {
 	var refused *RefusedError
 	var tooLarge *TooLargeError

@@ -8,9 +8,8 @@ import (
 	"github.com/phxworker/phxworker/channel/frame"
 )
 
-// Join is one join of a topic, from the server's ok until the join is lost. Use it for what
-// was agreed on with this very join: the join before may have been answered differently,
-// or by another server.
+// Join is one join of a topic, from the server's ok until it is lost. Use it for what was agreed on
+// with this very join: an earlier one may have been answered differently, or by another server.
 type Join struct {
 	// Epoch is the number of the join, from 1, and Asked when it was asked for.
 	Epoch int
@@ -21,30 +20,27 @@ type Join struct {
 	topic *Topic
 	conn  *conn
 	ref   frame.Ref
-	// answered is whether the server's ok has come; the reader's own.
+	// answered says that the server's ok has come. Only the connection's reader uses it.
 	answered bool
-	// lost is closed when the join counts no more; what follows, set before, is why and
-	// when, and how many pushes were left without an answer.
+	// lost is closed when the join is lost. The fields below are set before.
 	lost       chan struct{}
-	cause      error
-	ended      time.Time
-	unanswered int
+	cause      error     // why it was lost
+	ended      time.Time // when
+	unanswered int       // pushes that were left without an answer
 }
 
-// Push is [Topic.Push] under this join alone: once it is lost, nothing is sent.
+// Push is [Topic.Push] under this join only: once it is lost, nothing is sent.
 func (j *Join) Push(ctx context.Context, event string, payload any) (Reply, error) {
 	return j.topic.pushUnder(ctx, j, event, payload)
 }
 
-// Lost returns a channel that is closed when the join counts no more.
+// Lost returns a channel that is closed when the join is lost.
 func (j *Join) Lost() <-chan struct{} { return j.lost }
 
-// PushWithin is [Join.Push] with a limit on the wait for the answer. The limit counts from
-// when the message was written, and the wait goes on while a message of the server is coming
-// in, which may take long on a slow link. A channel that has not answered by then is taken to
-// hang: the join is given up, the errors of this push and of all others in flight wrap
-// [ErrOutcomeUnknown] and [ErrUnanswered], and the topic is joined anew, which makes a Phoenix
-// server end the channel that hangs.
+// PushWithin is [Join.Push] with a limit on the wait for the answer, which begins when the message was
+// written. The wait goes on while a message of the server is coming in. A channel that has not answered
+// by then probably hangs, so the topic is joined anew: a Phoenix server then ends that channel. The
+// errors of this push and of all others in flight wrap [ErrOutcomeUnknown] and [ErrUnanswered].
 func (j *Join) PushWithin(ctx context.Context, answer time.Duration, event string, payload any) (Reply, error) {
 	reply, err := j.topic.push(ctx, j, answer, event, payload)
 	if errors.Is(err, ErrUnanswered) {
@@ -56,13 +52,12 @@ func (j *Join) PushWithin(ctx context.Context, answer time.Duration, event strin
 	return reply, nil
 }
 
-// Renew gives the join up, as PushWithin does when no answer comes. Call it before you send
-// again what may have arrived.
+// Renew makes the topic join anew, as PushWithin does when no answer comes. Call it before you send an
+// event again that may have arrived.
 func (j *Join) Renew() { j.conn.lose(j, ErrUnanswered) }
 
-// End returns when the join was lost and why: [ErrCrashed], [ErrEnded], [ErrLeft], that
-// the server has it no more, or what became of the connection. The error is nil while the
-// join counts.
+// End returns when and why the join was lost: [ErrCrashed], [ErrEnded], [ErrLeft], the end of the
+// connection, or that the server does not know the join any more. The error is nil until then.
 func (j *Join) End() (time.Time, error) {
 	select {
 	case <-j.lost:
@@ -72,8 +67,8 @@ func (j *Join) End() (time.Time, error) {
 	}
 }
 
-// Unanswered returns how many pushes the join left without an answer when it was lost; 0
-// while it counts. One that was alone when the channel crashed is what it crashed over.
+// Unanswered returns how many pushes had no answer when the join was lost; 0 until then. If there was
+// only one and the channel has crashed, it has crashed over that push.
 func (j *Join) Unanswered() int {
 	select {
 	case <-j.lost:
@@ -88,16 +83,14 @@ func (j *Join) end(cause error, unanswered int) {
 	close(j.lost)
 }
 
-// live reports whether a push may succeed: the join counts, and its connection is not about
-// to end.
+// live reports whether a push may succeed: the join is not lost, and its connection does not end.
 func (j *Join) live() bool {
 	_, lost := j.End()
 	return lost == nil && j.conn.ctx.Err() == nil
 }
 
-// join joins a topic. It returns the join also when it fails, for a join that
-// was sent may have come into effect. Its error is a *RefusedError or that of
-// a round trip.
+// join joins a topic. It returns the join also with an error, for the server may have acted on it. The
+// error is a *RefusedError or that of a round trip.
 func (c *conn) join(ctx context.Context, t *Topic) (*Join, error) {
 	j := &Join{Epoch: t.current().epoch + 1, Asked: time.Now(), topic: t, conn: c, ref: c.nextRef(), lost: make(chan struct{})}
 	a, err := c.roundTrip(ctx, j, j.ref, c.cfg.JoinTimeout, frame.Join, t.payload)
@@ -112,10 +105,9 @@ func (c *conn) join(ctx context.Context, t *Topic) (*Join, error) {
 	return j, nil
 }
 
-// leave tells the server that a join is over for the cause given, and waits for
-// its answer, after which nothing waits under the join any more. What
-// the server answers does not matter: Phoenix says ok also to the leave of
-// a topic that is not joined, and lightning-mock answers with an error.
+// leave leaves a topic, waits for the server's answer, and then ends the join with the cause. The
+// answer does not matter: Phoenix says ok even if the topic is not joined, and lightning-mock sends an
+// error.
 func (c *conn) leave(ctx context.Context, j *Join, cause error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.JoinTimeout, errLeaveTimeout)
 	defer cancel()
@@ -123,8 +115,7 @@ func (c *conn) leave(ctx context.Context, j *Join, cause error) {
 	c.lose(j, cause)
 }
 
-// lose ends a join, and what waits for a reply under it, unless it has
-// ended already.
+// lose ends a join and everything that waits for a reply under it, unless it has ended already.
 func (c *conn) lose(j *Join, cause error) {
 	c.mu.Lock()
 	if c.joins[j.topic.name] != j {

@@ -21,10 +21,10 @@ type Binary []byte
 
 // Reply is the server's ok to a push.
 type Reply struct {
-	// Response is JSON text, or opaque bytes when Binary is set. It is nil when
-	// the reply had none. It belongs to the caller.
+	// Response is JSON text, or opaque bytes when Binary is set. It is nil when the reply had none. It
+	// belongs to the caller.
 	Response []byte
-	// Binary tells that the reply came in a binary frame.
+	// Binary says that the reply came in a binary frame.
 	Binary bool
 }
 
@@ -36,19 +36,16 @@ func (r Reply) Decode(v any) error {
 	return nil
 }
 
-// Message is something the server pushed on a topic by itself.
+// Message is what the server pushed on a topic by itself.
 type Message struct {
-	// Join is the one that it came under. It need not count any more; and of a
-	// message that came right behind the server's ok, it may not count yet. It is nil
-	// for a broadcast that came before the ok.
+	// Join is the join under which it came. That join may be lost by now, or, right after the server's
+	// ok, may not be current yet. It is nil for a broadcast that came before the ok.
 	Join  *Join
 	Event string
-	// Payload is JSON text, or opaque bytes when Binary is set. It belongs to
-	// the receiver.
+	// Payload is JSON text, or opaque bytes when Binary is set. It belongs to the receiver.
 	Payload []byte
 	Binary  bool
-	// Missed is how many messages were dropped between the previous one that
-	// was delivered and this one, because the buffer was full.
+	// Missed is how many messages just before this one were dropped because the buffer was full.
 	Missed int
 }
 
@@ -60,7 +57,7 @@ func (m Message) Decode(v any) error {
 	return nil
 }
 
-// encoder makes messages in buffers it uses again.
+// encoder makes messages in buffers that it uses again.
 type encoder struct {
 	payload bytes.Buffer
 	json    *json.Encoder // writes to payload
@@ -70,13 +67,13 @@ type encoder struct {
 func newEncoder() *encoder {
 	e := new(encoder)
 	e.json = json.NewEncoder(&e.payload)
-	// Escaping < > & for HTML would make six bytes of one, of a limited size.
+	// HTML escapes would make six bytes of each < > &, and the size of a message is limited.
 	e.json.SetEscapeHTML(false)
 	return e
 }
 
-// encode returns the message for f with the payload given. It is valid until
-// the encoder is used again. The error is ErrNotSent.
+// encode returns the message for f with a payload. It is valid until the encoder is used again. The
+// error is ErrNotSent.
 func (e *encoder) encode(f *frame.Frame, payload any, limit int) ([]byte, error) {
 	data, err := e.marshal(payload)
 	if err != nil {
@@ -92,10 +89,9 @@ func (e *encoder) encode(f *frame.Frame, payload any, limit int) ([]byte, error)
 		return nil, fmt.Errorf("%w: %w: %w", ErrNotSent, ErrPayload, err)
 	}
 	if !f.Binary && !utf8.Valid(message) {
-		// Neither json.Valid nor the encoder look into raw JSON for this, and
-		// the server would drop the whole connection (RFC 6455, section 8.1).
-		// What is invalid can only be inside a string, and becomes what the
-		// encoder makes of it in a Go string.
+		// The server would drop the whole connection (RFC 6455, section 8.1). Only the strings of raw
+		// JSON can have such bytes, for neither json.Valid nor the encoder checks them; the encoder
+		// makes U+FFFD of them in a Go string.
 		message = bytes.ToValidUTF8(message, []byte("\ufffd"))
 	}
 	e.message = message
@@ -105,8 +101,8 @@ func (e *encoder) encode(f *frame.Frame, payload any, limit int) ([]byte, error)
 	return message, nil
 }
 
-// marshal returns the payload's bytes. No payload is sent as an empty object,
-// for Phoenix hands applications a map.
+// marshal returns the payload's bytes. No payload becomes an empty object, for Phoenix gives
+// applications a map.
 func (e *encoder) marshal(payload any) ([]byte, error) {
 	switch p := payload.(type) {
 	case nil:
@@ -126,33 +122,32 @@ func (e *encoder) marshal(payload any) ([]byte, error) {
 	return bytes.TrimSuffix(e.payload.Bytes(), []byte("\n")), nil
 }
 
-// release puts the encoder back, unless it has grown large over an unusual
-// message.
+// release puts the encoder back, unless a large message has made it grow.
 func (e *encoder) release(pool *sync.Pool) {
-	if cap(e.message) <= kept && e.payload.Cap() <= kept {
+	if cap(e.message) <= reusable && e.payload.Cap() <= reusable {
 		pool.Put(e)
 	}
 }
 
 const (
-	// kept is the largest buffer that is used again for the next message. The
-	// payload of a larger message is handed on in the buffer itself.
-	kept = 64 << 10
-	// headSize is how much is kept of a message that is too large, and how much of a message
-	// must have come before its own limit is looked up. No payload begins later.
+	// reusable is the size of the largest buffer that is used again for the next message. The payload
+	// of a larger message is handed on in the buffer itself.
+	reusable = 64 << 10
+	// headSize is how much is kept of a message that is too large, and how much of a message must have
+	// come before its own limit is looked up. Every payload begins before that.
 	headSize = 16 << 10
 )
 
 // inbox reads messages into a buffer that it uses again.
 type inbox struct {
 	ws    *websocket.Conn
-	limit int64 // of messages that are kept
-	most  int64 // of those that are read to be thrown away
+	limit int64 // for messages that are kept
+	most  int64 // for messages that are read and thrown away
 	buf   []byte
 	// limitOf returns the limit of a message with this beginning.
 	limitOf func(beginning []byte, binary bool) int64
-	// received counts bytes, decompressed. arriving tells that a message has begun to come in
-	// and is not dealt with yet. Other goroutines look at both for a sign of life.
+	// received counts decompressed bytes. arriving says that a message has begun to come in and was not
+	// handled yet. Other goroutines read both, as signs of life.
 	received atomic.Int64
 	arriving atomic.Bool
 }
@@ -161,15 +156,15 @@ type inbox struct {
 type incoming struct {
 	data   []byte // valid until the next one is read
 	binary bool
-	// size is how much was read of it. If that is over the limit, data is the beginning of
-	// the message, and rest brings what discard has to read.
+	// size is how much of it was read. If that is over the limit, data is only the beginning, and
+	// discard has to read the rest.
 	size, limit int64
 	rest        io.Reader
 }
 
 func (m *incoming) isTooLarge() bool { return m.size > m.limit }
 
-// next returns the next message. One that is too large must be discarded before the one after it.
+// next returns the next message. After one that is too large, discard must follow.
 func (in *inbox) next() (incoming, error) {
 	in.arriving.Store(false)
 	kind, r, err := in.ws.NextReader()
@@ -181,7 +176,7 @@ func (in *inbox) next() (incoming, error) {
 	buf := in.buf[:0]
 	for asked := false; ; {
 		if len(buf) == cap(buf) {
-			// One byte over the limit is enough to know.
+			// One byte over the limit is enough to know that the message is too large.
 			buf = slices.Grow(buf, int(min(max(4096, int64(len(buf))), m.limit+1-int64(len(buf)))))
 		}
 		n, err := r.Read(buf[len(buf):cap(buf)])
@@ -205,7 +200,7 @@ func (in *inbox) next() (incoming, error) {
 		}
 	}
 	in.buf = buf
-	if cap(buf) > kept {
+	if cap(buf) > reusable {
 		in.buf = nil
 	}
 	return m, nil
@@ -228,7 +223,7 @@ func (in *inbox) discard(m *incoming) error {
 	return fmt.Errorf("%w: it has more than %d bytes", errUnreadable, in.most)
 }
 
-// own returns a payload of the current message as a slice that stays valid.
+// own returns a payload of the current message as a slice that stays valid after the next one.
 func (in *inbox) own(payload []byte) []byte {
 	if in.buf == nil {
 		return payload // the buffer is not used again

@@ -11,12 +11,10 @@ import (
 	"github.com/phxworker/phxworker/channel/frame"
 )
 
-// compressAbove is the size in bytes from which on a message is worth
-// compressing.
+// compressAbove is the size in bytes above which a message is compressed.
 const compressAbove = 8 << 10
 
-// answer is what ends a waiter's wait: a reply, or the loss of what was to
-// bring it.
+// answer ends the wait of a waiter: a reply, or the reason why none comes.
 type answer struct {
 	lost    error
 	joinRef frame.Ref
@@ -25,8 +23,8 @@ type answer struct {
 	binary  bool
 }
 
-// waiter waits for one reply. Whoever takes it out of the connection's table
-// answers it, exactly once; the channel has room for that.
+// waiter waits for one reply. Whoever takes it out of the connection's table answers it exactly once;
+// the channel has room for that.
 type waiter struct {
 	join   *Join // nil for a heartbeat
 	event  string
@@ -35,10 +33,9 @@ type waiter struct {
 
 func (c *conn) nextRef() frame.Ref { return frame.NewRef(c.refs.Add(1)) }
 
-// roundTrip sends a message and waits for the answer. With a join, the message
-// belongs to it and is sent only while that join counts; with the join's
-// own ref, it is the join. Without one it goes to the control topic. within bounds the wait
-// for the answer, from when the message was written; 0 is for ever.
+// roundTrip sends a message and waits for the answer. With a join, the message is sent under it, and
+// only while it is current; with the join's own ref, the message is the join itself. Without a join, it
+// goes to the control topic. within bounds the wait once the message was written; 0 is no bound.
 //
 // The error is ErrNotSent or ErrOutcomeUnknown, and wraps the cause.
 func (c *conn) roundTrip(ctx context.Context, j *Join, ref frame.Ref, within time.Duration, event string, payload any) (answer, error) {
@@ -49,8 +46,8 @@ func (c *conn) roundTrip(ctx context.Context, j *Join, ref frame.Ref, within tim
 	return c.reply(ctx, ref, w, within)
 }
 
-// request is the first half of a round trip: when it returns, the message is
-// written. Its error is ErrNotSent; without one, reply must follow.
+// request is the first half of a round trip: it writes the message. Its error is ErrNotSent; without an
+// error, reply must follow.
 func (c *conn) request(ctx context.Context, j *Join, ref frame.Ref, event string, payload any) (*waiter, error) {
 	if ctx.Err() != nil {
 		return nil, notSent(context.Cause(ctx))
@@ -68,9 +65,9 @@ func (c *conn) request(ctx context.Context, j *Join, ref frame.Ref, event string
 	return w, nil
 }
 
-// reply is the second half: it waits for the answer until that is late. The answer is not late
-// while a message is coming in, which may be the answer or ahead of it; should that message stall,
-// a heartbeat ends the connection. Its error is ErrOutcomeUnknown.
+// reply is the second half: it waits for the answer until that is late. The answer is not late while a
+// message is coming in, which may be the answer or be before it. If that message stalls, a heartbeat
+// ends the connection. Its error is ErrOutcomeUnknown.
 func (c *conn) reply(ctx context.Context, ref frame.Ref, w *waiter, within time.Duration) (answer, error) {
 	var a answer
 	var why error
@@ -100,7 +97,7 @@ func (c *conn) reply(ctx context.Context, ref frame.Ref, w *waiter, within time.
 	if why != nil {
 		if c.take(ref) != nil {
 			a.lost = why
-		} else { // answered in this very moment: the answer counts
+		} else { // the answer came at this very moment, and counts
 			a = <-w.answer
 		}
 	}
@@ -111,12 +108,12 @@ func (c *conn) reply(ctx context.Context, ref frame.Ref, w *waiter, within time.
 	return a, nil
 }
 
-// lookAgain is after how long an answer that is late is looked for again, where a message was just coming in: that may be
-// a small one, such as the answer to a heartbeat.
+// lookAgain is the time between two looks at whether a message is still coming in before a late answer.
+// It is short, for that message may be small, such as the answer to a heartbeat.
 const lookAgain = time.Second
 
-// send encodes a message and writes it, with w waiting for the reply. On an
-// error, which is always ErrNotSent, w waits no more.
+// send encodes a message, registers w for the reply, and writes the message. On an error, which is
+// always ErrNotSent, w is not registered any more.
 func (c *conn) send(ctx context.Context, w *waiter, f *frame.Frame, payload any) error {
 	e := c.encoders.Get().(*encoder)
 	defer e.release(&c.encoders)
@@ -132,7 +129,7 @@ func (c *conn) send(ctx context.Context, w *waiter, f *frame.Frame, payload any)
 		return notSent(err)
 	}
 	if err := c.write(message, f.Binary); err != nil {
-		// The server does not act on a message that it has not got whole.
+		// The server does not act on a part of a message.
 		if c.take(f.Ref) == nil {
 			<-w.answer
 		}
@@ -141,7 +138,7 @@ func (c *conn) send(ctx context.Context, w *waiter, f *frame.Frame, payload any)
 	return nil
 }
 
-// acquire waits for the token, which release gives back.
+// acquire waits for the token; release must follow.
 func (c *conn) acquire(ctx context.Context) error {
 	select {
 	case c.token <- struct{}{}: // most often nobody else is writing
@@ -160,7 +157,7 @@ func (c *conn) acquire(ctx context.Context) error {
 
 func (c *conn) release() { <-c.token }
 
-// write needs the token. Its failure ends the connection.
+// write writes a message. The caller must have the token. An error ends the connection.
 func (c *conn) write(message []byte, binary bool) error {
 	kind := websocket.TextMessage
 	if binary {
@@ -173,21 +170,19 @@ func (c *conn) write(message []byte, binary bool) error {
 		return nil
 	}
 	err = fmt.Errorf("writing failed: %w", err)
-	// After a close frame the reader is about to learn why the server closed,
-	// which is the better cause.
+	// After a close frame, the reader will report why the server has closed, which is the better cause.
 	if !errors.Is(err, websocket.ErrCloseSent) {
 		c.fail(err)
 	}
 	return err
 }
 
-// slowest is the rate, in bytes a second, that a connection must bear for a
-// large message not to be given up.
+// slowest is the rate in bytes a second at which a connection must at least take a large message.
 const slowest = 64 << 10
 
-// extendDeadline gives a write the time that its size is worth, at least 7/8 of
-// the WriteTimeout: to move the deadline for each message would add a tenth to a
-// round trip. It needs the token.
+// extendDeadline sets the deadline of a write by its size, to at least 7/8 of the WriteTimeout from
+// now. It does not move the deadline for each message, which would make a round trip a tenth longer.
+// The caller must have the token.
 func (c *conn) extendDeadline(size int) {
 	allowed := c.cfg.WriteTimeout + time.Duration(size/slowest)*time.Second
 	deadline := time.Now().Add(allowed)
@@ -197,8 +192,8 @@ func (c *conn) extendDeadline(size int) {
 	}
 }
 
-// register puts w into the table, before its message is written: the reply may
-// come before the write returns. The error says why sending would be of no use.
+// register puts w into the table before its message is written, for the reply may come before the write
+// returns. The error says why the message must not be sent.
 func (c *conn) register(ref frame.Ref, w *waiter) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,8 +211,7 @@ func (c *conn) register(ref frame.Ref, w *waiter) error {
 	return nil
 }
 
-// take removes the waiter for ref from the table. It returns nil if there is
-// none.
+// take removes the waiter for ref from the table. It returns nil if there is none.
 func (c *conn) take(ref frame.Ref) *waiter {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -23,7 +23,7 @@ type Socket struct {
 	// running holds the goroutine of the socket and those of its topics.
 	running sync.WaitGroup
 
-	mu      sync.Mutex // a leaf; guards what follows
+	mu      sync.Mutex // guards the fields below; no other lock is taken under it
 	status  Status
 	conn    *conn         // nil unless connected
 	changed chan struct{} // closed, and made anew, when status changes
@@ -90,8 +90,8 @@ func (s *Socket) Connected(ctx context.Context) error {
 	return fmt.Errorf("channel: wait for a connection: %w", s.explain(err, nil))
 }
 
-// await returns the connection, once there is one. The error is ErrClosed, the context's cause,
-// or, if endWhenRefused says so, the latest dial's when the server refused the parameters.
+// await returns the connection once there is one. The error is ErrClosed or the context's cause. With
+// endWhenRefused, it is also that of the latest dial if the server refused the parameters.
 func (s *Socket) await(ctx context.Context, endWhenRefused bool) (*conn, error) {
 	for {
 		s.mu.Lock()
@@ -113,8 +113,7 @@ func (s *Socket) await(ctx context.Context, endWhenRefused bool) (*conn, error) 
 	}
 }
 
-// explain adds to an error what the socket, or else the caller, knows of the
-// reason.
+// explain adds to an error why there is no connection, or else the caller's reason.
 func (s *Socket) explain(err, reason error) error {
 	if known := s.Err(); known != nil {
 		reason = known
@@ -125,7 +124,7 @@ func (s *Socket) explain(err, reason error) error {
 	return fmt.Errorf("%w (%w)", err, reason)
 }
 
-// run makes connections, one after the other, and reads them.
+// run makes one connection after the other and reads it.
 func (s *Socket) run() {
 	pace := newRetries(&s.cfg)
 	report := report{log: s.cfg.Logger, url: redact(s.dialer.endpoint)}
@@ -156,8 +155,7 @@ func (s *Socket) connect(pace *retries, report *report) error {
 	s.moveTo(Connected, c, nil)
 	report.up()
 	err = c.serve(s.ctx)
-	// The topics learn of the end only when the socket has none to offer, so
-	// that they wait for the next.
+	// The state changes before the topics learn of the end, so that they wait for the next connection.
 	s.moveTo(Connecting, nil, err)
 	c.end(err)
 	if time.Since(made) >= steady {
@@ -190,17 +188,17 @@ func (s *Socket) moveTo(state State, c *conn, err error) {
 // quiet is the time between two log lines about the same trouble.
 const quiet = time.Minute
 
-// report logs how a socket fares, in few lines: the first failure, then one
-// line a minute, then the return. A connection that does not last is part of
-// the same trouble. It is not safe for concurrent use.
+// report logs the trouble of a socket in few lines: the first failure, then one line a minute, then the
+// new connection. A connection that does not last is part of the same trouble. It is not safe for
+// concurrent use.
 type report struct {
 	log *slog.Logger
 	url string // without its query
 
 	attempts int // failures since the trouble began
 	since    time.Time
-	warned   time.Time // the last warning of this trouble
-	greeted  time.Time // the last return of this trouble
+	warned   time.Time // when the trouble was last logged
+	greeted  time.Time // when a connection was last logged in this trouble
 	before   bool      // there was a connection before
 }
 
@@ -238,9 +236,8 @@ func (r *report) up() {
 	r.log.Info(message, "url", r.url, "attempts", r.attempts, "after", now.Sub(r.since).Round(time.Millisecond))
 }
 
-// steady is how long a connection or a join must have held before the next
-// attempt is a first one again. A server that accepts and closes at once is
-// thereby tried less and less often.
+// steady is how long a connection or a join must have lasted for the next attempt to count as the first
+// one again. So a server that accepts and closes at once is tried less and less often.
 const steady = 5 * time.Second
 
 // retries paces a series of attempts. The first is made at once, further ones wait exponentially
@@ -252,7 +249,7 @@ type retries struct {
 }
 
 func newRetries(cfg *Config) *retries {
-	// A factor of 1 draws from zero to twice the interval, hence the halves.
+	// A factor of 1 makes waits from zero to twice the interval, so the intervals are halves.
 	exp := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(cfg.MinBackoff/2),
 		backoff.WithMaxInterval(cfg.MaxBackoff/2),
@@ -268,12 +265,11 @@ func (r *retries) reset() {
 	r.exp.Reset()
 }
 
-// spread makes the next attempt wait even if it is a first one: a server that says it
-// restarts says so to all its clients at once.
+// spread makes the next attempt wait even if it is the first one: a server that restarts tells all its
+// clients at once.
 func (r *retries) spread() { r.first = false }
 
-// wait returns when the next attempt is due, when somebody wants it now, or when ctx
-// ends.
+// wait returns when the next attempt is due, when now receives, or when ctx ends.
 func (r *retries) wait(ctx context.Context, now <-chan struct{}) {
 	if r.first {
 		r.first = false

@@ -13,8 +13,7 @@ import (
 // State is what a socket is doing.
 type State int
 
-// The states of a socket. A socket is connecting also while it waits for the
-// next attempt.
+// The states of a socket. It is also connecting while it waits for the next dial.
 const (
 	Connecting State = iota
 	Connected
@@ -36,9 +35,9 @@ func (s State) String() string {
 // Status is what a socket is doing, and why.
 type Status struct {
 	State State
-	// Err is why there is no connection: a *DialError after a dial that failed,
-	// the cause of the loss after a connection that ended, ErrClosed when closed.
-	// It is nil while connected and before the first dial has failed.
+	// Err is why there is no connection: a *DialError after a failed dial, the cause after a lost
+	// connection, ErrClosed when closed. It is nil while connected, and until the first dial has
+	// failed.
 	Err error
 	// Attempts is how many dials have failed since the last connection.
 	Attempts int
@@ -46,30 +45,28 @@ type Status struct {
 	Connections int
 }
 
-// Stats is how a socket has fared, over all its connections.
+// Stats has the counts of a socket over all its connections.
 type Stats struct {
-	// Unknown is how many replies came too late, or never had a push, and how
-	// many messages were for topics not joined.
+	// Unknown counts replies that came too late or without a push, and messages for topics that are not
+	// joined.
 	Unknown uint64
-	// Stale is how many messages were for an earlier join of their topic.
+	// Stale counts messages for an earlier join of their topic.
 	Stale uint64
-	// Missed is how many messages were dropped because the buffer of their
-	// topic was full.
+	// Missed counts messages that were dropped because the buffer of their topic was full.
 	Missed uint64
-	// RoundTrip is how long the server took to answer the latest heartbeat, zero
-	// before the first.
+	// RoundTrip is how long the server took to answer the latest heartbeat; zero before the first.
 	RoundTrip time.Duration
-	// Lost counts the connections that were lost, and those that could not be
-	// made, by cause. Nil when there was none.
+	// Lost counts, by cause, the connections that were lost and the dials that failed. It is nil if
+	// there were none.
 	Lost map[Cause]uint64
 }
 
-// Cause is why there was no connection any more, or none to begin with.
+// Cause is why a connection was lost or could not be made.
 type Cause string
 
 // The causes.
 const (
-	CauseDial      Cause = "dial"      // it could not be made
+	CauseDial      Cause = "dial"      // the dial failed
 	CauseHeartbeat Cause = "heartbeat" // the server did not answer a heartbeat
 	CauseClosed    Cause = "closed"    // the server closed it, with a close frame
 	CauseNetwork   Cause = "network"   // it broke
@@ -84,7 +81,7 @@ func causeOf(err error) Cause {
 		return CauseDial
 	case errors.Is(err, errHeartbeat):
 		return CauseHeartbeat
-	case ok && closed.Code != websocket.CloseAbnormalClosure: // which stands for a connection that ended without one
+	case ok && closed.Code != websocket.CloseAbnormalClosure: // this code means that there was no close frame
 		return CauseClosed
 	case errors.Is(err, errUnreadable):
 		return CauseProtocol

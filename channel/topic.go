@@ -11,8 +11,7 @@ import (
 	"github.com/phxworker/phxworker/channel/frame"
 )
 
-// unmatched is the reason Phoenix gives when a push is for a topic that the
-// connection has not joined.
+// unmatched is Phoenix's reason for refusing a push on a topic that the connection has not joined.
 const unmatched = "unmatched topic"
 
 // Topic is a joined channel. It joins again by itself on every new connection.
@@ -20,48 +19,42 @@ type Topic struct {
 	socket  *Socket
 	name    string
 	payload any
-	// kept is a topic that no answer of the server's ends.
-	kept bool
-	// ctx ends when the topic is to end: with ErrLeft, with the cause for which
-	// its first join was given up, or with the socket.
+	kept    bool // no answer of the server ends the topic
+	// ctx ends when the topic has to end: with ErrLeft, with the cause that ended the wait for its
+	// first join, or with the socket.
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	messages chan Message
-	// hurry ends the wait before the next join. Sending to it must not block.
-	hurry chan struct{}
-	// missed counts since the last message delivered. It and the backlog are
-	// used by the reader only.
-	missed  int
-	backlog backlog
-	done    chan struct{}
+	hurry    chan struct{} // ends the wait before the next join; send to it without blocking
+	missed   int           // messages since the last one delivered; only the connection's reader uses it
+	backlog  backlog       // only the connection's reader uses it
+	done     chan struct{}
 
-	mu    sync.Mutex // a leaf; guards what follows
+	mu    sync.Mutex // guards state; no other lock is taken under it
 	state membership
 }
 
 // membership is how a topic stands with the server.
 type membership struct {
-	join    *Join         // the join that pushes go out under; nil unless joined
+	join    *Join         // nil unless joined; pushes go out under it
 	epoch   int           // how often the topic was joined
 	trouble error         // why the last join failed or was lost; nil while joined
 	err     error         // why the topic has ended; nil before
 	changed chan struct{} // closed when this is out of date
 }
 
-// Join joins a topic: it waits for a connection and for the server's ok. The
-// payload becomes JSON, as that of a push does, anew at every join; so a
-// json.Marshaler can give each join a value of its own.
+// Join joins a topic: it waits for a connection and for the server's ok. The payload becomes JSON anew
+// at every join, as that of a push does, so that a json.Marshaler can give each join a value of its
+// own.
 //
-// The context bounds this first join only; the topic lives until it is left. Its
-// end gives the join up, and leaves the topic in case the server had let us in.
-// The error is then the context's cause, with the latest reason why the
-// join had not come about: a [*DialError] of the socket, for example.
+// The context bounds this first join only; the topic lives until it is left. When the context ends,
+// Join leaves the topic in case the server has already said ok. The error is then the context's cause,
+// with the latest reason why there was no join, such as a [*DialError].
 //
-// Join returns at once a [*DialError] when the server refused the parameters of the
-// latest dial, as for a bad token (401 or 403; see [Config.RetryRefused]): the socket goes
-// on trying, with fresh parameters, so that Join may be called again. Otherwise the error is a
-// [*RefusedError] when the server refused the join, [ErrClosed], [ErrTaken], or one about
-// the payload.
+// Join returns a [*DialError] at once when the server has refused the parameters of the latest dial, as
+// for a bad token (401 or 403; see [Config.RetryRefused]). The socket goes on trying with fresh
+// parameters, so you may call Join again. Otherwise the error is a [*RefusedError] when the server
+// refused the join, [ErrClosed], [ErrTaken], or one about the payload.
 func (s *Socket) Join(ctx context.Context, name string, payload any) (*Topic, error) {
 	doing := fmt.Sprintf("channel: join %q", name)
 	t, err := s.open(ctx, name, payload)
@@ -86,10 +79,10 @@ func (s *Socket) Join(ctx context.Context, name string, payload any) (*Topic, er
 	}
 }
 
-// Keep returns a topic that is joined as soon as it can be, and again whatever the server answers to a
-// join, or ends it with: [Topic.Ready] waits for the join, and the log says why there is none. It ends
-// only when it is left or the socket is closed. The payload is that of [Socket.Join]. The error is
-// [ErrClosed] or [ErrTaken].
+// Keep returns a topic at once and joins it in the background. It joins again whenever a join is
+// refused or lost, until the topic is left or the socket is closed. [Topic.Ready] waits for the join,
+// and the log says why there is none. The payload is as for [Socket.Join]. The error is [ErrClosed] or
+// [ErrTaken].
 func (s *Socket) Keep(name string, payload any) (*Topic, error) {
 	t, previous, err := s.tryOpen(name, payload, true)
 	if previous != nil {
@@ -101,8 +94,8 @@ func (s *Socket) Keep(name string, payload any) (*Topic, error) {
 	return t, nil
 }
 
-// open makes the topic and starts it. The name is free again once the previous
-// topic of that name has been left.
+// open makes a topic and starts it. If a topic of that name is being left, it waits for the end of
+// that.
 func (s *Socket) open(ctx context.Context, name string, payload any) (*Topic, error) {
 	for {
 		t, previous, err := s.tryOpen(name, payload, false)
@@ -120,6 +113,7 @@ func (s *Socket) open(ctx context.Context, name string, payload any) (*Topic, er
 	}
 }
 
+// tryOpen is open that does not wait: it returns the previous topic of the name, if there is one.
 func (s *Socket) tryOpen(name string, payload any, kept bool) (t, previous *Topic, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,14 +139,13 @@ func (s *Socket) tryOpen(name string, payload any, kept bool) (t, previous *Topi
 // Name returns the topic's name.
 func (t *Topic) Name() string { return t.name }
 
-// Push sends an event and waits for the reply. The payload becomes JSON, a nil
-// one an empty object; a json.RawMessage is sent as it is, and a [Binary] in a
-// binary frame. Bytes of JSON that are no UTF-8 become U+FFFD.
+// Push sends an event and waits for the reply. The payload becomes JSON, and a nil payload an empty
+// object. A json.RawMessage is sent as it is, and a [Binary] in a binary frame. Bytes of JSON that are
+// no UTF-8 become U+FFFD.
 //
-// Its error is one of three kinds, see the package comment: [ErrNotSent], among
-// them [*TooLargeError] and [ErrPayload]; [ErrOutcomeUnknown]; or a
-// [*RefusedError]. The first
-// two also wrap what caused them, such as the context's cause.
+// The error is of one of the three kinds of the package comment: [ErrNotSent] (also [*TooLargeError]
+// and [ErrPayload]), [ErrOutcomeUnknown], or [*RefusedError]. The first two also wrap their cause, such
+// as the context's.
 func (t *Topic) Push(ctx context.Context, event string, payload any) (Reply, error) {
 	now := t.current()
 	if now.err != nil {
@@ -161,10 +154,10 @@ func (t *Topic) Push(ctx context.Context, event string, payload any) (Reply, err
 	return t.pushUnder(ctx, now.join, event, payload)
 }
 
-// PushWhenReady waits until the topic is joined and then does what [Topic.Push] does. If the join
-// is lost before the push was sent, it waits for the next one. It never sends twice: what to
-// do after an unknown outcome is the caller's decision. Its errors are those of Push; it is
-// [ErrNotSent] when ctx or the topic ends before the push could be sent.
+// PushWhenReady waits until the topic is joined and then pushes as [Topic.Push] does. If the join is
+// lost before the push was sent, it waits for the next join. It never sends twice: the caller decides
+// what to do after an unknown outcome. Its errors are those of Push, with [ErrNotSent] when ctx or the
+// topic ends before the push was sent.
 func (t *Topic) PushWhenReady(ctx context.Context, event string, payload any) (Reply, error) {
 	for {
 		j, err := t.ready(ctx)
@@ -175,7 +168,7 @@ func (t *Topic) PushWhenReady(ctx context.Context, event string, payload any) (R
 		if err == nil || !errors.Is(err, ErrNotSent) || errors.Is(err, ErrPayload) || errors.As(err, new(*TooLargeError)) {
 			return reply, err
 		}
-		select { // it was not sent because one of these has happened, or is about to
+		select { // one of these is why it was not sent; the last two end the wait
 		case <-j.lost:
 		case <-j.conn.ctx.Done():
 		case <-t.ctx.Done():
@@ -219,9 +212,9 @@ func (t *Topic) push(ctx context.Context, j *Join, answer time.Duration, event s
 	return Reply{}, refused
 }
 
-// Ready waits until the topic is joined, and returns the join. Another one than
-// before tells that the join was lost in between, and what the server sent meanwhile
-// with it. This one may be lost again at any time; a push then says so.
+// Ready waits until the topic is joined, and returns the join. A new join means that the one before was
+// lost, and with it the messages that the server sent in between. This join may be lost at any time,
+// too; a push then says so.
 //
 // The error wraps the context's cause, or [Topic.Err] if the topic has ended.
 func (t *Topic) Ready(ctx context.Context) (*Join, error) {
@@ -249,8 +242,8 @@ func (t *Topic) ready(ctx context.Context) (*Join, error) {
 	}
 }
 
-// JoinNow ends the wait before the next join, if there is one. Call it when what kept the
-// topic from being joined, or made it crash, has probably passed. It never blocks.
+// JoinNow ends the wait before the next join, if the topic waits. Call it when the reason why the topic
+// was refused or crashed has probably passed. It never blocks.
 func (t *Topic) JoinNow() {
 	select {
 	case t.hurry <- struct{}{}:
@@ -258,8 +251,8 @@ func (t *Topic) JoinNow() {
 	}
 }
 
-// Current returns the join that counts just now, nil if there is none, and a
-// channel that is closed when that may have changed.
+// Current returns the current join, nil if there is none, and a channel that is closed when that may
+// have changed.
 func (t *Topic) Current() (*Join, <-chan struct{}) {
 	now := t.current()
 	if now.join == nil || !now.join.live() {
@@ -268,10 +261,9 @@ func (t *Topic) Current() (*Join, <-chan struct{}) {
 	return now.join, now.changed
 }
 
-// Messages returns what the server pushes on the topic, in wire order. It is
-// bounded by [Config.PushBuffer], and in bytes: while it is full, new messages are dropped,
-// and the next one delivered tells how many in Message.Missed. It is never
-// closed; [Topic.Done] tells the end.
+// Messages returns the channel of what the server pushes on the topic, in wire order. It is bounded by
+// [Config.PushBuffer] and in bytes. While it is full, new messages are dropped, and the next one that
+// is delivered has their number in Message.Missed. It is never closed; see [Topic.Done].
 func (t *Topic) Messages() <-chan Message { return t.messages }
 
 // Done returns a channel that is closed when the topic has ended for good.
@@ -282,12 +274,11 @@ func (t *Topic) Done() <-chan struct{} { return t.done }
 // join again, or [ErrClosed] when the socket was closed.
 func (t *Topic) Err() error { return t.current().err }
 
-// Leave ends the topic: no push goes out any more, and those waiting for a reply
-// end as the server answers the leave, whatever it answers. It may be called
-// again and concurrently.
+// Leave leaves the topic for good. No push goes out any more. Pushes that wait for a reply end when the
+// server answers the leave, whatever it answers. Leave may be called again and concurrently.
 //
-// The error is the context's cause when that ended first; leaving then goes on
-// in the background, for the JoinTimeout at most.
+// The error is the context's cause if that ends first. The leave then goes on in the background, for
+// the JoinTimeout at most.
 func (t *Topic) Leave(ctx context.Context) error {
 	t.cancel(ErrLeft)
 	select {
@@ -310,7 +301,7 @@ func (t *Topic) deliver(m Message) {
 	}
 }
 
-// miss counts a message that the reader of the topic does not get.
+// miss counts a message that is not delivered.
 func (t *Topic) miss() {
 	t.missed++
 	t.socket.stats.missed.Add(1)
@@ -319,8 +310,7 @@ func (t *Topic) miss() {
 // joinCrashed is the reason Phoenix gives when the join raised on the server.
 const joinCrashed = "join crashed"
 
-// run joins, again and again, until the topic ends. It alone changes the
-// topic's state.
+// run keeps the topic joined until it ends. Nothing else changes the topic's state.
 func (t *Topic) run() {
 	err := t.keepJoined()
 	t.socket.forget(t)
@@ -329,15 +319,15 @@ func (t *Topic) run() {
 	t.cancel(err)
 }
 
-// keepJoined returns why the topic ended.
+// keepJoined joins again and again, until the topic ends. It returns why it ended.
 func (t *Topic) keepJoined() error {
 	pace := newRetries(&t.socket.cfg)
 	log := t.socket.cfg.Logger.With("topic", t.name)
 	for {
-		// Whoever waits for the first join is told of a refusal. A topic that was joined has
-		// nobody who waits, and a token that was good once may be again.
-		asked := t.current().epoch == 0 && !t.kept
-		c, err := t.socket.await(t.ctx, asked && !t.socket.cfg.RetryRefused)
+		// A refused dial ends only the wait for the first join. Nobody waits for a later one, and a
+		// token that was good once may be good again.
+		first := t.current().epoch == 0 && !t.kept
+		c, err := t.socket.await(t.ctx, first && !t.socket.cfg.RetryRefused)
 		if err != nil {
 			return err
 		}
@@ -359,7 +349,7 @@ func (t *Topic) keepJoined() error {
 			<-c.done
 			continue
 		case !worthRetrying(err, t.current().epoch > 0):
-			if errors.As(err, new(*AnswerTooLargeError)) { // it may have let us in
+			if errors.As(err, new(*AnswerTooLargeError)) { // the server may have said ok
 				c.leave(t.ctx, j, err)
 			}
 			if !t.kept {
@@ -373,7 +363,7 @@ func (t *Topic) keepJoined() error {
 	}
 }
 
-// stay publishes a join and returns why it was lost.
+// stay publishes a join, waits until it is lost, and returns why.
 func (t *Topic) stay(j *Join) error {
 	t.moveTo(j, nil, nil)
 	var err error
@@ -387,15 +377,15 @@ func (t *Topic) stay(j *Join) error {
 	return err
 }
 
-// worthRetrying reports whether a join that failed or was lost may yet come
-// about on the same connection. again tells that the topic was joined before.
+// worthRetrying reports whether, after err, another join may succeed on the same connection. again says
+// that the topic was joined before.
 func worthRetrying(err error, again bool) bool {
 	var refused *RefusedError
 	var tooLarge *TooLargeError
 	switch {
 	case errors.As(err, &refused):
-		// After a reconnect, the joins of new topics can be ahead of those that
-		// were there before; a topic that had its place waits for one.
+		// After a reconnect, new topics may join before the earlier ones and take their room, so an
+		// earlier topic waits for room.
 		return refused.Reason() == joinCrashed || (again && refused.NoRoom())
 	case errors.As(err, &tooLarge), errors.As(err, new(*AnswerTooLargeError)), errors.Is(err, ErrPayload), errors.Is(err, ErrEnded):
 		return false
@@ -403,8 +393,8 @@ func worthRetrying(err error, again bool) bool {
 	return true
 }
 
-// moveTo is the only place where the topic's state changes: to joined with a
-// join, to ended with an end, and to joining without either.
+// moveTo is the only place where the topic's state changes. With a join it is joined, with an end it
+// has ended, and with neither it is joining.
 func (t *Topic) moveTo(j *Join, trouble, end error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

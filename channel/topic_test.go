@@ -308,7 +308,7 @@ func TestPayloadsAreNotOverwritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		_, topic, p, _ := joined(t, s, s.config())
-		sizes := []int{10, 5000, kept + 1, 20, 3 * kept, 30}
+		sizes := []int{10, 5000, reusable + 1, 20, 3 * reusable, 30}
 		for n, size := range sizes {
 			p.send(`[null,null,"room:1","tick",%q]`, strings.Repeat(fmt.Sprint(n), size))
 		}

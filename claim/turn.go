@@ -54,8 +54,9 @@ func (l *Loop) turn(intake, work context.Context) outcome {
 	return l.start(runs, woken, ahead, intake, work)
 }
 
-// sendClaim sends the claim and waits for its reply, for [Options.Timeout] at most. It returns the runs of
-// the reply and the time of the wake-up that the claim answered, or the outcome if there are no runs.
+// sendClaim sends the claim and waits for its reply, for [Options.Timeout] at most. It returns the runs
+// of the reply and the time of the wake-up that the claim answered, or the outcome if there are no
+// runs.
 func (l *Loop) sendClaim(work context.Context) (runs []Run, woken time.Time, o outcome) {
 	l.request.Demand = max(len(l.reserved), 1)
 	sent := time.Now()

@@ -95,12 +95,12 @@ func (g Group) check(text, list, count string) error {
 	return nil
 }
 
-// Check returns groups in the form in which a worker uses them: with their names, each queue once in its
-// group, and no two groups with the same queues. A group that [Parse] would refuse is a [*SyntaxError].
-// The warnings, one line each, are about what is allowed but probably a mistake: a queue twice in a
-// group (its first place counts), two groups with the same queues (they become one, with the slots of
-// both), a queue that Lightning does not know, and no group with "*", so that runs of other queues are
-// never claimed.
+// Check returns groups in the form in which a worker uses them: with their names, each queue once in
+// its group, and no two groups with the same queues. A group that [Parse] would refuse is a
+// [*SyntaxError]. The warnings, one line each, are about what is allowed but probably a mistake: a
+// queue twice in a group (its first place counts), two groups with the same queues (they become one,
+// with the slots of both), a queue that Lightning does not know, and no group with "*", so that runs of
+// other queues are never claimed.
 func Check(groups []Group) (checked []Group, warnings []string, err error) {
 	for _, g := range groups {
 		named := newGroup(g.Queues, g.Slots)

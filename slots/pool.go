@@ -107,8 +107,8 @@ const (
 // Group returns the group that the slot belongs to, for life.
 func (s *Slot) Group() Group { return s.pool.group }
 
-// Fill gives the slot to a run, and reports whether it did. A slot holds one run in its life: filling it
-// again changes nothing.
+// Fill gives the slot to a run, and reports whether it did. A slot holds one run in its life: filling
+// it again changes nothing.
 func (s *Slot) Fill() bool {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()

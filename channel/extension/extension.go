@@ -1,24 +1,22 @@
 // Package extension lets a client use events that not every server knows.
 //
-// A Phoenix channel dies of an event that it has no clause for, so a client must
-// not try. Instead it offers extensions in the payload of each join, and the
-// server's reply names those it knows as well:
+// A Phoenix channel crashes over an event that it does not know, so a client must not try one. Instead
+// it offers extensions in the payload of each join, and the server's reply names those that it knows as
+// well:
 //
 //	phx_join  {…, "extensions": {"lease": 1}}
 //	reply     {…, "extensions": {"lease": {"v": 1, "duration_ms": 1200000}}}
 //
-// What both have named is agreed on, for that topic and that join only: [Set.Push]
-// sends nothing under another join, so nothing that waited for a reconnect reaches
-// a server that never agreed. A server that knows no extensions ignores the key and answers
-// without it, and sees nothing more.
+// An extension that both have named is agreed on, for this topic and this join only. [Set.Push] sends
+// nothing under another join, so that nothing that waited for a reconnect reaches a server that never
+// agreed. A server without extensions ignores the key and sees nothing more.
 //
-// An extension over which a topic crashes all the same is switched off: it is not
-// offered any more, for the life of the set, and one warning says so. One of which a push
-// was ever answered is known to the server, which can crash over anything; else it is taken for the
-// cause if its push was alone under way, or if that happens again and again. What other
-// joins have agreed on before stays agreed on while they last, for the server counts
-// on it. A failed push never means more than that it failed: every extension must have
-// a fallback.
+// An extension over which a topic crashes all the same is switched off: the set never offers it again,
+// and logs one warning. It is blamed for a crash only if none of its pushes was ever answered, and if
+// its push was the only one under way or this is the fifth such crash. Joins that have agreed on it
+// before go on using it while they last, for the server counts on that.
+//
+// A push that fails means no more than that. Every use of an extension must have a fallback.
 package extension
 
 import (
@@ -37,31 +35,29 @@ import (
 // version is the only one that there is of each extension.
 const version = 1
 
-// ErrNotAgreed says that an extension was not agreed on with a join. Nothing was
-// sent.
+// ErrNotAgreed says that an extension was not agreed on with a join, so that nothing was sent.
 var ErrNotAgreed = errors.New("the extension was not agreed on with the server")
 
-// Set is the extensions that a client offers. Its methods may be called
-// concurrently. A nil Set offers none.
+// Set is the extensions that a client offers. Its methods may be called concurrently. A nil Set offers
+// none.
 type Set struct {
 	log *slog.Logger
 
-	mu     sync.Mutex
-	names  []string
-	off    []crash
-	out    map[*push]bool // those under way
-	doubts map[string]*doubt
+	mu      sync.Mutex
+	names   []string
+	off     []crash
+	out     map[*push]bool // under way
+	records map[string]*record
 }
 
-// doubt is what is known of an extension: whether a push of it was ever answered, and over
-// how many its topic has crashed.
-type doubt struct {
-	answered bool
-	crashes  int
+// record is what is known of an extension.
+type record struct {
+	answered bool // a push of it was answered at some time
+	crashes  int  // how many times a topic has crashed while a push of it was under way
 }
 
-// manyDoubts are no chance.
-const manyDoubts = 5
+// maxCrashes is the number of crashes that cannot be chance any more.
+const maxCrashes = 5
 
 // crash is an extension that was switched off, and when its topic crashed.
 type crash struct {
@@ -69,7 +65,7 @@ type crash struct {
 	at   time.Time
 }
 
-// push is one that is on its way.
+// push is a push that is under way.
 type push struct {
 	join        *channel.Join
 	name, event string
@@ -77,16 +73,15 @@ type push struct {
 
 // NewSet returns a set that offers the extensions with these names.
 func NewSet(log *slog.Logger, names ...string) *Set {
-	s := &Set{log: log, names: slices.Clone(names), out: make(map[*push]bool), doubts: make(map[string]*doubt)}
+	s := &Set{log: log, names: slices.Clone(names), out: make(map[*push]bool), records: make(map[string]*record)}
 	for _, name := range names {
-		s.doubts[name] = new(doubt)
+		s.records[name] = new(record)
 	}
 	return s
 }
 
-// Offer returns what to offer at a join, of the extensions that belong to its
-// topic: the value of "extensions" in the payload. It is nil when there is none,
-// and the key is to be left out then.
+// Offer returns the value of "extensions" in the payload of a join, where names are the extensions of
+// its topic. When it is nil, leave the key out.
 func (s *Set) Offer(names ...string) map[string]int {
 	if s == nil {
 		return nil
@@ -106,21 +101,20 @@ func (s *Set) Offer(names ...string) map[string]int {
 	return offer
 }
 
-// suspects returns what a topic may have crashed over: it is joined again before those
-// who wait for its answers have run, and say whether they had been sent.
+// suspects returns the extensions that are about to be switched off. A topic that has crashed is joined
+// again, and asks for its offer, before the goroutines that wait for its answers have run.
 func (s *Set) suspects() (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for p := range s.out {
-		if _, lost := p.join.End(); errors.Is(lost, channel.ErrCrashed) && s.doubts[p.name].isCause(p.join) {
+		if _, lost := p.join.End(); errors.Is(lost, channel.ErrCrashed) && s.records[p.name].isCause(p.join) {
 			names = append(names, p.name)
 		}
 	}
 	return names
 }
 
-// offered reports whether a join that was asked for at that time has offered the
-// extension.
+// offered reports whether a join that began at the time asked has offered the extension.
 func (s *Set) offered(name string, asked time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,8 +126,7 @@ func (s *Set) offered(name string, asked time.Time) bool {
 	return slices.Contains(s.names, name)
 }
 
-// Off returns the extensions that were switched off, in the order in which they
-// were.
+// Off returns the extensions that were switched off, in that order.
 func (s *Set) Off() []string {
 	if s == nil {
 		return nil
@@ -147,9 +140,8 @@ func (s *Set) Off() []string {
 	return names
 }
 
-// Agreed reports whether the extension was agreed on with this join, which may be
-// nil, and if so stores the server's terms in what terms points to, unless that is nil.
-// Terms that cannot be read are none.
+// Agreed reports whether the extension was agreed on with this join, which may be nil. If terms is not
+// nil, it unmarshals the server's terms into it; with terms that cannot be read, nothing is agreed on.
 func (s *Set) Agreed(join *channel.Join, name string, terms any) bool {
 	if s == nil || join == nil || !s.offered(name, join.Asked) {
 		return false
@@ -171,19 +163,18 @@ func (s *Set) Agreed(join *channel.Join, name string, terms any) bool {
 	return terms == nil || json.Unmarshal(announced, terms) == nil
 }
 
-// Milliseconds returns a duration that the other side has named, as a number that
-// may be anything: none below zero, a year at most.
+// Milliseconds returns the duration that the other side has named. The number may be anything: below
+// zero it is 0, and a year is the most.
 func Milliseconds(n float64) time.Duration {
 	const year = 365 * 24 * time.Hour
-	if !(n > 0) { // NaN is not
+	if !(n > 0) { // also for NaN
 		return 0
 	}
 	return time.Duration(min(n, float64(year/time.Millisecond)) * float64(time.Millisecond))
 }
 
-// Push sends an event under the join: one of an extension, or one of the protocol that
-// an extension adds to. Its error wraps [ErrNotAgreed], or is that of
-// [channel.Join.Push].
+// Push sends an event of an extension under the join, or an event of the protocol to which the
+// extension adds something. The error wraps [ErrNotAgreed], or is that of [channel.Join.Push].
 func (s *Set) Push(ctx context.Context, join *channel.Join, name, event string, payload any) (channel.Reply, error) {
 	if !s.Agreed(join, name, nil) {
 		return channel.Reply{}, fmt.Errorf("%s: %w", name, ErrNotAgreed)
@@ -191,7 +182,7 @@ func (s *Set) Push(ctx context.Context, join *channel.Join, name, event string, 
 	p := &push{join: join, name: name, event: event}
 	s.note(p)
 	reply, err := join.Push(ctx, event, payload)
-	if s.judge(p, err) {
+	if s.noteOutcome(p, err) {
 		s.switchOff(p)
 	}
 	s.mu.Lock()
@@ -200,27 +191,28 @@ func (s *Set) Push(ctx context.Context, join *channel.Join, name, event string, 
 	return reply, err
 }
 
-// judge reports whether the outcome of a push shows that the server crashes over it.
-func (s *Set) judge(p *push, err error) bool {
+// noteOutcome notes the outcome of a push, and reports whether the server has crashed over it.
+func (s *Set) noteOutcome(p *push, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d := s.doubts[p.name]
+	r := s.records[p.name]
 	switch {
 	case err == nil, errors.As(err, new(*channel.RefusedError)):
-		d.answered = true
+		r.answered = true
 	case errors.Is(err, channel.ErrCrashed):
-		guilty := d.isCause(p.join)
-		d.crashes++
-		return guilty
+		cause := r.isCause(p.join)
+		r.crashes++
+		return cause
 	}
 	return false
 }
 
-// isCause reports whether the crash of the join is one too many.
-func (d *doubt) isCause(join *channel.Join) bool {
-	return !d.answered && (join.Unanswered() == 1 || d.crashes+1 >= manyDoubts)
+// isCause reports whether the extension is blamed for the crash of a join.
+func (r *record) isCause(join *channel.Join) bool {
+	return !r.answered && (join.Unanswered() == 1 || r.crashes+1 >= maxCrashes)
 }
 
+// note notes a push that is about to be sent.
 func (s *Set) note(p *push) {
 	if _, lost := p.join.End(); lost != nil { // nothing will be sent
 		return
@@ -230,7 +222,8 @@ func (s *Set) note(p *push) {
 	s.out[p] = true
 }
 
-// switchOff ends the offer of the extension of a push whose join has crashed.
+// switchOff ends the offer of the extension over which a join has crashed, with a warning the first
+// time.
 func (s *Set) switchOff(p *push) {
 	at, cause := p.join.End()
 	s.mu.Lock()

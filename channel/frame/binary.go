@@ -12,7 +12,7 @@ const (
 // maxString is the longest string that a one-byte length can announce.
 const maxString = 255
 
-// decodeBinary reads a message: of a client a push, the only thing that it sends in binary.
+// decodeBinary reads a binary message. A client's can only be a push.
 func decodeBinary(data []byte, fromServer bool) (Frame, error) {
 	if len(data) == 0 {
 		return Frame{}, syntaxError(data, "an empty binary message")
@@ -62,8 +62,7 @@ func cutStrings(data []byte, n int) (s [4]string, rest []byte, ok bool) {
 	return s, rest, true
 }
 
-// binaryRef gives a ref of a binary message, which must be plain, the token it
-// would have as text.
+// binaryRef returns the token that a plain ref of a binary message has in a text message.
 func binaryRef(s string) Ref {
 	if s == "" {
 		return ""

@@ -1,15 +1,12 @@
-// Package frame encodes and decodes the messages of Phoenix Channels,
-// serializer version 2.0.0, in both directions: what a client sends a server
-// must read, and the other way round.
+// Package frame encodes and decodes the messages of Phoenix Channels, serializer version 2.0.0: those
+// of clients and those of servers.
 //
-// A text message is the JSON array [join_ref, ref, topic, event, payload]. A
-// binary message is a small header of lengths followed by the strings and the
-// payload; see [Append]. Both become the same [Frame], so that the code above
-// never asks which of the two was on the wire.
+// A text message is the JSON array [join_ref, ref, topic, event, payload]. A binary message is a small
+// header of lengths, then the strings and the payload; see [Append]. Both become the same [Frame], so
+// that callers need not know which one was on the wire.
 //
-// The codec is pinned by messages recorded from a real Phoenix server (see
-// testdata), because the client and the mock server of this module share it:
-// without the recordings they would share its mistakes as well.
+// The client and the mock server of this module share this codec, and would share its mistakes. So the
+// tests hold it to messages that were recorded from a real Phoenix server (see testdata).
 //
 // Nothing here keeps state; all functions may be called concurrently.
 package frame
@@ -20,8 +17,7 @@ import (
 	"strconv"
 )
 
-// The events that Phoenix itself gives a meaning. All others belong to the
-// application.
+// The events of Phoenix itself. All others belong to the application.
 const (
 	Join      = "phx_join"
 	Leave     = "phx_leave"
@@ -40,13 +36,12 @@ const (
 	Failed = "error"
 )
 
-// Ref is a message reference exactly as it stands on the wire: a JSON string
-// with its quotes ("7" in quotes), a JSON number, or empty for null. Phoenix
-// echoes whatever token it was sent, so refs are compared as tokens and
-// never parsed.
+// Ref is a message reference exactly as it stands on the wire: a JSON string with its quotes, a JSON
+// number, or empty for null. Phoenix sends back the token that it was sent, so refs are compared as
+// tokens and never parsed.
 type Ref string
 
-// NewRef returns the ref that a client makes of its counter: a JSON string.
+// NewRef returns the ref of a client's n-th message, a JSON string.
 func NewRef(n uint64) Ref {
 	var buf [22]byte
 	b := append(buf[:0], '"')
@@ -64,20 +59,19 @@ func (r Ref) text() string {
 
 // Frame is one message of a channel.
 type Frame struct {
-	// JoinRef is the ref of the join that the message belongs to. It is empty
-	// in broadcasts and in heartbeats.
+	// JoinRef is the ref of the join that the message belongs to. It is empty in broadcasts and in
+	// heartbeats.
 	JoinRef Ref
-	// Ref ties a reply to its push. It is empty in messages a server sends
-	// on its own.
+	// Ref ties a reply to its push. It is empty in what a server sends by itself.
 	Ref   Ref
 	Topic string
-	// Event is "phx_reply" for every reply, also for those of servers that
-	// name it otherwise (lightning-mock sends chan_reply_<ref>).
+	// Event is "phx_reply" for every reply, also where the server calls it otherwise (lightning-mock
+	// sends chan_reply_<ref>).
 	Event string
 	// Status is "ok" or "error" in a reply, and empty otherwise.
 	Status string
-	// Payload is JSON text, or opaque bytes when Binary is set. Of a reply it
-	// is the response alone; it is nil when the reply had none.
+	// Payload is JSON text, or opaque bytes when Binary is set. For a reply it is the response alone,
+	// nil if the reply had none.
 	Payload []byte
 	Binary  bool
 }
@@ -85,12 +79,11 @@ type Frame struct {
 // IsReply reports whether the frame answers a push.
 func (f *Frame) IsReply() bool { return f.Event == Reply }
 
-// Decode reads one websocket message that a server sent; binary tells whether
-// it came as a binary one. The error is a [*SyntaxError].
+// Decode reads a message that a server sent; binary says whether it came as a binary one. The error is
+// a [*SyntaxError].
 //
-// The payload is part of data, not a copy. That of a text message is
-// delimited but not validated: it may turn out not to be JSON when it is
-// decoded.
+// The payload is part of data, not a copy. The payload of a text message is not validated: it may turn
+// out not to be JSON when it is decoded.
 func Decode(data []byte, binary bool) (Frame, error) {
 	if binary {
 		return decodeBinary(data, true)
@@ -98,9 +91,9 @@ func Decode(data []byte, binary bool) (Frame, error) {
 	return decodeTextFromServer(data)
 }
 
-// DecodeHead reads as much of a message that a server sent as stands before its payload, of
-// which nothing need be there. Of a reply in a text message, the status is a part of
-// the payload. The error is a [*SyntaxError].
+// DecodeHead reads what stands before the payload of a message that a server sent; data may end
+// anywhere after that. It cannot read the status of a reply in a text message, which is a part of the
+// payload. The error is a [*SyntaxError].
 func DecodeHead(data []byte, binary bool) (Frame, error) {
 	if binary {
 		f, err := decodeBinary(data, true)
@@ -118,9 +111,8 @@ func DecodeHead(data []byte, binary bool) (Frame, error) {
 	return f, err
 }
 
-// DecodePush is [Decode] for what a client sent. A client's binary push has a
-// ref where a server's has none, and a client sends no replies: an event that
-// is called like one is an event like any other.
+// DecodePush is [Decode] for what a client sent. A client's binary push has a ref, which a server's has
+// not. A client sends no replies, so it treats an event with the name of a reply like any other.
 func DecodePush(data []byte, binary bool) (Frame, error) {
 	if binary {
 		return decodeBinary(data, false)
@@ -128,9 +120,8 @@ func DecodePush(data []byte, binary bool) (Frame, error) {
 	return decodeText(data)
 }
 
-// Append appends the message for f to dst and returns the extended slice. It
-// is a text message unless f.Binary is set; the payload of a text message
-// must be JSON, and a nil one stands for null.
+// Append appends the message for f to dst and returns the extended slice. It is a text message unless
+// f.Binary is set. The payload of a text message must be JSON; nil is null.
 //
 // A binary message begins with a byte for its kind and a byte for the length of
 // each string:
@@ -140,9 +131,8 @@ func DecodePush(data []byte, binary bool) (Frame, error) {
 //	reply           1 | join_ref | ref | topic | status | the strings | payload
 //	broadcast       2 | topic | event                   | the strings | payload
 //
-// The kind follows from the frame: a reply by its event, a broadcast by having
-// no refs, a server's push by having a join_ref alone. A binary message with a
-// string over 255 bytes is an error.
+// A reply is known by its event, a broadcast by having no refs, a server's push by having a join_ref
+// only. In a binary message, a string over 255 bytes is an error.
 func Append(dst []byte, f *Frame) ([]byte, error) {
 	if f.Binary {
 		return appendBinary(dst, f)
@@ -154,8 +144,8 @@ func Append(dst []byte, f *Frame) ([]byte, error) {
 type SyntaxError struct {
 	// Reason is what is wrong, as part of a sentence.
 	Reason string
-	// Start is the beginning of the message, quoted, at most 40 bytes of it. It
-	// stops before the payload can begin, for payloads may hold secrets.
+	// Start is the beginning of the message, quoted, 40 bytes at most. It ends before the payload,
+	// which may have secrets.
 	Start string
 }
 

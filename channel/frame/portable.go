@@ -7,12 +7,11 @@ import (
 	"unicode/utf16"
 )
 
-// Portable returns JSON text with the same meaning that Elixir's decoder takes.
-// Two things are valid JSON, and make Jason raise, by which Phoenix drops the
-// connection and every topic on it: an escaped surrogate without its other half,
-// as in "\ud800", which becomes U+FFFD; and a number beyond the range of float64, as
-// in 1e400, which becomes a string. Text without them, which nearly all is, is
-// returned as it is; text that is not valid JSON, in some form.
+// Portable returns JSON text that Elixir's decoder takes, with the same meaning. Jason raises on two
+// things that are valid JSON, and Phoenix then drops the connection with every topic. An escaped
+// surrogate without its other half, as in "\ud800", becomes U+FFFD. A number beyond the range of
+// float64, as in 1e400, becomes a string. Other text is returned as it is. Of text that is not valid
+// JSON, nothing is promised.
 func Portable(text []byte) []byte {
 	if !suspicious(text) {
 		return text
@@ -39,7 +38,7 @@ func Portable(text []byte) []byte {
 	return out
 }
 
-// suspicious reports whether text may have anything to replace.
+// suspicious reports whether text may have something to replace.
 func suspicious(text []byte) bool {
 	const long = 300 // digits; a float64 has up to 309 before the point
 	digits := 0
@@ -73,7 +72,7 @@ func appendPortableString(out, text []byte) []byte {
 		second, _ := escaped(text[min(i+escapeSize, len(text)):])
 		switch {
 		case !ok || !utf16.IsSurrogate(first):
-			out = append(out, text[i], text[i+1]) // what follows is no backslash
+			out = append(out, text[i], text[i+1]) // the escaped character may be a backslash
 			i += 2
 		case utf16.DecodeRune(first, second) != '\uFFFD':
 			out = append(out, text[i:i+2*escapeSize]...)

@@ -7,9 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// decodeText reads [join_ref, ref, topic, event, payload]. The envelope is
-// scanned by hand, for it is read for every message; the payload is only
-// delimited, not validated. Whoever decodes the payload finds out if it is broken.
+// decodeText reads [join_ref, ref, topic, event, payload]. It scans the envelope by hand, since every
+// message has one, and does not look into the payload: whoever decodes that will see if it is broken.
 func decodeText(data []byte) (Frame, error) {
 	rest := bytes.TrimSpace(data)
 	if len(rest) < 2 || rest[0] != '[' || rest[len(rest)-1] != ']' {
@@ -25,14 +24,14 @@ func decodeText(data []byte) (Frame, error) {
 	return f, nil
 }
 
-// decodeEnvelope reads the strings at the beginning of the inside of an array, and returns
-// what comes after them.
+// decodeEnvelope reads the four strings at the start of the array's inside, rest, and returns what
+// comes after them.
 func decodeEnvelope(data, rest []byte) (f Frame, payload []byte, err error) {
 	end := endOfElements(rest, 4)
 	if end < 0 {
 		return Frame{}, nil, syntaxError(data, "the array must have five elements: join_ref, ref, topic, event, payload")
 	}
-	// The four strings of the envelope are parts of one.
+	// The four strings share the memory of one.
 	head := string(rest[:end])
 	var tokens [4]string
 	for i := range tokens {
@@ -58,7 +57,7 @@ func decodeEnvelope(data, rest []byte) (f Frame, payload []byte, err error) {
 	return Frame{JoinRef: joinRef, Ref: ref, Topic: topic, Event: event}, rest[end:], nil
 }
 
-// decodeTextFromServer is decodeText that takes replies apart.
+// decodeTextFromServer is decodeText that also reads the status of a reply.
 func decodeTextFromServer(data []byte) (Frame, error) {
 	f, err := decodeText(data)
 	if err != nil || !isReply(f.Event) {
@@ -70,8 +69,7 @@ func decodeTextFromServer(data []byte) (Frame, error) {
 	return f, nil
 }
 
-// mockReply begins the event of a reply of OpenFn's lightning-mock; the ref
-// follows.
+// mockReply is the beginning of the event of a reply of OpenFn's lightning-mock; the ref follows.
 const mockReply = "chan_reply_"
 
 func isReply(event string) bool { return event == Reply || strings.HasPrefix(event, mockReply) }
@@ -95,17 +93,15 @@ func (f *Frame) openReply() error {
 	return nil
 }
 
-// cutReply takes apart a reply the way Phoenix writes it, with its keys in
-// this order and no spaces. It reports false for any other spelling, which
-// the general decoder then reads.
+// cutReply reads the payload of a reply as Phoenix writes it: the keys in this order, without spaces.
+// It reports false for any other form, which the JSON decoder must read.
 func cutReply(payload []byte) (status string, response []byte, ok bool) {
 	const head = `{"response":`
 	for _, s := range [...]string{OK, Failed} {
 		tail := `,"status":"` + s + `"}`
 		if bytes.HasPrefix(payload, []byte(head)) && bytes.HasSuffix(payload, []byte(tail)) {
 			response = payload[len(head) : len(payload)-len(tail)]
-			// The tail could be inside a string of a longer, differently
-			// spelled reply; only a whole JSON value can stand before it.
+			// In another form, the tail could be inside a string; then the response is not valid.
 			return s, response, json.Valid(response)
 		}
 	}
@@ -115,9 +111,8 @@ func cutReply(payload []byte) (status string, response []byte, ok bool) {
 // space is the white space of JSON.
 const space = " \t\r\n"
 
-// endOfElements returns the offset after the comma that ends the n-th element
-// of the inside of an array, -1 if there are fewer. The elements must be strings,
-// numbers or null.
+// endOfElements returns the offset after the comma behind the n-th element of an array's inside; -1 if
+// there are fewer. The elements must be strings, numbers or null.
 func endOfElements[S ~string | ~[]byte](in S, n int) int {
 	for i := 0; i < len(in); i++ {
 		switch in[i] {
@@ -132,8 +127,8 @@ func endOfElements[S ~string | ~[]byte](in S, n int) int {
 	return -1
 }
 
-// EndOfString returns the offset after the closing quote of the string that in
-// begins with, or its length if the string does not end.
+// EndOfString returns the offset after the closing quote of the JSON string at the start of in, or the
+// length of in if the string does not end.
 func EndOfString[S ~string | ~[]byte](in S) int {
 	for i := 1; i < len(in); i++ {
 		switch in[i] {
@@ -169,8 +164,8 @@ func decodeString(token string) (string, bool) {
 	return s, true
 }
 
-// isPlainString reports whether token is a JSON string without escapes, which
-// is its own value.
+// isPlainString reports whether token is a JSON string without escapes, so that its value is what
+// stands between the quotes.
 func isPlainString(token string) bool {
 	if len(token) < 2 || token[0] != '"' || token[len(token)-1] != '"' {
 		return false

@@ -159,24 +159,11 @@ func (w *Worker) run(ctx context.Context, socket *channel.Socket) error {
 	defer w.feed.end()
 	defer w.moveTo(PhaseStopped)
 
-	var stages, besideRuns, claiming sync.WaitGroup
-	stages.Go(func() {
-		select {
-		case <-w.budget.spent.raised:
-			stopIntake(ErrTooManyErrors)
-		case <-w.abort.raised:
-			stopIntake(errStopped)
-		case <-w.drain.raised:
-			stopIntake(errStopped)
-		case <-intake.Done():
-		}
-		w.moveTo(PhaseDraining)
-		w.feed.publish(Event{Kind: EventDraining})
-		w.limitGrace(work, stopWork)
-	})
-	stages.Go(func() { w.followConnection(work, socket) })
-	stages.Go(func() { w.watchIdle(intake, starter) })
-	stages.Go(func() {
+	var untilStopped, besideRuns, claiming sync.WaitGroup
+	untilStopped.Go(func() { w.stopInStages(intake, work, stopIntake, stopWork) })
+	untilStopped.Go(func() { w.followConnection(work, socket) })
+	untilStopped.Go(func() { w.watchIdle(intake, starter) })
+	untilStopped.Go(func() {
 		if err := turnstile.checkFirst(intake); err != nil {
 			stopIntake(fmt.Errorf("%w: %w", ErrUnable, err))
 		}
@@ -195,7 +182,7 @@ func (w *Worker) run(ctx context.Context, socket *channel.Socket) error {
 	leave(errStopped)
 	besideRuns.Wait()
 	stopWork(errStopped)
-	stages.Wait()
+	untilStopped.Wait()
 	stopped := starter.stopped.Load()
 	w.log.Info("stopped", "aborted", stopped)
 	switch cause := context.Cause(intake); {
@@ -206,6 +193,41 @@ func (w *Worker) run(ctx context.Context, socket *channel.Socket) error {
 	}
 	return nil
 }
+
+// stopInStages ends the intake when something asks for that. It ends work [Config.Grace] later, or when
+// the worker is aborted. It returns at the end of work.
+func (w *Worker) stopInStages(intake, work context.Context, stopIntake, stopWork context.CancelCauseFunc) {
+	select {
+	case <-w.budget.spent.raised:
+		stopIntake(ErrTooManyErrors)
+	case <-w.abort.raised:
+		stopIntake(errStopped)
+	case <-w.drain.raised:
+		stopIntake(errStopped)
+	case <-intake.Done():
+	}
+	w.moveTo(PhaseDraining)
+	w.feed.publish(Event{Kind: EventDraining})
+	running, claimed := w.inUse()
+	w.log.Info("stopping: no more claims, waiting for the runs to finish", "running", running, "unanswered_claims", claimed, "grace", w.cfg.Grace)
+	grace := time.NewTimer(w.cfg.Grace)
+	defer grace.Stop()
+	select {
+	case <-work.Done():
+		return
+	case <-grace.C:
+	case <-w.abort.raised:
+	}
+	// The ids are logged now, for the process may be ended before the runs are.
+	running, _ = w.inUse()
+	w.log.Warn("stopping the runs under way", "running", running, "run_ids", w.status().Runs)
+	w.moveTo(PhaseStopping)
+	stopWork(errStopped)
+}
+
+// reportGrace is the time, after the end of work, to report the runs that it has cancelled, and to wait
+// for the replies to claims in flight.
+const reportGrace = 15 * time.Second
 
 // open dials the first socket and begins [PhaseRunning]. Only the first call succeeds.
 func (w *Worker) open() (*channel.Socket, error) {
@@ -314,26 +336,3 @@ func (w *Worker) watchIdle(ctx context.Context, starter *starter) {
 		timer.Reset(left)
 	}
 }
-
-// limitGrace ends work [Config.Grace] after the intake, or when the worker is aborted.
-func (w *Worker) limitGrace(work context.Context, stopWork context.CancelCauseFunc) {
-	running, claimed := w.inUse()
-	w.log.Info("stopping: no more claims, waiting for the runs to finish", "running", running, "unanswered_claims", claimed, "grace", w.cfg.Grace)
-	grace := time.NewTimer(w.cfg.Grace)
-	defer grace.Stop()
-	select {
-	case <-work.Done():
-		return
-	case <-grace.C:
-	case <-w.abort.raised:
-	}
-	// The ids are logged now, for the process may be ended before the runs are.
-	running, _ = w.inUse()
-	w.log.Warn("stopping the runs under way", "running", running, "run_ids", w.status().Runs)
-	w.moveTo(PhaseStopping)
-	stopWork(errStopped)
-}
-
-// reportGrace is the time, after the end of work, to report the runs that it has cancelled, and to wait
-// for the replies to claims in flight.
-const reportGrace = 15 * time.Second

@@ -65,35 +65,9 @@ func (c *conn) request(ctx context.Context, j *Join, ref frame.Ref, event string
 	return w, nil
 }
 
-// reply is the second half: it waits for the answer until that is late. The answer is not late while a
-// message is coming in, which may be the answer or be before it. If that message stalls, a heartbeat
-// ends the connection. Its error is ErrOutcomeUnknown.
+// reply is the second half: it waits for the answer. Its error is ErrOutcomeUnknown.
 func (c *conn) reply(ctx context.Context, ref frame.Ref, w *waiter, within time.Duration) (answer, error) {
-	var a answer
-	var why error
-	var timer *time.Timer
-	var late <-chan time.Time
-	if within > 0 {
-		timer = time.NewTimer(within)
-		defer timer.Stop()
-		late = timer.C
-	}
-	for waiting, arrived := true, false; waiting; {
-		waiting = false
-		select {
-		case a = <-w.answer:
-		case <-ctx.Done():
-			why = context.Cause(ctx)
-		case <-late:
-			arriving := c.inbox.arriving.Load()
-			if waiting = arriving || arrived; !waiting {
-				why = ErrUnanswered
-				break
-			}
-			arrived = arriving // the answer may be right behind
-			timer.Reset(min(within, lookAgain))
-		}
-	}
+	a, why := c.awaitAnswer(ctx, w, within)
 	if why != nil {
 		if c.take(ref) != nil {
 			a.lost = why
@@ -106,6 +80,35 @@ func (c *conn) reply(ctx context.Context, ref frame.Ref, w *waiter, within time.
 		return answer{}, outcomeUnknown(a.lost)
 	}
 	return a, nil
+}
+
+// awaitAnswer returns the answer, or why the wait for it is over. An answer is not late while a message
+// is coming in, which may be the answer or be before it. If that message stalls, a heartbeat ends the
+// connection.
+func (c *conn) awaitAnswer(ctx context.Context, w *waiter, within time.Duration) (a answer, why error) {
+	var timer *time.Timer
+	var late <-chan time.Time
+	if within > 0 {
+		timer = time.NewTimer(within)
+		defer timer.Stop()
+		late = timer.C
+	}
+	arrived := false // a message was coming in at the last look
+	for {
+		select {
+		case a = <-w.answer:
+			return a, nil
+		case <-ctx.Done():
+			return a, context.Cause(ctx)
+		case <-late:
+			arriving := c.inbox.arriving.Load()
+			if !arriving && !arrived {
+				return a, ErrUnanswered
+			}
+			arrived = arriving // the answer may be right behind
+			timer.Reset(min(within, lookAgain))
+		}
+	}
 }
 
 // lookAgain is the time between two looks at whether a message is still coming in before a late answer.

@@ -47,17 +47,16 @@ func (l *Loop) turn(intake, work context.Context) outcome {
 		return undone
 	}
 	defer l.freeReserved()
-	runs, woken, outcome := l.sendClaim(work)
+	runs, o := l.sendClaim(work)
 	if len(runs) == 0 {
-		return outcome
+		return o
 	}
-	return l.start(runs, woken, ahead, intake, work)
+	return l.start(runs, ahead, intake, work)
 }
 
 // sendClaim sends the claim and waits for its reply, for [Options.Timeout] at most. It returns the runs
-// of the reply and the time of the wake-up that the claim answered, or the outcome if there are no
-// runs.
-func (l *Loop) sendClaim(work context.Context) (runs []Run, woken time.Time, o outcome) {
+// of the reply, or the outcome if there are none.
+func (l *Loop) sendClaim(work context.Context) ([]Run, outcome) {
 	l.request.Demand = max(len(l.reserved), 1)
 	sent := time.Now()
 	ctx, cancel := context.WithTimeoutCause(work, l.cfg.Timeout, errTimeout)
@@ -65,18 +64,19 @@ func (l *Loop) sendClaim(work context.Context) (runs []Run, woken time.Time, o o
 	runs, err := l.cfg.Claimer.Claim(ctx, l.request)
 	if errors.Is(err, ErrNotReady) {
 		if l.isReady() { // a Claimer that is ready and sends nothing must not make the loop spin
-			return nil, woken, nothing
+			return nil, nothing
 		}
-		return nil, woken, unsent
+		return nil, unsent
 	}
-	woken, l.woken = l.woken, time.Time{}
+	woken := l.woken
+	l.woken = time.Time{}
 	if err != nil {
 		// The end of work is no failure of the claim.
 		if work.Err() == nil || !errors.Is(err, work.Err()) && !errors.Is(err, context.Cause(work)) {
 			l.count(func(s *Stats) { s.Claims.Failed++ })
 			l.logChange(&l.claimError, err, "claim failed, the loop keeps trying", "")
 		}
-		return nil, woken, nothing
+		return nil, nothing
 	}
 	l.logChange(&l.claimError, nil, "", "claims are answered again")
 	l.count(func(s *Stats) {
@@ -91,7 +91,11 @@ func (l *Loop) sendClaim(work context.Context) (runs []Run, woken time.Time, o o
 			s.Claims.Empty++
 		}
 	})
-	return runs, woken, nothing
+	now := time.Now()
+	for i := range runs {
+		runs[i].Group, runs[i].Claimed, runs[i].Woken = l.cfg.Pool.Group().Name, now, woken
+	}
+	return runs, nothing
 }
 
 // errTimeout ends a claim after [Options.Timeout].
@@ -99,11 +103,7 @@ var errTimeout = errors.New("the server did not answer the claim in time; a run 
 
 // start starts the runs of a reply. Runs that have no slot stay held, and the first of them becomes
 // the one ahead if the claim was made for that.
-func (l *Loop) start(runs []Run, woken time.Time, ahead bool, intake, work context.Context) outcome {
-	now := time.Now()
-	for i := range runs {
-		runs[i].Group, runs[i].Claimed, runs[i].Woken = l.cfg.Pool.Group().Name, now, woken
-	}
+func (l *Loop) start(runs []Run, ahead bool, intake, work context.Context) outcome {
 	o := l.hold(runs)
 	if o == nothing {
 		return nothing

@@ -164,6 +164,12 @@ func (u *underway) announce(outcome runner.Outcome) {
 	if !outcome.Settled.Elsewhere() {
 		u.budget.count(outcome.Err)
 	}
+	switch {
+	case outcome.Refused:
+		u.turnstile.refuse(outcome.Err)
+	case outcome.Err == nil:
+		u.turnstile.taken()
+	}
 	u.feed.publish(Event{Kind: kind, RunID: u.ID, Group: u.Group, Result: &result})
 	u.callAfterRun(result)
 }
@@ -277,10 +283,10 @@ func (u *underway) AwaitEngine(ctx context.Context) (err error) {
 // may find nothing wrong with it.
 func (s *starter) refuseToken(run claim.Run, err error) {
 	s.turnstile.forget(run.Group)
+	s.turnstile.unverified(err)
 	level := slog.LevelError
-	if refused, ok := errors.AsType[*claim.TokenError](err); ok && refused.Misfit() {
-		level = slog.LevelWarn // the error is that of the key
-		s.turnstile.trip(&s.turnstile.key, fmt.Errorf("the public key of the worker (WORKER_LIGHTNING_PUBLIC_KEY) does not fit the server's: %w", err))
+	if refused, ok := errors.AsType[*claim.TokenError](err); ok && (refused.Misfit() || refused.Early()) {
+		level = slog.LevelWarn // the error is that of the key, or the clock
 	}
 	s.done.Go(func() {
 		back := run.ID != "" && s.runner.Return(s.work, s.report, run, terms.ReleasePostpone, refusedFor)

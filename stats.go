@@ -83,12 +83,13 @@ type QueueStats struct {
 // The names of what must be well for a worker to claim.
 const (
 	BreakerEngine = "engine" // it can execute runs
-	BreakerKey    = "key"    // the public key fits the tokens of runs
+	BreakerKey    = "key"    // the public key, and the clock, fit the tokens of runs
+	BreakerServer = "server" // the server lets the worker onto runs' topics, and takes how they ended
 )
 
 // UnableStats is a reason for which a worker claims nothing.
 type UnableStats struct {
-	// Name is [BreakerEngine] or [BreakerKey], and Error what is wrong with it.
+	// Name is [BreakerEngine], [BreakerKey] or [BreakerServer], and Error what is wrong with it.
 	Name  string `json:"name"`
 	Error string `json:"error"`
 	// Pending says that the engine was not asked yet whether it can execute runs, so that

@@ -11,12 +11,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/runner"
 )
 
 // ErrUnable says that a worker claims nothing because it could do nothing with the runs:
-// its engine cannot execute them, or its key does not fit their tokens. It comes with the
-// cause.
+// its engine cannot execute them, its key does not fit their tokens, or the server does not take
+// them from it. It comes with the cause.
 var ErrUnable = errors.New("the worker cannot execute runs")
 
 const (
@@ -31,6 +32,9 @@ const (
 	waitingMost = 30 * time.Second
 	// checkTimeout bounds a check, which may install something.
 	checkTimeout = 2 * time.Minute
+	// mostRefused is how many runs in a row may be refused, by the server or for their tokens, before no
+	// more are claimed: one alone may have a reason of its own.
+	mostRefused = 3
 	// anyNumber is more than any group has slots.
 	anyNumber = 1 << 30
 )
@@ -47,6 +51,9 @@ type turnstile struct {
 	mu       sync.Mutex
 	engine   breaker
 	key      breaker
+	server   breaker
+	badKeys  int            // tokens in a row that were no good
+	refused  int            // runs in a row that the server did not take from the worker
 	unproven map[string]int // by group: runs claimed, or asked for, that the engine may yet be unable to execute
 	total    int            // of these
 	proven   time.Time      // when a run was last
@@ -61,6 +68,7 @@ func newTurnstile(w *Worker) *turnstile {
 		changed: make(chan struct{}), unproven: make(map[string]int),
 		engine: breaker{name: BreakerEngine, problem: "the engine cannot execute runs", first: 5 * time.Second, most: 5 * time.Minute},
 		key:    breaker{name: BreakerKey, problem: "the tokens of runs cannot be verified", first: time.Minute, most: 30 * time.Minute},
+		server: breaker{name: BreakerServer, problem: "the server does not take the runs of this worker", first: time.Minute, most: 30 * time.Minute},
 	}
 	if checker, ok := w.cfg.Engine.(runner.Checker); ok {
 		t.check = checker.Check
@@ -81,9 +89,9 @@ func (t *turnstile) room(group string) (n int, changed <-chan struct{}) {
 
 func (t *turnstile) roomLocked(group string) int {
 	switch {
-	case t.engine.isShut(), t.key.isShut(), t.engine.state == onTrial && t.waiting > 0:
+	case t.engine.isShut(), t.key.isShut(), t.server.isShut(), t.engine.state == onTrial && t.waiting > 0:
 		return 0
-	case t.engine.state == onTrial, t.key.state == onTrial:
+	case t.engine.state == onTrial, t.key.state == onTrial, t.server.state == onTrial:
 		return max(0, 1-t.total)
 	case t.trustsLocked():
 		return anyNumber
@@ -103,7 +111,7 @@ func (t *turnstile) admit(group string, demand int) (n int, trial bool) {
 	defer t.mu.Unlock()
 	n = min(demand, t.roomLocked(group))
 	t.countLocked(group, n)
-	return n, t.engine.state == onTrial || t.key.state == onTrial
+	return n, t.engine.state == onTrial || t.key.state == onTrial || t.server.state == onTrial
 }
 
 // answered says how many runs came of those that were admitted, which count on. An engine that
@@ -111,6 +119,11 @@ func (t *turnstile) admit(group string, demand int) (n int, trial bool) {
 func (t *turnstile) answered(group string, admitted, came int, trial bool) {
 	t.mu.Lock()
 	t.countLocked(group, came-admitted)
+	if came > 0 && t.server.state == onTrial { // its end decides, or the next trial
+		t.server.state = opened
+		t.server.postpone(t.server.cause)
+		t.changeLocked()
+	}
 	untried := trial && came == 0 && t.engine.state == onTrial && t.check != nil
 	t.mu.Unlock()
 	if untried {
@@ -159,9 +172,49 @@ func (t *turnstile) prove(began time.Time) {
 // verified notes that the key fits.
 func (t *turnstile) verified() {
 	t.mu.Lock()
-	t.key.wait = 0
+	t.key.wait, t.badKeys = 0, 0
 	t.mu.Unlock()
 	t.close(&t.key)
+}
+
+// unverified notes a token that is no good: each such has cost a run. Some causes hold for the next run as well; of
+// others, it takes a few in a row.
+func (t *turnstile) unverified(err error) {
+	refused, _ := errors.AsType[*claim.TokenError](err)
+	if refused == nil { // there was no token to look at
+		return
+	}
+	t.mu.Lock()
+	t.badKeys++
+	several := t.badKeys >= mostRefused
+	t.mu.Unlock()
+	switch {
+	case refused.Misfit():
+		t.trip(&t.key, fmt.Errorf("the public key of the worker (WORKER_LIGHTNING_PUBLIC_KEY) does not fit the server's: %w", err))
+	case refused.Early():
+		t.trip(&t.key, fmt.Errorf("the clock of this machine is behind the server's: %w", err))
+	case several:
+		t.trip(&t.key, fmt.Errorf("none of the last %d was good; perhaps the clock of this machine is wrong: %w", mostRefused, err))
+	}
+}
+
+// taken notes that the server has the end of a run, or the run itself.
+func (t *turnstile) taken() {
+	t.mu.Lock()
+	t.server.wait, t.refused = 0, 0
+	t.mu.Unlock()
+	t.close(&t.server)
+}
+
+// refuse notes a run that the server gave away and did not take back, not even its end: the run is lost.
+func (t *turnstile) refuse(err error) {
+	t.mu.Lock()
+	t.refused++
+	several := t.refused >= mostRefused
+	t.mu.Unlock()
+	if several {
+		t.trip(&t.server, err)
+	}
 }
 
 // await returns when a run that the engine was not able to prepare may be tried again: as
@@ -253,7 +306,7 @@ func (t *turnstile) close(b *breaker) {
 	}
 }
 
-func (t *turnstile) breakers() []*breaker { return []*breaker{&t.engine, &t.key} }
+func (t *turnstile) breakers() []*breaker { return []*breaker{&t.engine, &t.key, &t.server} }
 
 // unable returns the breakers that are not closed.
 func (t *turnstile) unable(now time.Time) (unable []UnableStats) {

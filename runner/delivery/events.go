@@ -3,6 +3,7 @@ package delivery
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -430,12 +431,15 @@ func (e *runComplete) lessen(why error) (bool, event) {
 	return false, nil
 }
 
+// ErrEndRefused says that a run has ended, and that the server does not take that from this worker.
+var ErrEndRefused = errors.New("the server takes run:complete in no form")
+
 func (e *runComplete) answered(refusal error) {
 	switch {
 	case refusal == nil:
 	case isDuplicate(e.name(), refusalOf(refusal)):
 		e.box.refused = fmt.Errorf("the server has another end of the run already: %w", refusal)
 	default:
-		e.box.refused = fmt.Errorf("the server takes run:complete in no form: %w", refusal)
+		e.box.refused = fmt.Errorf("%w: %w", ErrEndRefused, refusal)
 	}
 }

@@ -168,7 +168,11 @@ func (r *Runner) Run(work, report context.Context, socket Joiner, given claim.Ru
 		if lost := run.lease.Withdrawn(err); lost != nil {
 			return r.conclude(run, failure, lost)
 		}
-		run.log.Error("cannot join the run; the server will call it lost", "error", err)
+		if work.Err() != nil { // meanwhile
+			failure = failureOf(work, context.Cause(work))
+		}
+		run.outbox.Complete(delivery.End{Reason: failure.Reason, ErrorType: failure.Type, ErrorMessage: failure.Message})
+		run.outbox.GiveUp(err)
 		out := r.conclude(run, failure, err)
 		out.Refused = errors.As(err, new(*channel.RefusedError))
 		return out

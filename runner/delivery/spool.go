@@ -51,7 +51,7 @@ type SpooledEvent struct {
 }
 
 // GiveUp says what of a run could not be reported, and why, and spools it if there is a folder for that. It is called
-// once, when [Outbox.Deliver] has returned the cause.
+// once, when [Outbox.Deliver] has returned the cause, or instead of it if the topic could not be joined.
 func (o *Outbox) GiveUp(cause error) {
 	if o.refused != nil {
 		o.log.Error("the end of the run was refused; the server does not have it from this worker", "error", cause)
@@ -62,7 +62,11 @@ func (o *Outbox) GiveUp(cause error) {
 		events[e.name()]++
 		o.delivery.undeliver(e)
 	}
-	o.log.Error("the run was given up: the server cannot be told how it ended",
+	what := "the run was given up: the server cannot be told how it ended"
+	if o.topic == nil {
+		what = "cannot join the run; the server cannot be told how it ended"
+	}
+	o.log.Error(what,
 		"error", cause, "delivered", o.delivered, "undelivered", len(o.queue), "events", events)
 	if o.delivery.cfg.Spool == "" {
 		return

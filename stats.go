@@ -56,7 +56,8 @@ type ConnectionStats struct {
 	// the last one.
 	Error    string `json:"error,omitempty"`
 	Attempts int    `json:"attempts"`
-	// Connections counts those made, and Lost, by cause, those lost and dials that failed.
+	// Connections counts those made, and Lost, by cause, those lost and dials that failed, of all sockets; what is
+	// above is about the first, which has the queue.
 	Connections int                      `json:"connections"`
 	Lost        map[channel.Cause]uint64 `json:"lost"`
 	// RoundTrip is how long the server took to answer the latest heartbeat, 0 before the first.
@@ -184,12 +185,12 @@ func (w *Worker) Stats() Stats {
 func (s *shift) connection(c *ConnectionStats) {
 	status, _ := s.socket.Status()
 	stats := s.socket.Stats()
-	c.State, c.Attempts, c.Connections = status.State.String(), status.Attempts, status.Connections
+	c.State, c.Attempts = status.State.String(), status.Attempts
 	if status.Err != nil {
 		c.Error = status.Err.Error()
 	}
-	maps.Copy(c.Lost, stats.Lost)
-	c.RoundTrip, c.Sockets = seconds(stats.RoundTrip), s.sockets.count()
+	c.Sockets, c.Connections, c.Lost = s.sockets.count()
+	c.RoundTrip = seconds(stats.RoundTrip)
 }
 
 // inUse returns how many slots are held by runs, and how many are reserved for claims that the

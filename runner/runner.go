@@ -174,7 +174,7 @@ func (r *Runner) Run(work, report context.Context, socket Joiner, given claim.Ru
 		run.outbox.Complete(delivery.End{Reason: failure.Reason, ErrorType: failure.Type, ErrorMessage: failure.Message})
 		run.outbox.GiveUp(err)
 		out := r.conclude(run, failure, err)
-		out.Refused = errors.As(err, new(*channel.RefusedError))
+		out.Refused = report.Err() == nil && errors.As(err, new(*channel.RefusedError))
 		return out
 	}
 	run.log.Debug("run joined")

@@ -82,6 +82,7 @@ func TestTheEndOfARunThatWasNeverJoinedIsSpooled(t *testing.T) {
 		outcome := r.Run(work, report, w.socket, claim.Run{ID: id, Token: token}, nil)
 		require.Equal(t, Undelivered, outcome.Settled)
 		require.Equal(t, map[string]uint64{"run:complete": 1}, r.Stats().Undelivered)
+		require.False(t, outcome.Refused, "it was not waited for")
 
 		all, err := readSpool(dir)
 		require.NoError(t, err)

@@ -94,6 +94,28 @@ func TestTheEndOfARunThatWasNeverJoinedIsSpooled(t *testing.T) {
 	})
 }
 
+// Guards against a run of which nothing is kept: the server has taken all of it but for its end.
+func TestAnEndThatIsRefusedIsSpooledWhole(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		dir := t.TempDir()
+		id, token := w.claim(planOf(""))
+		w.fail(fault.Rule{Event: "run:complete", Action: fault.Refuse, Response: json.RawMessage(`{"state":["is invalid"]}`), Count: -1})
+		r := New(Config{Engine: Func(twoSteps), Delivery: delivery.Config{Spool: dir}})
+		outcome := r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
+		require.Equal(t, Undelivered, outcome.Settled)
+		require.Equal(t, map[string]uint64{"run:complete": 1}, r.Stats().Undelivered)
+
+		w.server.ClearFaults() // somebody has mended it
+		all, err := readSpool(dir)
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		require.NoError(t, all[0].Resend(t.Context(), w.socket))
+		result := w.result("r1")
+		require.Equal(t, "success", result.Reason)
+		require.JSONEq(t, `{"data":{"x":2}}`, string(result.FinalState))
+	})
+}
+
 // Guards against a line about what was left out that is lost, with nobody counting it.
 func TestWhatTheLogShouldBeToldIsSpooledToo(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {

@@ -48,6 +48,8 @@ type Outbox struct {
 	epoch   int     // the join that is ready for events
 	webhook webhook // what the caller of the run's webhook is to be answered
 	refused error   // why the server takes no end of the run
+	// refusedEnd is that end; nil if the server has another one.
+	refusedEnd *runComplete
 	// delivered counts the events that the server has taken.
 	delivered int
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/internal/mocktest"
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
@@ -98,6 +99,29 @@ func TestTwoHundredRunsSurvive(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Guards against sockets beyond the first whose connections nobody counts.
+func TestTheConnectionsOfAllSocketsCount(t *testing.T) {
+	const runs = 110
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, mockserver.Config{WakeDebounce: 24 * time.Hour, OpaqueTokens: true})
+		ids := manyRuns(runs)
+		h.enqueue("manual", ids...)
+		worker, _ := h.hire(phxworker.Config{Groups: slots.MustParse(fmt.Sprintf("manual>*:%d", runs))})
+		settle(time.Minute)
+		require.Equal(t, 2, worker.Stats().Connection.Connections)
+		h.cut()
+		settle(time.Minute)
+		for _, id := range ids {
+			h.gate.release(id)
+		}
+		settle(5 * time.Minute)
+		stats := worker.Stats().Connection
+		require.Equal(t, 1, stats.Sockets, "the further one has closed")
+		require.Equal(t, 4, stats.Connections)
+		require.Equal(t, map[channel.Cause]uint64{channel.CauseNetwork: 2}, stats.Lost)
+	})
 }
 
 // crowd starts n workers with this engine, each with a connection of its own over TCP as in a

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"math"
 	"net/url"
 	"runtime/debug"
@@ -32,6 +33,8 @@ type sockets struct {
 
 	mu      sync.Mutex
 	carry   []*carrier // the first one has the queue
+	made    int        // connections of the sockets that were retired
+	lost    map[channel.Cause]uint64
 	closing sync.WaitGroup
 }
 
@@ -46,14 +49,28 @@ type carrier struct {
 }
 
 func newSockets(first *channel.Socket, open func() (*channel.Socket, error), log *slog.Logger) *sockets {
-	return &sockets{open: open, log: log, carry: []*carrier{{socket: first, topics: 1, joined: 1, proven: true, most: topicsPerSocket}}}
+	return &sockets{open: open, log: log, lost: make(map[channel.Cause]uint64), carry: []*carrier{{socket: first, topics: 1, joined: 1, proven: true, most: topicsPerSocket}}}
 }
 
-// count returns how many sockets there are.
-func (s *sockets) count() int {
+// count returns how many sockets there are, how many connections they and those before them made, and how these were
+// lost.
+func (s *sockets) count() (sockets, made int, lost map[channel.Cause]uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.carry)
+	made, lost = s.made, maps.Clone(s.lost)
+	for _, c := range s.carry {
+		made += c.count(lost)
+	}
+	return len(s.carry), made, lost
+}
+
+// count returns how many connections the socket made, and adds how they were lost.
+func (c *carrier) count(lost map[channel.Cause]uint64) (made int) {
+	for cause, n := range c.socket.Stats().Lost {
+		lost[cause] += n
+	}
+	status, _ := c.socket.Status()
+	return status.Connections
 }
 
 // seat is the room of one run on one of the sockets.
@@ -159,6 +176,7 @@ func (s *sockets) retire(c *carrier) {
 		return
 	}
 	s.carry = slices.Delete(s.carry, i, i+1)
+	s.made += c.count(s.lost)
 	s.closing.Add(1)
 	s.mu.Unlock()
 	defer s.closing.Done()

@@ -155,6 +155,12 @@ func (u *underway) announce(outcome runner.Outcome) {
 	if !outcome.Settled.Elsewhere() {
 		u.budget.count(outcome.Err)
 	}
+	switch {
+	case outcome.Refused:
+		u.turnstile.noteNotTaken(outcome.Err)
+	case outcome.Err == nil:
+		u.turnstile.noteTaken()
+	}
 	u.feed.publish(Event{Kind: kind, RunID: u.ID, Group: u.Group, Result: &result})
 	u.callAfterRun(result)
 }
@@ -270,10 +276,10 @@ const refusedFor = 3 * time.Second
 // worker may accept it.
 func (s *starter) refuseToken(run claim.Run, err error) {
 	s.turnstile.uncount(run.Group)
+	s.turnstile.noteRefusedToken(err)
 	level := slog.LevelError
-	if refused, ok := errors.AsType[*claim.TokenError](err); ok && refused.Misfit() {
+	if refused, ok := errors.AsType[*claim.TokenError](err); ok && (refused.Misfit() || refused.Early()) {
 		level = slog.LevelWarn // the trip logs the error
-		s.turnstile.trip(&s.turnstile.key, fmt.Errorf("the public key of the worker (WORKER_LIGHTNING_PUBLIC_KEY) does not fit the server's: %w", err))
 	}
 	s.done.Go(func() {
 		back := run.ID != "" && s.runner.Return(s.work, s.report, run, terms.ReleasePostpone, refusedFor)

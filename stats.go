@@ -54,8 +54,8 @@ type ConnectionStats struct {
 	// connection.
 	Error    string `json:"error,omitempty"`
 	Attempts int    `json:"attempts"`
-	// Connections counts the connections made. Lost counts, by cause, those lost and the dials that
-	// failed.
+	// Connections counts the connections that all sockets have made. Lost counts, by cause, those
+	// that were lost and the dials that failed.
 	Connections int                      `json:"connections"`
 	Lost        map[channel.Cause]uint64 `json:"lost"`
 	// RoundTrip is how long the server took to answer the latest heartbeat; 0 before the first.
@@ -82,12 +82,13 @@ type QueueStats struct {
 // The names of what must be well for a worker to claim.
 const (
 	BreakerEngine = "engine" // it can execute runs
-	BreakerKey    = "key"    // the public key fits the tokens of runs
+	BreakerKey    = "key"    // the public key, and the clock, fit the tokens of runs
+	BreakerServer = "server" // the server lets the worker onto runs' topics, and takes how they ended
 )
 
 // UnableStats is a reason for which a worker claims nothing.
 type UnableStats struct {
-	// Name is [BreakerEngine] or [BreakerKey], and Error what is wrong with it.
+	// Name is [BreakerEngine], [BreakerKey] or [BreakerServer], and Error what is wrong with it.
 	Name  string `json:"name"`
 	Error string `json:"error"`
 	// Pending says that the engine has not answered its first check yet, so that nothing is known.
@@ -180,12 +181,12 @@ func (w *Worker) Stats() Stats {
 func (s *shift) connection(c *ConnectionStats) {
 	status, _ := s.socket.Status()
 	stats := s.socket.Stats()
-	c.State, c.Attempts, c.Connections = status.State.String(), status.Attempts, status.Connections
+	c.State, c.Attempts = status.State.String(), status.Attempts
 	if status.Err != nil {
 		c.Error = status.Err.Error()
 	}
-	maps.Copy(c.Lost, stats.Lost)
-	c.RoundTrip, c.Sockets = seconds(stats.RoundTrip), s.sockets.count()
+	c.Sockets, c.Connections, c.Lost = s.sockets.count()
+	c.RoundTrip = seconds(stats.RoundTrip)
 }
 
 // inUse returns how many slots hold runs, and how many are reserved for claims without an answer yet.

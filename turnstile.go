@@ -11,11 +11,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/runner"
 )
 
-// ErrUnable says that a worker claims nothing because its engine cannot execute runs, or because its
-// key does not fit their tokens. It comes with the cause.
+// ErrUnable says that a worker claims nothing because its engine cannot execute runs, because its key does
+// not fit their tokens, or because the server does not take the runs from it. It comes with the cause.
 var ErrUnable = errors.New("the worker cannot execute runs")
 
 const (
@@ -29,6 +30,9 @@ const (
 	mostTrialWait = 30 * time.Second
 	// checkTimeout bounds a check of the engine, which may install something.
 	checkTimeout = 2 * time.Minute
+	// mostRefused is how many runs in a row may be refused, by the server or for their tokens, before no
+	// more are claimed: one alone may have a reason of its own.
+	mostRefused = 3
 	// anyNumber is more than any group has slots.
 	anyNumber = 1 << 30
 )
@@ -47,6 +51,9 @@ type turnstile struct {
 	mu       sync.Mutex
 	engine   breaker
 	key      breaker
+	server   breaker
+	badKeys  int            // tokens in a row that were refused
+	refused  int            // runs in a row that the server did not take from the worker
 	unproven map[string]int // unproven runs by group, with those that a claim has asked for
 	total    int            // the sum of unproven
 	executed time.Time      // when the engine last executed a run; zero after a trip
@@ -61,6 +68,7 @@ func newTurnstile(w *Worker) *turnstile {
 		changed: make(chan struct{}), unproven: make(map[string]int),
 		engine: breaker{name: BreakerEngine, problem: "the engine cannot execute runs", first: 5 * time.Second, most: 5 * time.Minute},
 		key:    breaker{name: BreakerKey, problem: "the tokens of runs cannot be verified", first: time.Minute, most: 30 * time.Minute},
+		server: breaker{name: BreakerServer, problem: "the server does not take the runs of this worker", first: time.Minute, most: 30 * time.Minute},
 	}
 	if checker, ok := w.cfg.Engine.(runner.Checker); ok {
 		t.check = checker.Check
@@ -81,9 +89,9 @@ func (t *turnstile) room(group string) (n int, changed <-chan struct{}) {
 
 func (t *turnstile) roomLocked(group string) int {
 	switch {
-	case t.engine.admitsNone(), t.key.admitsNone(), t.engine.state == onTrial && t.waiting > 0:
+	case t.engine.admitsNone(), t.key.admitsNone(), t.server.admitsNone(), t.engine.state == onTrial && t.waiting > 0:
 		return 0 // where a run waits, that run is the trial
-	case t.engine.state == onTrial, t.key.state == onTrial:
+	case t.engine.state == onTrial, t.key.state == onTrial, t.server.state == onTrial:
 		return max(0, 1-t.total)
 	case t.trustsLocked():
 		return anyNumber
@@ -103,7 +111,7 @@ func (t *turnstile) admit(group string, demand int) (n int, trial bool) {
 	defer t.mu.Unlock()
 	n = min(demand, t.roomLocked(group))
 	t.countLocked(group, n)
-	return n, t.engine.state == onTrial || t.key.state == onTrial
+	return n, t.engine.state == onTrial || t.key.state == onTrial || t.server.state == onTrial
 }
 
 // noteAnswer takes the runs that were admitted and did not come off the count. When a trial has brought
@@ -111,6 +119,11 @@ func (t *turnstile) admit(group string, demand int) (n int, trial bool) {
 func (t *turnstile) noteAnswer(group string, admitted, came int, trial bool) {
 	t.mu.Lock()
 	t.countLocked(group, came-admitted)
+	if came > 0 && t.server.state == onTrial { // the end of this run decides, or else the next trial
+		t.server.state = tripped
+		t.server.postpone(t.server.cause)
+		t.changeLocked()
+	}
 	untried := trial && came == 0 && t.engine.state == onTrial && t.check != nil
 	t.mu.Unlock()
 	if untried {
@@ -159,9 +172,49 @@ func (t *turnstile) noteExecuted(began time.Time) {
 // noteVerified notes that the key fits.
 func (t *turnstile) noteVerified() {
 	t.mu.Lock()
-	t.key.wait = 0
+	t.key.wait, t.badKeys = 0, 0
 	t.mu.Unlock()
 	t.reset(&t.key)
+}
+
+// noteRefusedToken notes that a token was refused. Some causes hold for the next run as well; any other
+// must come a few times in a row.
+func (t *turnstile) noteRefusedToken(err error) {
+	refused, _ := errors.AsType[*claim.TokenError](err)
+	if refused == nil { // the run had no id
+		return
+	}
+	t.mu.Lock()
+	t.badKeys++
+	several := t.badKeys >= mostRefused
+	t.mu.Unlock()
+	switch {
+	case refused.Misfit():
+		t.trip(&t.key, fmt.Errorf("the public key of the worker (WORKER_LIGHTNING_PUBLIC_KEY) does not fit the server's: %w", err))
+	case refused.Early():
+		t.trip(&t.key, fmt.Errorf("the clock of this machine is behind the server's: %w", err))
+	case several:
+		t.trip(&t.key, fmt.Errorf("none of the last %d was good; perhaps the clock of this machine is wrong: %w", mostRefused, err))
+	}
+}
+
+// noteTaken notes that the server has the end of a run, or has taken the run back.
+func (t *turnstile) noteTaken() {
+	t.mu.Lock()
+	t.server.wait, t.refused = 0, 0
+	t.mu.Unlock()
+	t.reset(&t.server)
+}
+
+// noteNotTaken notes a run that is lost: the server took neither its end nor the run itself.
+func (t *turnstile) noteNotTaken(err error) {
+	t.mu.Lock()
+	t.refused++
+	several := t.refused >= mostRefused
+	t.mu.Unlock()
+	if several {
+		t.trip(&t.server, err)
+	}
 }
 
 // awaitEngine waits until a run that the engine could not prepare may be tried again, because the
@@ -253,7 +306,7 @@ func (t *turnstile) reset(b *breaker) {
 	}
 }
 
-func (t *turnstile) breakers() []*breaker { return []*breaker{&t.engine, &t.key} }
+func (t *turnstile) breakers() []*breaker { return []*breaker{&t.engine, &t.key, &t.server} }
 
 // unable returns the breakers that are not well.
 func (t *turnstile) unable(now time.Time) (unable []UnableStats) {

@@ -3,6 +3,8 @@ package phxworker_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/phxworker/phxworker"
@@ -482,6 +485,102 @@ func TestAKeyThatDoesNotFit(t *testing.T) {
 				require.Equal(t, 1, strings.Count(log.String(), "level=ERROR"), log.String())
 				require.NotContains(t, log.String(), "eyJ", "no token may reach a log")
 				require.Empty(t, h.sent("run:start"))
+			})
+		})
+	}
+}
+
+// Guards against a worker that empties the queue of a server which lets it onto no run's topic, or takes the end of no
+// run, and says meanwhile that it is ready.
+func TestAServerThatTakesNoRunsIsAskedForNone(t *testing.T) {
+	for name, refusal := range map[string]fault.Rule{
+		"no run is let in": {Topic: "run:*", Event: fault.Join, Response: []byte(`{"reason":"unauthorized"}`)},
+		"no end is taken":  {Event: "run:complete", Response: []byte(`{"state":["is invalid"]}`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := openHouse(t, quiet)
+				ids := manyRuns(40)
+				h.enqueue("manual", ids...)
+				refusal.Action, refusal.Count = fault.Refuse, -1
+				id, err := h.server.AddFault(refusal)
+				require.NoError(t, err)
+				var log bytes.Buffer
+				worker, stop := h.hire(phxworker.Config{
+					Groups: slots.MustParse("manual:5"), Logger: slog.New(slog.NewTextHandler(&log, nil)),
+					Engine: phxworker.Func(func(context.Context, *phxworker.Run) (any, error) { return nil, nil }),
+				})
+				settle(50 * time.Second)
+				require.GreaterOrEqual(t, ended(h, ids)["available"], 40-3-5, "three are enough to know; as many as there are slots are under way by then")
+				broken := worker.Stats().Unable[0]
+				require.Equal(t, phxworker.BreakerServer, broken.Name)
+				before := ended(h, ids)["available"]
+
+				settle(3 * time.Hour) // 1, 2, 4, 8, 16, 30, 30 … minutes
+				require.InDelta(t, before-10, ended(h, ids)["available"], 1, "one a trial")
+				require.NotEmpty(t, worker.Stats().Unable)
+
+				require.True(t, h.server.RemoveFault(id))
+				left := ended(h, ids)["available"]
+				settle(time.Hour)
+				require.Equal(t, left, ended(h, ids)["success"])
+				require.Empty(t, unable(worker))
+				require.NoError(t, stop())
+				require.Equal(t, 1, strings.Count(log.String(), "no more claims: the server does not take the runs of this worker"))
+				require.Equal(t, 1, strings.Count(log.String(), "claims are made again"))
+			})
+		})
+	}
+}
+
+// One run that is refused says nothing of the next: nobody is to wait because of it.
+func TestARunThatIsRefusedNowAndThenHoldsNothingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		ids := manyRuns(12)
+		for i, id := range ids {
+			if i%3 != 0 {
+				_, err := h.server.AddFault(fault.Rule{Run: id, Event: fault.Join, Action: fault.Refuse, Response: []byte(`{"reason":"not_found"}`)})
+				require.NoError(t, err)
+			}
+		}
+		h.enqueue("manual", ids...)
+		worker, _ := h.hire(phxworker.Config{
+			Groups: slots.MustParse("manual:1"),
+			Engine: phxworker.Func(func(context.Context, *phxworker.Run) (any, error) { return nil, nil }),
+		})
+		settle(50 * time.Second)
+		require.Equal(t, map[string]int{"claimed": 8, "success": 4}, ended(h, ids))
+		require.Empty(t, unable(worker))
+	})
+}
+
+// A clock that is wrong refuses every run, as a key does that does not fit.
+func TestAClockThatIsWrong(t *testing.T) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	for name, tt := range map[string]struct {
+		ahead time.Duration // of the server's clock
+		lost  int           // runs until it is known
+		says  string
+	}{"behind the server's": {2 * time.Minute, 1, "clock"}, "ahead of it": {-2 * time.Hour, 3, "expired"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := openHouse(t, mockserver.Config{WakeDebounce: 24 * time.Hour, Key: key})
+				there := time.Now().Add(tt.ahead)
+				token, err := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.MapClaims{
+					"iss": "Lightning", "id": "r", "sub": "run:r", "nbf": there.Unix(), "exp": there.Add(time.Minute).Unix(),
+				}).SignedString(key)
+				require.NoError(t, err)
+				_, err = h.server.AddFault(fault.Rule{Event: "claim", Action: fault.Answer, Count: -1, Response: []byte(`{"runs":[{"id":"r","token":"` + token + `"}]}`)})
+				require.NoError(t, err)
+				worker, _ := h.hire(phxworker.Config{PublicKey: h.server.PublicKey()})
+				settle(50 * time.Second)
+				require.Len(t, h.server.Faults(), tt.lost)
+				broken := worker.Stats().Unable[0]
+				require.Equal(t, phxworker.BreakerKey, broken.Name)
+				require.Contains(t, broken.Error, tt.says)
+				require.NotContains(t, broken.Error, "WORKER_LIGHTNING_PUBLIC_KEY", "the key fits")
 			})
 		})
 	}

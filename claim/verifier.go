@@ -100,6 +100,12 @@ func (e *TokenError) Misfit() bool {
 	return errors.Is(e.Err, jwt.ErrTokenSignatureInvalid) || errors.Is(e.Err, jwt.ErrTokenMalformed)
 }
 
+// Early reports whether the token will be good, later on: the clock of this machine is behind that of the server, whose
+// next run is early as well.
+func (e *TokenError) Early() bool {
+	return errors.Is(e.Err, jwt.ErrTokenNotValidYet) || errors.Is(e.Err, jwt.ErrTokenUsedBeforeIssued)
+}
+
 func (e *TokenError) Unwrap() error { return e.Err }
 
 // parsePublicKey quotes nothing of the text in its error: it may be a private key, given by mistake.

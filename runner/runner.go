@@ -128,6 +128,8 @@ type Outcome struct {
 	Settled Settlement `json:"settled"`
 	// Joined is set when the server let the worker onto the run's topic.
 	Joined bool `json:"-"`
+	// Refused is set when the server did not let the worker onto the run's topic, or takes its end in no form.
+	Refused bool `json:"-"`
 	// Stopped is set when the run was ended, or returned, because work had ended.
 	Stopped bool `json:"-"`
 	// Unable is set when it was this worker that could not execute the run; see [Unable].
@@ -166,8 +168,14 @@ func (r *Runner) Run(work, report context.Context, socket Joiner, given claim.Ru
 		if lost := run.lease.Withdrawn(err); lost != nil {
 			return r.conclude(run, failure, lost)
 		}
-		run.log.Error("cannot join the run; the server will call it lost", "error", err)
-		return r.conclude(run, failure, err)
+		if work.Err() != nil { // meanwhile
+			failure = failureOf(work, context.Cause(work))
+		}
+		run.outbox.Complete(delivery.End{Reason: failure.Reason, ErrorType: failure.Type, ErrorMessage: failure.Message})
+		run.outbox.GiveUp(err)
+		out := r.conclude(run, failure, err)
+		out.Refused = report.Err() == nil && errors.As(err, new(*channel.RefusedError))
+		return out
 	}
 	run.log.Debug("run joined")
 
@@ -177,7 +185,7 @@ func (r *Runner) Run(work, report context.Context, socket Joiner, given claim.Ru
 		run.log.Debug("cannot leave the topic of a run", "error", err)
 	}
 	out := r.conclude(run, failure, err)
-	out.Joined = true
+	out.Joined, out.Refused = true, errors.Is(err, delivery.ErrEndRefused)
 	return out
 }
 

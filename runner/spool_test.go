@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +42,77 @@ func TestARunThatIsRefusedOnRejoinIsGivenUpAndSpooled(t *testing.T) {
 		require.NoError(t, all[0].Resend(t.Context(), w.socket))
 		require.Equal(t, "success", w.result("r1").Reason)
 		require.NoFileExists(t, all[0].Path)
+	})
+}
+
+// Guards against a log and a spool that call delivered what the server has refused.
+func TestWhatWasRefusedWasNotDelivered(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		dir := t.TempDir()
+		id, token := w.claim(planOf(""))
+		w.fail(fault.Rule{Event: "step:start", Action: fault.Refuse, Response: json.RawMessage(`{"job_id":["is invalid"]}`), Count: -1})
+		w.fail(fault.Rule{Event: "run:complete", Action: fault.Drop, When: fault.Before})
+		w.fail(fault.Rule{Event: fault.Join, Run: "r1", Skip: 1, Action: fault.Refuse, Response: json.RawMessage(`{"reason":"not_found"}`)})
+		New(Config{Engine: Func(twoSteps), Delivery: delivery.Config{Spool: dir}}).Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
+		all, err := readSpool(dir)
+		require.NoError(t, err)
+		record, _ := w.server.Inspect("r1")
+		taken := 0
+		for _, e := range record.Events {
+			if e.Status == "ok" && !strings.HasPrefix(e.Event, "fetch:") {
+				taken++
+			}
+		}
+		require.Positive(t, taken)
+		require.Equal(t, taken, all[0].Delivered)
+	})
+}
+
+// Guards against a run of which nothing is kept: its worker was stopped before the server had let it onto the topic.
+func TestTheEndOfARunThatWasNeverJoinedIsSpooled(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		dir := t.TempDir()
+		id, token := w.claim(planOf(""))
+		w.fail(fault.Rule{Event: fault.Join, Run: "r1", Action: fault.Crash, Count: -1})
+		work, stop := context.WithCancel(t.Context())
+		report, end := context.WithTimeout(t.Context(), time.Minute)
+		defer end()
+		time.AfterFunc(time.Second, stop)
+		r := New(Config{Engine: Func(twoSteps), Delivery: delivery.Config{Spool: dir}})
+		outcome := r.Run(work, report, w.socket, claim.Run{ID: id, Token: token}, nil)
+		require.Equal(t, Undelivered, outcome.Settled)
+		require.Equal(t, map[string]uint64{"run:complete": 1}, r.Stats().Undelivered)
+		require.False(t, outcome.Refused, "it was not waited for")
+
+		all, err := readSpool(dir)
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		w.server.ClearFaults()
+		require.NoError(t, all[0].Resend(t.Context(), w.socket))
+		require.Equal(t, "cancel", w.result("r1").Reason)
+		require.Equal(t, string(outcome.Reason), w.result("r1").Reason)
+	})
+}
+
+// Guards against a run of which nothing is kept: the server has taken all of it but for its end.
+func TestAnEndThatIsRefusedIsSpooledWhole(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		dir := t.TempDir()
+		id, token := w.claim(planOf(""))
+		w.fail(fault.Rule{Event: "run:complete", Action: fault.Refuse, Response: json.RawMessage(`{"state":["is invalid"]}`), Count: -1})
+		r := New(Config{Engine: Func(twoSteps), Delivery: delivery.Config{Spool: dir}})
+		outcome := r.Run(t.Context(), t.Context(), w.socket, claim.Run{ID: id, Token: token}, nil)
+		require.Equal(t, Undelivered, outcome.Settled)
+		require.Equal(t, map[string]uint64{"run:complete": 1}, r.Stats().Undelivered)
+
+		w.server.ClearFaults() // somebody has mended it
+		all, err := readSpool(dir)
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		require.NoError(t, all[0].Resend(t.Context(), w.socket))
+		result := w.result("r1")
+		require.Equal(t, "success", result.Reason)
+		require.JSONEq(t, `{"data":{"x":2}}`, string(result.FinalState))
 	})
 }
 

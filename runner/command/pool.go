@@ -110,6 +110,9 @@ func (p *Pool) Execute(ctx context.Context, run *runner.Run, req Request) (runne
 	p.request(req.Modules)
 	proc, err := p.acquire(ctx, req.Owner, req.Modules)
 	if err != nil {
+		if ctx.Err() != nil { // the reason of the run's end does not tell
+			run.Log(runner.TextLine("warn", "R/T", "The run had not begun by then: no process of the engine was ready"))
+		}
 		return runner.Result{}, unstarted(err)
 	}
 	proc.runs++

@@ -48,6 +48,15 @@ func TestWhoCouldNotExecuteARun(t *testing.T) {
 	}
 }
 
+// Guards against a run that has failed to return, as its end says, of which nobody is told that it never began.
+func TestARunWhoseTimeIsOverBeforeItHasAProcessSaysSo(t *testing.T) {
+	w := newWire(t, "mute", Config{})
+	w.Engine = &withModules{pool: w.engine.pool} // which does not prepare
+	record, _ := w.Outcome(t.Context(), runner.Limits{RunTimeout: 50 * time.Millisecond}, oneJob("ok {}"))
+	requireEnd(t, record, "kill", "TimeoutError", "Workflow failed to return within 50ms")
+	require.Contains(t, logLines(t, record, "R/T"), `"The run had not begun by then: no process of the engine was ready"`)
+}
+
 // A pool that was closed says nothing of the worker's health.
 func TestAClosedPoolIsNoIllness(t *testing.T) {
 	w := newWire(t, "ready", Config{})

@@ -86,8 +86,8 @@ type BatchLogs struct {
 type Stats struct {
 	// Resent counts events that were sent once more, after a lost join.
 	Resent uint64 `json:"events_resent"`
-	// LogsShortened counts the lines that a note stands for now: they were over
-	// the limit, or not what the server takes.
+	// LogsShortened counts the lines that a note stands for at the server: they were over
+	// the limit, or not what it takes.
 	LogsShortened uint64 `json:"log_lines_shortened"`
 	// Undelivered counts, by their names, the events that the server does not have, or is
 	// not known to have: refused in every form, given up with their run, sent at most once

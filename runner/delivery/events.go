@@ -3,6 +3,7 @@ package delivery
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -392,6 +393,7 @@ type runComplete struct {
 
 	box *Outbox
 	End
+	whole *End // before the server refused something in it; nil if it has not
 }
 
 // Complete reports how the run ended, and closes the outbox. A final state that is no object is wrapped in one, the
@@ -419,6 +421,9 @@ func (e *runComplete) dataclip() string {
 }
 
 func (e *runComplete) lessen(why error) (bool, event) {
+	if whole := e.End; e.whole == nil && refusalOf(why) != nil {
+		e.whole = &whole
+	}
 	switch {
 	case e.dataclip() != "" && (e.State == nil || isAbout(why, "final_dataclip_id")):
 		e.Output = nil
@@ -430,12 +435,18 @@ func (e *runComplete) lessen(why error) (bool, event) {
 	return false, nil
 }
 
+// ErrEndRefused says that a run has ended, and that the server does not take that from this worker.
+var ErrEndRefused = errors.New("the server takes run:complete in no form")
+
 func (e *runComplete) answered(refusal error) {
 	switch {
 	case refusal == nil:
 	case isDuplicate(e.name(), refusalOf(refusal)):
 		e.box.refused = fmt.Errorf("the server has another end of the run already: %w", refusal)
 	default:
-		e.box.refused = fmt.Errorf("the server takes run:complete in no form: %w", refusal)
+		e.box.refused, e.box.refusedEnd = fmt.Errorf("%w: %w", ErrEndRefused, refusal), e
+		if e.whole != nil { // the server may be mended, and this the last copy
+			e.End = *e.whole
+		}
 	}
 }

@@ -92,7 +92,6 @@ func (o *Outbox) newLine(l Line, step *Step) *logLine {
 func (e *logLine) leaveOut(why string) {
 	e.line.Message = TextLine("", "", fmt.Sprintf("(this line had %d bytes, %s; it was left out)", e.line.size(), why)).Message
 	e.note = true
-	e.box.delivery.count(func(s *Stats) { s.LogsShortened++ })
 }
 
 // lessen takes the step off a line if that is what the server does not take, else it replaces the line.
@@ -108,10 +107,16 @@ func (e *logLine) lessen(why error) (bool, event) {
 	return true, nil
 }
 
-// answered remembers that the step was what the server did not take.
+// answered remembers that the step was what the server did not take, and counts a note that it has.
 func (e *logLine) answered(refusal error) {
-	if refusal == nil && e.stepless {
+	switch {
+	case refusal != nil:
+		return
+	case e.stepless:
 		e.step.known = false
+	}
+	if e.note {
+		e.box.delivery.count(func(s *Stats) { s.LogsShortened++ })
 	}
 }
 

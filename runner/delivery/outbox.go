@@ -48,20 +48,23 @@ type Outbox struct {
 	epoch   int     // the join that is ready for events
 	webhook webhook // what the caller of the run's webhook is to be answered
 	refused error   // why the server takes no end of the run
+	// refusedEnd is that end; nil if the server has another one.
+	refusedEnd *runComplete
+	// delivered counts the events that the server has taken.
+	delivered int
 
 	mu sync.Mutex
 	// rejoined is called by the sender before the first event of a join that is not the first, until it returns
 	// false.
-	rejoined  func(ctx context.Context, join *channel.Join) (again bool)
-	done      <-chan struct{} // closed when nobody waits for room any more
-	takesAll  bool            // there is room for everything
-	queue     []event
-	bytes     int
-	delivered int
-	closed    bool          // no more events will come
-	dead      bool          // nothing will be sent any more
-	work      chan struct{} // capacity one: the queue or closed changed
-	room      chan struct{} // closed and replaced when events have left
+	rejoined func(ctx context.Context, join *channel.Join) (again bool)
+	done     <-chan struct{} // closed when nobody waits for room any more
+	takesAll bool            // there is room for everything
+	queue    []event
+	bytes    int
+	closed   bool          // no more events will come
+	dead     bool          // nothing will be sent any more
+	work     chan struct{} // capacity one: the queue or closed changed
+	room     chan struct{} // closed and replaced when events have left
 }
 
 // overhead is counted for each event besides its variable part, so that many small ones fill the outbox as well.
@@ -210,6 +213,7 @@ func (o *Outbox) sendOne(ctx context.Context, e event) error {
 func (o *Outbox) conclude(e event, refusal error) {
 	e.answered(refusal)
 	if refusal == nil {
+		o.delivered++
 		return
 	}
 	o.delivery.undeliver(e)
@@ -230,7 +234,7 @@ func (o *Outbox) head() (e event, last bool) {
 	return nil, o.closed
 }
 
-// pop takes the first n events out, which are delivered.
+// pop takes the first n events out, of which it is known what became.
 func (o *Outbox) pop(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -239,7 +243,6 @@ func (o *Outbox) pop(n int) {
 		o.queue[i] = nil // let the event go, the array stays
 	}
 	o.queue = o.queue[n:]
-	o.delivered += n
 	o.makeRoomLocked()
 }
 

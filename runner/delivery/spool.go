@@ -51,10 +51,13 @@ type SpooledEvent struct {
 }
 
 // GiveUp says what of a run could not be reported, and why, and spools it if there is a folder for that. It is called
-// once, when [Outbox.Deliver] has returned the cause.
+// once, when [Outbox.Deliver] has returned the cause, or instead of it if the topic could not be joined.
 func (o *Outbox) GiveUp(cause error) {
-	if o.refused != nil {
+	if o.refused != nil { // it was counted then
 		o.log.Error("the end of the run was refused; the server does not have it from this worker", "error", cause)
+		if o.refusedEnd != nil {
+			o.spool(cause, []event{o.refusedEnd})
+		}
 		return
 	}
 	events := make(map[string]int)
@@ -62,13 +65,22 @@ func (o *Outbox) GiveUp(cause error) {
 		events[e.name()]++
 		o.delivery.undeliver(e)
 	}
-	o.log.Error("the run was given up: the server cannot be told how it ended",
+	what := "the run was given up: the server cannot be told how it ended"
+	if o.topic == nil {
+		what = "cannot join the run; the server cannot be told how it ended"
+	}
+	o.log.Error(what,
 		"error", cause, "delivered", o.delivered, "undelivered", len(o.queue), "events", events)
+	o.spool(cause, o.queue)
+}
+
+// spool keeps the events in a file, if there is a folder for that.
+func (o *Outbox) spool(cause error, events []event) {
 	if o.delivery.cfg.Spool == "" {
 		return
 	}
 	spooled := Spooled{RunID: o.run.ID, Token: o.run.Token, Cause: cause.Error(), At: time.Now(), Delivered: o.delivered}
-	for _, e := range o.queue {
+	for _, e := range events {
 		payload, err := o.payloadOf(e)
 		if err != nil {
 			o.log.Warn("an event cannot be spooled", "event", e.name(), "error", err)

@@ -75,6 +75,7 @@ func findNode(ctx context.Context) (node, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "--no-warnings", "-e", ask) //nolint:gosec // the node in PATH
 	cmd.Env = environment()
+	cmd.WaitDelay = time.Second // a script in the place of Node has children, which hold the pipe
 	out, err := cmd.Output()
 	var n node
 	if err == nil {

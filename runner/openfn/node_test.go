@@ -1,12 +1,46 @@
 package openfn
 
 import (
+	"context"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
+
+// Guards against a worker that hangs as it starts, without a word and deaf to signals: what hangs is a child of the
+// script in the place of Node, as a version manager has it, and holds the pipe.
+func TestANodeThatHangsIsGivenUp(t *testing.T) {
+	dir := t.TempDir()
+	held := filepath.Join(dir, "pid")
+	script := "#!/bin/sh\n/bin/sleep 20 &\necho $! >" + held + "\nwait\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "node"), []byte(script), 0o755))
+	t.Setenv("PATH", dir)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() {
+		for ctx.Err() == nil {
+			if pid, _ := os.ReadFile(held); len(pid) > 0 {
+				stop() // as a signal does
+			}
+			runtime.Gosched()
+		}
+	}()
+	began := time.Now()
+	require.ErrorContains(t, CheckNode(ctx), "does not say what version it is")
+	require.Less(t, time.Since(began), 15*time.Second)
+	text, err := os.ReadFile(held)
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	require.NoError(t, err)
+	_ = syscall.Kill(pid, syscall.SIGKILL)
+}
 
 // A Node whose permission model lets jobs out executes none.
 func TestWhichNodesExecuteJobs(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -18,7 +19,7 @@ const (
 
 // Limit returns a handler that passes records on to next, but warnings and worse
 // only once a minute if they say the same: the next one that is passed on has an
-// attribute "repeated" with how many were not. Records that belong to a run,
+// attribute "repeated" with how many were not; the rest is written by [Flush]. Records that belong to a run,
 // those with a run_id, are all passed on: they are the run's story.
 //
 // Two records say the same if they agree in level, message, errors and texts.
@@ -42,7 +43,45 @@ type memory struct {
 
 type line struct {
 	written time.Time
-	left    int // out, since it was written
+	left    int         // out, since it was written
+	last    slog.Record // of those that were left out
+	next    slog.Handler
+}
+
+// Flush writes the latest of each kind of record that a handler of [Limit] has left out since it last wrote one. Call it
+// when the log ends: what was said in its last minute is not known otherwise.
+func Flush(handler slog.Handler) {
+	l, ok := handler.(*limiter)
+	if !ok {
+		return
+	}
+	for _, rest := range l.seen.rest() {
+		record := repeated(rest.last, rest.left-1)
+		_ = rest.next.Handle(context.Background(), record) // as for any record, nobody is there to hear of it
+	}
+}
+
+// rest returns the lines of which something was left out, in the order of their time, and forgets that.
+func (m *memory) rest() (rest []line) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, old := range m.lines {
+		if old.left > 0 {
+			rest = append(rest, *old)
+			old.left = 0
+		}
+	}
+	slices.SortFunc(rest, func(a, b line) int { return a.last.Time.Compare(b.last.Time) })
+	return rest
+}
+
+// repeated returns the record with how often the like of it was left out before.
+func repeated(record slog.Record, times int) slog.Record {
+	if times > 0 {
+		record = record.Clone()
+		record.Add("repeated", times)
+	}
+	return record
 }
 
 func (l *limiter) Enabled(ctx context.Context, level slog.Level) bool {
@@ -59,15 +98,11 @@ func (l *limiter) Handle(ctx context.Context, record slog.Record) error {
 	if record.Level < slog.LevelWarn || run {
 		return l.next.Handle(ctx, record)
 	}
-	left, write := l.seen.note(record.Level.String()+" "+record.Message+key, time.Now())
+	left, write := l.seen.note(record.Level.String()+" "+record.Message+key, record, l.next)
 	if !write {
 		return nil
 	}
-	if left > 0 {
-		record = record.Clone()
-		record.Add("repeated", left)
-	}
-	return l.next.Handle(ctx, record)
+	return l.next.Handle(ctx, repeated(record, left))
 }
 
 func (l *limiter) WithAttrs(attrs []slog.Attr) slog.Handler {
@@ -88,12 +123,14 @@ func (l *limiter) WithGroup(name string) slog.Handler {
 
 // note returns whether to write a line, and how many like it were left out since
 // the last one that was written.
-func (m *memory) note(key string, now time.Time) (left int, write bool) {
+func (m *memory) note(key string, record slog.Record, next slog.Handler) (left int, write bool) {
+	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if old := m.lines[key]; old != nil {
 		if now.Sub(old.written) < every {
 			old.left++
+			old.last, old.next = record.Clone(), next
 			return 0, false
 		}
 		left = old.left

@@ -63,6 +63,29 @@ func TestLimitWritesARepeatedLineOnceAMinute(t *testing.T) {
 	})
 }
 
+// Guards against lines that nobody hears of: claims that were lost in the last minute of a worker, or one by one.
+func TestFlushWritesWhatWasLeftOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, out := newLog()
+		log.Warn("written once")
+		for n := range 4 {
+			log.With("group", "a").Warn("not answered", "n", n)
+			time.Sleep(time.Second)
+		}
+		log.Warn("twice")
+		log.Warn("twice")
+		require.Len(t, lines(t, out), 3)
+		Flush(log.Handler())
+		written := lines(t, out)
+		require.Len(t, written, 2)
+		require.Equal(t, []any{"not answered", "a", 3., 2.}, []any{written[0]["msg"], written[0]["group"], written[0]["n"], written[0]["repeated"]}, "the latest, and how many were left out before")
+		require.Equal(t, "twice", written[1]["msg"])
+		require.NotContains(t, written[1], "repeated")
+		Flush(log.Handler())
+		require.Empty(t, lines(t, out), "each line is counted once")
+	})
+}
+
 func TestLimitTellsLinesApart(t *testing.T) {
 	first := func(log *slog.Logger) { log.Warn("refused", "group", "a", "error", errors.New("no")) }
 	tests := []struct {

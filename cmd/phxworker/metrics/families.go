@@ -26,10 +26,10 @@ var overall = []family{
 		},
 	},
 	{
-		name: "phxworker_unable", help: "1 when the worker claims nothing, or one run at a time to try, because it cannot execute (engine) or verify (key) runs, else 0.",
+		name: "phxworker_unable", help: "1 when the worker claims nothing, or one run at a time to try, because it cannot execute (engine) or verify (key) runs, or the server does not take them from it (server), else 0.",
 		labels: []string{"breaker"}, kind: prometheus.GaugeValue,
 		read: func(now *snapshot, out *series) {
-			for _, name := range []string{phxworker.BreakerEngine, phxworker.BreakerKey} {
+			for _, name := range []string{phxworker.BreakerEngine, phxworker.BreakerKey, phxworker.BreakerServer} {
 				out.number(bit(slices.ContainsFunc(now.Unable, func(u phxworker.UnableStats) bool { return u.Name == name && !u.Pending })), name)
 			}
 		},

@@ -176,8 +176,11 @@ func whyUnable(u phxworker.UnableStats) string {
 		return u.Error
 	}
 	what := "the engine cannot execute runs"
-	if u.Name == phxworker.BreakerKey {
+	switch u.Name {
+	case phxworker.BreakerKey:
 		what = "runs cannot be verified"
+	case phxworker.BreakerServer:
+		what = "the server does not take the runs of this worker"
 	}
 	next := "the next run shows whether it still is so"
 	if !u.Trial {

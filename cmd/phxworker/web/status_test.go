@@ -224,11 +224,13 @@ func TestSummaries(t *testing.T) {
 		want   string
 	}{
 		{"unable", false, phxworker.Stats{Phase: "running", Queue: joined, Unable: ill, Groups: []phxworker.GroupStats{idle}}, Bad, "Claims nothing: the engine cannot execute runs for 1 min 0 s (tried again in 40 s): no space left in /repo."},
+		{"refused", false, phxworker.Stats{Phase: "running", Queue: joined, Unable: []phxworker.UnableStats{{Name: "server", Error: "no", Next: 40}}}, Bad, "Claims nothing: the server does not take the runs of this worker for 0 s (tried again in 40 s): no."},
 		{"tried", false, phxworker.Stats{Phase: "running", Queue: joined, Unable: []phxworker.UnableStats{{Name: "key", Error: "it does not fit", Trial: true}}}, Bad, "Claims nothing: runs cannot be verified for 0 s (the next run shows whether it still is so): it does not fit."},
 		{"new", false, phxworker.Stats{Phase: "new"}, Attention, "Starting."},
 		{"draining", false, phxworker.Stats{Phase: "draining", Runs: make([]phxworker.RunStats, 1)}, Attention, "Draining: claims no more, waits for 1 run to finish."},
 		{"draining, with nothing left", false, phxworker.Stats{Phase: "draining"}, Attention, "Draining: claims no more, and no run is under way."},
 		{"draining, with a claim unanswered", false, phxworker.Stats{Phase: "draining", Groups: []phxworker.GroupStats{{Name: "a", Counts: slots.Counts{Size: 1, Claimed: 1}}}}, Attention, "Draining: waits for the server to answer a claim, of which a run may come."},
+		{"stopping, with a claim unanswered", false, phxworker.Stats{Phase: "stopping", Groups: []phxworker.GroupStats{{Name: "a", Counts: slots.Counts{Size: 1, Claimed: 1}}}}, Attention, "Stopping: waits for the server to answer a claim; a run that comes of it is not executed."},
 		{"stopping", false, phxworker.Stats{Phase: "stopping", Runs: make([]phxworker.RunStats, 2)}, Attention, "Stopping: cancels 2 runs, and reports that."},
 		{"on request", false, phxworker.Stats{Queue: joined, Groups: []phxworker.GroupStats{request}}, Good, "Up, on the queue for 1 min 0 s, claims when it is asked to."},
 		{"stopped", false, phxworker.Stats{Phase: "stopped"}, Bad, "Stopped."},

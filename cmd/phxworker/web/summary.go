@@ -18,6 +18,8 @@ func (s *Status) verdict() (health Health, sentence string) {
 		return Attention, "Starting."
 	case s.Phase == phxworker.PhaseDraining && len(s.Runs) == 0 && s.asking():
 		return Attention, "Draining: waits for the server to answer a claim, of which a run may come."
+	case s.Phase == phxworker.PhaseStopping && len(s.Runs) == 0 && s.asking():
+		return Attention, "Stopping: waits for the server to answer a claim; a run that comes of it is not executed."
 	case (s.Phase == phxworker.PhaseDraining || s.Phase == phxworker.PhaseStopping) && len(s.Runs) == 0:
 		return Attention, "Draining: claims no more, and no run is under way."
 	case s.Phase == phxworker.PhaseDraining:

@@ -1,5 +1,7 @@
 package claim
 
+import "time"
+
 // Stats is what a loop has done since it was made.
 type Stats struct {
 	State State `json:"state"`
@@ -20,6 +22,10 @@ type Stats struct {
 	// Wakes counts wake-ups, and Coalesced those that came while another was not answered yet.
 	Wakes     uint64 `json:"wakes"`
 	Coalesced uint64 `json:"wakes_coalesced"`
+	// Failing is since when claims have failed and none was answered; zero while the latest was answered, or there was
+	// none. Asked is when the claim was put that is not answered yet; zero if there is none.
+	Failing time.Time `json:"failing_since,omitzero"`
+	Asked   time.Time `json:"asked_since,omitzero"`
 	// Answered is how long the server took to answer claims; failed ones are not in it.
 	Answered Histogram `json:"claim_seconds"`
 }

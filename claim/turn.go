@@ -61,6 +61,8 @@ func (l *Loop) put(work context.Context) (runs []Run, woken time.Time, o outcome
 	asked := time.Now()
 	ctx, cancel := context.WithTimeoutCause(work, l.cfg.Timeout, errTimeout)
 	defer cancel()
+	l.count(func(s *Stats) { s.Asked = asked.UTC() })
+	defer l.count(func(s *Stats) { s.Asked = time.Time{} })
 	runs, err := l.cfg.Claimer.Claim(ctx, l.request)
 	if errors.Is(err, ErrNotReady) {
 		if l.decide(); l.unready == nil { // it says that it is ready, and sends nothing: that must not spin
@@ -72,7 +74,11 @@ func (l *Loop) put(work context.Context) (runs []Run, woken time.Time, o outcome
 	if err != nil {
 		// A stop that somebody asked for is no failure.
 		if work.Err() == nil || !errors.Is(err, work.Err()) && !errors.Is(err, context.Cause(work)) {
-			l.count(func(s *Stats) { s.Claims.Failed++ })
+			l.count(func(s *Stats) {
+				if s.Claims.Failed++; s.Failing.IsZero() {
+					s.Failing = asked.UTC()
+				}
+			})
 			l.logChange(&l.failure, err, "claim failed, the loop keeps trying", "")
 		}
 		return nil, woken, nothing
@@ -80,6 +86,7 @@ func (l *Loop) put(work context.Context) (runs []Run, woken time.Time, o outcome
 	l.logChange(&l.failure, nil, "", "claims are answered again")
 	l.count(func(s *Stats) {
 		s.Answered.Observe(time.Since(asked))
+		s.Failing = time.Time{}
 		switch {
 		case len(runs) > 0:
 			s.Claims.Brought++

@@ -61,6 +61,8 @@ func (l *Loop) sendClaim(work context.Context) ([]Run, outcome) {
 	sent := time.Now()
 	ctx, cancel := context.WithTimeoutCause(work, l.cfg.Timeout, errTimeout)
 	defer cancel()
+	l.count(func(s *Stats) { s.Asked = sent.UTC() })
+	defer l.count(func(s *Stats) { s.Asked = time.Time{} })
 	runs, err := l.cfg.Claimer.Claim(ctx, l.request)
 	if errors.Is(err, ErrNotReady) {
 		if l.isReady() { // a Claimer that is ready and sends nothing must not make the loop spin
@@ -73,7 +75,11 @@ func (l *Loop) sendClaim(work context.Context) ([]Run, outcome) {
 	if err != nil {
 		// The end of work is no failure of the claim.
 		if work.Err() == nil || !errors.Is(err, work.Err()) && !errors.Is(err, context.Cause(work)) {
-			l.count(func(s *Stats) { s.Claims.Failed++ })
+			l.count(func(s *Stats) {
+				if s.Claims.Failed++; s.Failing.IsZero() {
+					s.Failing = sent.UTC()
+				}
+			})
 			l.logChange(&l.claimError, err, "claim failed, the loop keeps trying", "")
 		}
 		return nil, nothing
@@ -81,6 +87,7 @@ func (l *Loop) sendClaim(work context.Context) ([]Run, outcome) {
 	l.logChange(&l.claimError, nil, "", "claims are answered again")
 	l.count(func(s *Stats) {
 		s.Answered.Observe(time.Since(sent))
+		s.Failing = time.Time{}
 		switch {
 		case len(runs) > 0:
 			s.Claims.Brought++

@@ -51,8 +51,10 @@ func (p *program) start(ctx context.Context, cmd *cli.Command) (err error) {
 		return err
 	}
 	defer flush()
-	defer logs.Flush(log.Handler())
-	defer func() { err = p.conclude(err, log, &settings) }()
+	defer func() {
+		logs.Flush(log.Handler()) // the last line says why the worker ended
+		err = p.conclude(err, log, &settings)
+	}()
 	worker, executor, err := prepare(ctx, settings, log)
 	var listener net.Listener
 	if err == nil {

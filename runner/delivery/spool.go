@@ -201,6 +201,11 @@ func CheckSpool(dir string) (warning string) {
 		return fmt.Sprintf("the spool folder cannot be opened, and until it can what cannot be reported is lost: %v", err)
 	}
 	defer folder.Close()
+	part, err := folder.writePart(&Spooled{})
+	if err != nil {
+		return fmt.Sprintf("the spool folder %s cannot be written, and until it can what cannot be reported is lost: %v", dir, err)
+	}
+	_ = folder.Remove(part)
 	if folder.doubt != "" {
 		return fmt.Sprintf("the spool folder %s is not the worker's alone, so that what is in it can be removed: %s; chown it, or chmod go-w %s", dir, folder.doubt, dir)
 	}

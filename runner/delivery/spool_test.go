@@ -185,6 +185,18 @@ func TestCheckSpool(t *testing.T) {
 		require.Equal(t, warns, strings.Contains(warning, "chmod go-w "+dir), fmt.Sprint(mode, warning))
 	}
 	require.Contains(t, CheckSpool(filepath.Join(dir, "none")), "no such file")
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, entries, "a check leaves nothing behind")
+}
+
+// Guards against a folder of which the worker finds out that it is for reading only when a run is to be kept there.
+func TestASpoolThatCannotBeWrittenIsWarnedOf(t *testing.T) {
+	const readOnly = "/proc/self/fdinfo" // for root as well
+	if _, err := os.Stat(readOnly); err != nil {
+		t.Skip("there is no folder that nobody can write to: ", err)
+	}
+	require.Contains(t, CheckSpool(readOnly), "the spool folder "+readOnly+" cannot be written, and until it can what cannot be reported is lost: ")
 }
 
 // A Kubernetes volume is root's, and its files the worker's.

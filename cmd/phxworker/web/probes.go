@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/phxworker/phxworker"
+	"github.com/phxworker/phxworker/channel"
 )
 
 // lenience is how long a worker that has lost the queue is still ready: a
@@ -39,6 +40,29 @@ func probe(w http.ResponseWriter, reason string) {
 	_, _ = io.WriteString(w, "ok\n")
 }
 
+// unheard returns for how long the server has answered no claim; 0 if it has answered the latest of a group, or if no
+// group puts any. One that is not answered for longer than lenience counts as one that has failed.
+func unheard(groups []phxworker.GroupStats) (longest time.Duration) {
+	for _, g := range groups {
+		since := g.Failing
+		if since.IsZero() && time.Since(g.Asked) > lenience {
+			since = g.Asked
+		}
+		switch {
+		case g.Paused, g.Open == 0 && g.Claimed == 0:
+			continue
+		case since.IsZero():
+			return 0
+		}
+		longest = max(longest, time.Since(since))
+	}
+	return longest
+}
+
+func answersNone(unheard time.Duration) string {
+	return fmt.Sprintf("the server has answered no claim for %s; the worker's log says more", phxworker.Seconds(unheard.Seconds()))
+}
+
 // notReady returns why the worker is not ready, empty if it is.
 //
 // A paused worker is ready, and so is one whose slots are all in use: both can do
@@ -58,6 +82,10 @@ func notReady(stats *phxworker.Stats) string {
 	}
 	if len(stats.Unable) > 0 {
 		return "claims nothing: " + whyUnable(stats.Unable[0])
+	}
+	unheard := unheard(stats.Groups)
+	if unheard > lenience && stats.Connection.State == channel.Connected.String() { // each claim may cost it the queue, and only for a moment
+		return answersNone(unheard)
 	}
 	if stats.Queue.Joined {
 		return ""

@@ -14,6 +14,7 @@ import (
 	"github.com/phxworker/phxworker"
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/claim"
+	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/slots"
 )
@@ -205,6 +206,41 @@ func TestWhatARunDoesInWords(t *testing.T) {
 		"reporting for 1 h 1 min, 3 events unacknowledged":              {runner.Progress{Phase: "reporting", Unacknowledged: 3}, 3660},
 	} {
 		require.Equal(t, want, Doing(phxworker.RunStats{Progress: tt.progress, InPhase: tt.span}))
+	}
+}
+
+// Guards against a worker that is ready, and claiming, while the server answers none of its claims.
+func TestAWorkerWhoseClaimsFailSaysSo(t *testing.T) {
+	for name, rule := range map[string]fault.Rule{
+		"refused":    {Action: fault.Refuse, Response: json.RawMessage(`{"errors":{"demand":["no"]}}`)},
+		"crashed":    {Action: fault.Crash},
+		"unanswered": {Action: fault.Withhold, When: fault.Before},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := build(t, phxworker.Config{Groups: slots.MustParse("manual>*:1")}, Config{})
+				rule.Event, rule.Count = "claim", -1
+				_, err := h.upstream.AddFault(rule)
+				require.NoError(t, err)
+				h.begin()
+				settle(10 * time.Second)
+				require.Equal(t, http.StatusOK, h.ask("GET", "/readyz", "").status, "that may pass")
+				settle(2 * time.Minute)
+				answer := h.ask("GET", "/readyz", "")
+				require.Equal(t, http.StatusServiceUnavailable, answer.status)
+				require.Contains(t, answer.body, "the server has answered no claim for 2 min")
+				require.Contains(t, h.status().Summary, "the server has answered no claim for 2 min")
+				require.Equal(t, Bad, h.status().Health)
+
+				h.upstream.ClearFaults()
+				if name == "unanswered" {
+					require.NoError(t, h.upstream.Restart(1012, time.Second))
+				}
+				settle(time.Minute)
+				require.Equal(t, http.StatusOK, h.ask("GET", "/readyz", "").status)
+				require.Equal(t, Good, h.status().Health)
+			})
+		})
 	}
 }
 

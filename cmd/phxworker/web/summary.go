@@ -36,6 +36,12 @@ func (s *Status) verdict() (health Health, sentence string) {
 		return Bad, "Claims nothing: " + whyUnable(s.Unable[0]) + "."
 	}
 	health, sentence = s.claiming()
+	switch unheard := unheard(s.Groups); {
+	case unheard > lenience:
+		health, sentence = Bad, fmt.Sprintf("%s But %s.", sentence, answersNone(unheard))
+	case unheard > 0:
+		health, sentence = Attention, fmt.Sprintf("%s But %s.", sentence, answersNone(unheard))
+	}
 	if refused := s.refused(); refused > 0 { // each is lost until somebody mends the key
 		health, sentence = Attention, fmt.Sprintf("%s But it refused %s because of a bad token.", sentence, count(refused, "run"))
 	}
@@ -94,6 +100,9 @@ func (s *Status) unjoined() (health Health, sentence string) {
 	switch {
 	case s.Connection.State == channel.Connected.String():
 		sentence = fmt.Sprintf("Connected, but not on the queue for %s", s.Queue.For)
+		if unheard := unheard(s.Groups); unheard > lenience {
+			sentence += ", and " + answersNone(unheard)
+		}
 	case s.Connection.Connections > 0:
 		sentence = fmt.Sprintf("Connection lost, not on the queue for %s", s.Queue.For)
 	default:

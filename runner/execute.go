@@ -72,9 +72,7 @@ func guard[T any](ctx context.Context, r *Runner, run *Run, call func() (T, erro
 		result T
 		err    error
 	}
-	ended := make(chan end, 1)
-	// One of both goes first: the engine returns, or the run leaves it behind. The lock of the numbers guards which.
-	returned, left := false, false
+	ended, left := make(chan end), make(chan struct{})
 	go func() {
 		// What stands if the call neither returns nor panics but ends its
 		// goroutine.
@@ -84,14 +82,10 @@ func guard[T any](ctx context.Context, r *Runner, run *Run, call func() (T, erro
 				run.panicked("panic in the engine", v)
 				e = end{err: &Failure{Reason: Crash, Type: "Panic", Message: fmt.Sprintf("panic: %v", v)}}
 			}
-			ended <- e
-			late := false
-			r.count(func(s *Stats) {
-				if returned, late = true, left; late {
-					s.StuckNow--
-				}
-			})
-			if late {
+			select {
+			case ended <- e:
+			case <-left:
+				r.count(func(s *Stats) { s.StuckNow-- })
 				run.log.Warn("an engine that had been left behind has returned after all")
 				takeLate(e.result)
 			}
@@ -99,32 +93,21 @@ func guard[T any](ctx context.Context, r *Runner, run *Run, call func() (T, erro
 		result, err := call()
 		e = end{result, err}
 	}()
-
-	select {
-	case e := <-ended:
-		return e.result, failureOf(ctx, e.err)
-	case <-ctx.Done():
-	}
-	grace := time.NewTimer(r.cfg.EngineGrace)
-	defer grace.Stop()
-	select {
-	case e := <-ended:
-		return e.result, failureOf(ctx, e.err)
-	case <-grace.C:
-	}
-	r.count(func(s *Stats) {
-		if left = !returned; left {
-			s.Stuck++
-			s.StuckNow++
+	over, tooLong := ctx.Done(), (<-chan time.Time)(nil)
+	for {
+		select {
+		case e := <-ended:
+			return e.result, failureOf(ctx, e.err)
+		case <-over:
+			over, tooLong = nil, time.After(r.cfg.EngineGrace)
+		case <-tooLong:
+			r.count(func(s *Stats) { s.Stuck, s.StuckNow = s.Stuck+1, s.StuckNow+1 })
+			close(left)
+			run.log.Error("the engine did not stop when its context ended; the run goes on without it", "grace", r.cfg.EngineGrace)
+			var none T
+			return none, failureOf(ctx, context.Cause(ctx))
 		}
-	})
-	if !left { // it has returned in this very moment
-		e := <-ended
-		return e.result, failureOf(ctx, e.err)
 	}
-	run.log.Error("the engine did not stop when its context ended; the run goes on without it", "grace", r.cfg.EngineGrace)
-	var none T
-	return none, failureOf(ctx, context.Cause(ctx))
 }
 
 // failureOf says what an error means for the run. After the context ended, an

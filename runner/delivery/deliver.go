@@ -41,12 +41,18 @@ func (o *Outbox) deliver(ctx context.Context, e event) (refusal, err error) {
 		case undelivered:
 			return err, nil
 		case tooMuch:
-			less, ended := o.offerLess(ctx, e, err)
-			switch {
-			case ended != nil:
-				return nil, ended
-			case !less && !errors.Is(err, channel.ErrOutcomeUnknown):
+			less, told := e.lessen(err)
+			if !less && !errors.Is(err, channel.ErrOutcomeUnknown) {
 				return err, nil
+			}
+			if less {
+				o.log.Warn("the server does not take an event; it is offered with less in it, or in another form", "event", e.name(), "error", err)
+			}
+			if told != nil { // to the run's log, before the event
+				o.putFirst(told)
+				if err := o.sendOne(ctx, told); err != nil {
+					return nil, err
+				}
 			}
 		case over:
 			return nil, err
@@ -151,26 +157,6 @@ const (
 	// cause.
 	lastsLong = time.Minute
 )
-
-// offerLess takes something out of an event, or changes its form, and reports whether there was anything to do so with. The run's log is told first,
-// under the same rules.
-func (o *Outbox) offerLess(ctx context.Context, e event, why error) (less bool, ended error) {
-	less, told := e.lessen(why)
-	if !less {
-		return false, nil
-	}
-	o.log.Warn("the server does not take an event; it is offered with less in it, or in another form", "event", e.name(), "error", why)
-	if told == nil {
-		return true, nil
-	}
-	refusal, ended := o.deliver(ctx, told)
-	if ended != nil {
-		o.putFirst(told) // for the spool
-		return true, ended
-	}
-	o.conclude(told, refusal)
-	return true, nil
-}
 
 // whyLess says in a run's log why something was left out of it.
 func whyLess(why error) string {

@@ -183,10 +183,7 @@ func (o *Outbox) sendBatch(ctx context.Context, head event) error {
 		o.delivery.batched.Store(true)
 	}
 	if refusal == nil || errors.Is(refusal, channel.ErrOutcomeUnknown) && o.delivery.cfg.LogsAtMostOnce {
-		for _, line := range lines {
-			o.conclude(line, refusal)
-		}
-		o.pop(len(lines))
+		o.conclude(len(lines), refusal)
 	} else {
 		for _, line := range lines {
 			if err := o.sendOne(ctx, line); err != nil {

@@ -40,7 +40,6 @@ type Outbox struct {
 	untold   bool // tokenEnd is a guess
 	scrub    scrubber
 	limits   atomic.Pointer[Limits]
-	leftOut  atomic.Int64 // lines that found no room
 
 	// These are the sender's own, which is the goroutine in Deliver.
 
@@ -58,6 +57,7 @@ type Outbox struct {
 	queue     []event
 	bytes     int
 	delivered int
+	leftOut   int           // lines that found no room
 	closed    bool          // no more events will come
 	dead      bool          // nothing will be sent any more
 	work      chan struct{} // capacity one: the queue or closed changed
@@ -102,18 +102,8 @@ func (o *Outbox) TakeAll() {
 
 // put appends an event whose variable part has so many bytes, when there is room.
 func (o *Outbox) put(e event, size int) {
-	e.state().size = size + overhead
-	if o.append(e) {
-		return
-	}
-	o.delivery.undeliver(e)
-	if e.name() == lineEvent {
-		o.leftOut.Add(1)
-	}
-}
-
-func (o *Outbox) append(e event) bool {
-	size := e.state().size
+	size += overhead
+	e.state().size = size
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for waiting := true; waiting && !o.closed && !o.dead && !o.fitsLocked(size); {
@@ -126,13 +116,17 @@ func (o *Outbox) append(e event) bool {
 		}
 		o.mu.Lock()
 	}
-	if o.closed || e.name() == lineEvent && !o.fitsLocked(size) {
-		return false
+	isLine := e.name() == lineEvent
+	if o.closed || isLine && !o.fitsLocked(size) {
+		o.delivery.undeliver(e)
+		if isLine {
+			o.leftOut++
+		}
+		return
 	}
 	o.queue = append(o.queue, e)
 	o.bytes += size
 	o.signalLocked()
-	return true
 }
 
 // fitsLocked reports whether there is room; an event that is larger than the outbox has it alone.
@@ -198,26 +192,37 @@ func (o *Outbox) Deliver(ctx context.Context, topic *channel.Topic) error {
 // sendOne delivers the head.
 func (o *Outbox) sendOne(ctx context.Context, e event) error {
 	refusal, err := o.deliver(ctx, e)
-	if err != nil {
-		return err
+	if err == nil {
+		o.conclude(1, refusal)
 	}
-	o.conclude(e, refusal)
-	o.pop(1)
-	return nil
+	return err
 }
 
-// conclude tells everybody what became of an event.
-func (o *Outbox) conclude(e event, refusal error) {
-	e.answered(refusal)
-	if refusal == nil {
-		return
+// conclude tells everybody what became of the first n events, and takes them out.
+func (o *Outbox) conclude(n int, refusal error) {
+	o.mu.Lock()
+	concluded := o.queue[:n]
+	o.mu.Unlock()
+	bytes := 0
+	for _, e := range concluded {
+		e.answered(refusal)
+		if refusal != nil {
+			o.delivery.undeliver(e)
+			what := "the server does not take an event of the run"
+			if errors.Is(refusal, channel.ErrOutcomeUnknown) {
+				what = "an event may be lost, and is not sent again"
+			}
+			o.log.Warn(what, "event", e.name(), "error", refusal)
+		}
+		bytes += e.state().size
 	}
-	o.delivery.undeliver(e)
-	what := "the server does not take an event of the run"
-	if errors.Is(refusal, channel.ErrOutcomeUnknown) {
-		what = "an event may be lost, and is not sent again"
-	}
-	o.log.Warn(what, "event", e.name(), "error", refusal)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	clear(o.queue[:n]) // let the events go, the array stays
+	o.queue = o.queue[n:]
+	o.bytes -= bytes
+	o.delivered += n
+	o.makeRoomLocked()
 }
 
 // head returns the event to send next, nil if there is none yet, and whether there will be none.
@@ -230,19 +235,6 @@ func (o *Outbox) head() (e event, last bool) {
 	return nil, o.closed
 }
 
-// pop takes the first n events out, which are delivered.
-func (o *Outbox) pop(n int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for i := range n {
-		o.bytes -= o.queue[i].state().size
-		o.queue[i] = nil // let the event go, the array stays
-	}
-	o.queue = o.queue[n:]
-	o.delivered += n
-	o.makeRoomLocked()
-}
-
 // Waiting returns how many events the server has not answered yet.
 func (o *Outbox) Waiting() int {
 	o.mu.Lock()
@@ -251,7 +243,11 @@ func (o *Outbox) Waiting() int {
 }
 
 // LeftOut returns how many lines found no room by the end of the run's time, or came after it.
-func (o *Outbox) LeftOut() int64 { return o.leftOut.Load() }
+func (o *Outbox) LeftOut() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.leftOut
+}
 
 // Flush waits until everything was delivered.
 func (o *Outbox) Flush(ctx context.Context) error {

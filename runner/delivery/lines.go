@@ -78,7 +78,7 @@ func (o *Outbox) newLine(l Line, step *Step) *logLine {
 	l = l.withDefaults()
 	messages := make([]json.RawMessage, len(l.Message)) // the line's own are the engine's
 	for i, m := range l.Message {
-		messages[i] = storable(o.scrub.value(m))
+		messages[i] = storable(mapStrings(m, o.Scrub))
 	}
 	l.Message = messages
 	e := &logLine{sending: sending{event: lineEvent}, box: o, line: l, step: step}

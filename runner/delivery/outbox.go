@@ -2,9 +2,9 @@ package delivery
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,8 +37,8 @@ type Outbox struct {
 	permit   Permit
 	log      *slog.Logger
 	tokenEnd time.Time
-	untold   bool // tokenEnd is a guess
-	scrub    scrubber
+	untold   bool                             // tokenEnd is a guess
+	secrets  atomic.Pointer[strings.Replacer] // with what stands for them
 	limits   atomic.Pointer[Limits]
 
 	// These are the sender's own, which is the goroutine in Deliver.
@@ -69,14 +69,6 @@ const overhead = 256
 
 // Limit sets the limits of the run, which has none before.
 func (o *Outbox) Limit(limits Limits) { o.limits.Store(&limits) }
-
-// Hide has the secrets in these credentials, by job, replaced in all lines that come from now on.
-func (o *Outbox) Hide(credentials map[string]json.RawMessage) {
-	o.scrub.learn(o.run.Token, credentials)
-}
-
-// Scrub returns the text without the secrets of the run.
-func (o *Outbox) Scrub(text string) string { return o.scrub.plain(text) }
 
 // AfterRejoin says what a new join needs before its first event. It is called for each, until it returns false.
 func (o *Outbox) AfterRejoin(do func(ctx context.Context, join *channel.Join) (again bool)) {

@@ -182,28 +182,6 @@ const (
 	maxCopied      = 64 << 20
 )
 
-// againWithin bounds the second fetch of the credentials.
-const againWithin = 10 * time.Second
-
-// fetchCredentialsAgain fetches the credentials once more for the server's sake, under a new join: it scrubs their secrets
-// from the log of a run, but forgets them with each join. That is worth one try, for the worker has scrubbed them
-// itself; it reports whether there is sense in another try after the next rejoin.
-func (r *Run) fetchCredentialsAgain(ctx context.Context, join *channel.Join) (again bool) {
-	ctx, cancel := context.WithTimeout(ctx, againWithin)
-	defer cancel()
-	for _, id := range credentialIDs(r.Plan.Jobs) {
-		_, err := join.PushWithin(ctx, againWithin, "fetch:credential", idPayload{id})
-		if err == nil {
-			continue
-		}
-		r.log.Warn("a credential could not be fetched again after a rejoin; the worker alone scrubs it from the log", "error", err)
-		if !errors.As(err, new(*channel.RefusedError)) {
-			return !errors.Is(err, channel.ErrCrashed) && !errors.Is(err, channel.ErrUnanswered) && ctx.Err() == nil
-		}
-	}
-	return true
-}
-
 // credentialIDs returns the ids of the credentials that have to be fetched, each once.
 func credentialIDs(jobs []Job) (ids []string) {
 	seen := map[string]bool{"": true}

@@ -143,7 +143,6 @@ func (r *Runner) load(ctx, report context.Context, run *Run) error {
 		return err
 	}
 	run.outbox.Hide(run.credentials)
-	run.outbox.AfterRejoin(run.fetchCredentialsAgain)
 	return nil
 }
 

@@ -187,12 +187,7 @@ func (o *Outbox) ready(ctx context.Context) (*channel.Join, error) {
 			return join, nil
 		}
 		o.epoch = join.Epoch
-		o.mu.Lock()
-		rejoined := o.rejoined
-		o.mu.Unlock()
-		if rejoined != nil && !rejoined(ctx, join) { // the join may be lost meanwhile
-			o.AfterRejoin(nil)
-		}
+		o.readAgain(ctx, join) // the join may be lost meanwhile
 	}
 }
 

@@ -48,20 +48,18 @@ type Outbox struct {
 	webhook webhook // what the caller of the run's webhook is to be answered
 	refused error   // why the server takes no end of the run
 
-	mu sync.Mutex
-	// rejoined is called by the sender before the first event of a join that is not the first, until it returns
-	// false.
-	rejoined  func(ctx context.Context, join *channel.Join) (again bool)
-	done      <-chan struct{} // closed when nobody waits for room any more
-	takesAll  bool            // there is room for everything
-	queue     []event
-	bytes     int
-	delivered int
-	leftOut   int           // lines that found no room
-	closed    bool          // no more events will come
-	dead      bool          // nothing will be sent any more
-	work      chan struct{} // capacity one: the queue or closed changed
-	room      chan struct{} // closed and replaced when events have left
+	mu          sync.Mutex
+	credentials []any           // the payloads of those that were read; see readAgain
+	done        <-chan struct{} // closed when nobody waits for room any more
+	takesAll    bool            // there is room for everything
+	queue       []event
+	bytes       int
+	delivered   int
+	leftOut     int           // lines that found no room
+	closed      bool          // no more events will come
+	dead        bool          // nothing will be sent any more
+	work        chan struct{} // capacity one: the queue or closed changed
+	room        chan struct{} // closed and replaced when events have left
 }
 
 // overhead is counted for each event besides its variable part, so that many small ones fill the outbox as well.
@@ -69,13 +67,6 @@ const overhead = 256
 
 // Limit sets the limits of the run, which has none before.
 func (o *Outbox) Limit(limits Limits) { o.limits.Store(&limits) }
-
-// AfterRejoin says what a new join needs before its first event. It is called for each, until it returns false.
-func (o *Outbox) AfterRejoin(do func(ctx context.Context, join *channel.Join) (again bool)) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.rejoined = do
-}
 
 // WaitUntil ends the waiting for room when ctx ends: a line that has found none is left out. All else is taken in any
 // case, for there is little of it and the server counts on it.

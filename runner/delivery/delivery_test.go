@@ -18,16 +18,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Guards against a batch that is too large for a frame, though none of its lines is.
 func TestABatchIsBoundedByItsSizeToo(t *testing.T) {
-	box := New(Config{}, slog.New(slog.DiscardHandler)).Open(claim.Run{}, nil, nil)
+	box := New(Config{BatchLogs: BatchLogs{Limit: 10}}, slog.New(slog.DiscardHandler)).Open(claim.Run{}, nil, nil)
 	box.TakeAll()
 	for range 6 {
-		box.put(&logLine{}, 900_000)
+		box.put(&logLine{sending: sending{event: lineEvent}}, 900_000)
 	}
-	lines, complete := box.lines(10)
+	lines, complete := box.next()
 	require.Len(t, lines, 4)
 	require.True(t, complete)
 	box.queue[0].state().size = 2 * batchBytes
-	lines, _ = box.lines(10)
+	lines, _ = box.next()
 	require.Len(t, lines, 1, "one at least")
 }
 

@@ -145,16 +145,17 @@ func (e *logLine) entry() logEntry {
 type batch struct {
 	sending
 
-	lines []*logLine
+	box   *Outbox
+	lines []event
 }
 
 func (e *batch) payload() any {
 	p := struct {
 		RunID string     `json:"run_id"`
 		Logs  []logEntry `json:"logs"`
-	}{e.lines[0].box.run.ID, make([]logEntry, len(e.lines))}
+	}{e.box.run.ID, make([]logEntry, len(e.lines))}
 	for i, line := range e.lines {
-		p.Logs[i] = line.entry()
+		p.Logs[i] = line.(*logLine).entry()
 	}
 	return p
 }
@@ -167,15 +168,14 @@ func (o *Outbox) isBatched(e event) bool {
 	return o.delivery.cfg.BatchLogs.Limit > 1 && e.name() == lineEvent && !o.delivery.unbatched.Load()
 }
 
-// sendBatch delivers the lines at the head. A batch that is refused, for one bad line in it or for whatever reason,
-// is delivered line by line.
-func (o *Outbox) sendBatch(ctx context.Context, head event) error {
-	lines := o.collect(ctx)
-	if len(lines) == 1 {
-		return o.sendOne(ctx, head)
+// send delivers the events at the head: one, or a batch. A batch that is refused, for one bad line in it or for whatever
+// reason, is delivered line by line.
+func (o *Outbox) send(ctx context.Context, events []event) error {
+	if len(events) == 1 {
+		return o.sendOne(ctx, events[0])
 	}
 	before := o.epoch
-	refusal, err := o.deliver(ctx, &batch{sending{event: batchEvent}, lines})
+	refusal, err := o.deliver(ctx, &batch{sending{event: batchEvent}, o, events})
 	if err != nil {
 		return err
 	}
@@ -183,9 +183,9 @@ func (o *Outbox) sendBatch(ctx context.Context, head event) error {
 		o.delivery.batched.Store(true)
 	}
 	if refusal == nil || errors.Is(refusal, channel.ErrOutcomeUnknown) && o.delivery.cfg.LogsAtMostOnce {
-		o.conclude(len(lines), refusal)
+		o.conclude(len(events), refusal)
 	} else {
-		for _, line := range lines {
+		for _, line := range events {
 			if err := o.sendOne(ctx, line); err != nil {
 				return err
 			}
@@ -197,42 +197,4 @@ func (o *Outbox) sendBatch(ctx context.Context, head event) error {
 		o.log.Warn("the server crashed over run:batch_logs, and not over run:log; lines go one by one from now on", "error", refusal)
 	}
 	return nil
-}
-
-// collect returns the lines at the head that go together, at least one. It waits for more only while nothing else
-// waits behind them.
-func (o *Outbox) collect(ctx context.Context) []*logLine {
-	timer := time.NewTimer(o.delivery.cfg.BatchLogs.Interval)
-	defer timer.Stop()
-	for {
-		lines, complete := o.lines(o.delivery.cfg.BatchLogs.Limit)
-		if complete {
-			return lines
-		}
-		select {
-		case <-o.work:
-		case <-timer.C:
-			return lines
-		case <-ctx.Done():
-			return lines
-		case <-o.topic.Done():
-			return lines
-		}
-	}
-}
-
-// lines returns the lines at the head, limit at most, and whether there is no use in waiting for more.
-func (o *Outbox) lines(limit int) (lines []*logLine, complete bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	size := 0
-	for _, e := range o.queue {
-		line, is := e.(*logLine)
-		size += e.state().size
-		if !is || len(lines) == limit || len(lines) > 0 && size > batchBytes {
-			return lines, true
-		}
-		lines = append(lines, line)
-	}
-	return lines, o.closed || o.dead || len(lines) == limit
 }

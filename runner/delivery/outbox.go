@@ -146,30 +146,53 @@ func (o *Outbox) Deliver(ctx context.Context, topic *channel.Topic) error {
 	o.topic = topic
 	o.delivery.topics.Store(topic, nil)
 	defer o.delivery.topics.Delete(topic)
-	defer o.die() // after a panic, too
-	for {
-		e, last := o.head()
+	defer o.die()               // after a panic, too
+	var waited <-chan time.Time // fires when lines have waited for others long enough
+	for late := false; ; {
+		events, complete := o.next()
 		switch {
-		case last:
+		case complete && events == nil:
 			return o.refused
-		case e != nil:
-			send := o.sendOne
-			if o.isBatched(e) {
-				send = o.sendBatch
-			}
-			if err := send(ctx, e); err != nil {
+		case complete || late:
+			if err := o.send(ctx, events); err != nil {
 				return err
 			}
+			waited, late = nil, false
 			continue
+		case events != nil && waited == nil:
+			waited = time.After(o.delivery.cfg.BatchLogs.Interval)
 		}
 		select {
 		case <-o.work:
+		case <-waited:
+			late = true
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-topic.Done():
 			return topic.Err()
 		}
 	}
+}
+
+// next returns the events at the head that are sent together: one, or several lines as a batch. They are complete when
+// none is to be waited for; none at all, when none will come.
+func (o *Outbox) next() (events []event, complete bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.queue) == 0 {
+		return nil, o.closed
+	}
+	limit, size := 1, 0
+	if o.isBatched(o.queue[0]) {
+		limit = o.delivery.cfg.BatchLogs.Limit
+	}
+	for n, e := range o.queue {
+		size += e.state().size
+		if n == limit || n > 0 && (e.name() != lineEvent || size > batchBytes) {
+			return o.queue[:n], true
+		}
+	}
+	return o.queue, o.closed || len(o.queue) == limit
 }
 
 // sendOne delivers the head.
@@ -206,16 +229,6 @@ func (o *Outbox) conclude(n int, refusal error) {
 	o.bytes -= bytes
 	o.delivered += n
 	o.makeRoomLocked()
-}
-
-// head returns the event to send next, nil if there is none yet, and whether there will be none.
-func (o *Outbox) head() (e event, last bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(o.queue) > 0 {
-		return o.queue[0], false
-	}
-	return nil, o.closed
 }
 
 // Waiting returns how many events the server has not answered yet.

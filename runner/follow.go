@@ -180,13 +180,7 @@ func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	run.outbox.WaitUntil(ctx)
 	run.notices, _ = ready.Execution.(Notifiable)
 	run.enter(Executing)
-	if ready.versions != nil {
-		run.announceLimits()
-	}
-	run.outbox.Start(run.Versions)
-	if ready.versions != nil {
-		run.announceVersions()
-	}
+	run.start(ready.versions)
 	run.host.Started()
 	soon := time.AfterFunc(ableAfter, run.able)
 	result, failure := r.execute(ctx, run, ready)

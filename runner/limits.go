@@ -99,18 +99,19 @@ const (
 // worker: 10mb, 0.5mb. A limit that is negative, so that nothing is sent, is one of 0mb.
 func FormatMB(mb float64) string { return delivery.FormatMB(mb) }
 
-// announceLimits writes the lines about its limits that OpenFn's engine begins
-// every run's log with.
-func (r *Run) announceLimits() {
-	r.Log(TextLine("info", "RTE", "Memory limit: "+FormatMB(r.Limits.MemoryMB)))
-	r.Log(TextLine("info", "RTE", "Timeout: "+strconv.FormatFloat(r.Limits.RunTimeout.Seconds(), 'f', -1, 64)+"s"))
-}
-
-// announceVersions writes the lines that follow run:start there: the payload
-// limit, and what executes the run.
-func (r *Run) announceVersions() {
-	r.Log(TextLine("info", "RTE", "Payload limit: "+FormatMB(r.Limits.PayloadMB)))
-	r.Log(TextLine("info", "VER", r.Versions.String()))
+// start reports run:start. Around it, the run's log begins with the lines of OpenFn's worker about limits and versions,
+// unless an engine has none to tell.
+func (r *Run) start(engine Versions) {
+	tell := func(source, text string) {
+		if engine != nil {
+			r.Log(TextLine("info", source, text))
+		}
+	}
+	tell("RTE", "Memory limit: "+FormatMB(r.Limits.MemoryMB))
+	tell("RTE", "Timeout: "+strconv.FormatFloat(r.Limits.RunTimeout.Seconds(), 'f', -1, 64)+"s")
+	r.outbox.Start(r.Versions)
+	tell("RTE", "Payload limit: "+FormatMB(r.Limits.PayloadMB))
+	tell("VER", r.Versions.String())
 }
 
 // String is the line by which people see in a run's log what executed it, laid

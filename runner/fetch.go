@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/runner/delivery"
@@ -42,31 +41,33 @@ const (
 	smallPlan = 1 << 20
 )
 
-// fetchPlan reads the plan. Like a credential, it is read again while there is hope for an answer, for that does no
+// loadPlan reads the plan, and applies its options. Like a credential, it is read again while there is hope for an answer, for that does no
 // harm; the input is another matter, see fetchDataclip. A large one is read again when there is room for it: it is not
-// kept until then. Of a run that was claimed ahead, a large plan is nil: who waits for a slot takes no room from who
+// kept until then. Of a run that was claimed ahead, a large one is not loaded: who waits for a slot takes no room from who
 // has one.
-func (r *Run) fetchPlan(ctx context.Context, ahead bool) (*Plan, error) {
+func (r *Run) loadPlan(ctx context.Context, ahead bool) error {
 	for {
 		reply, _, err := r.outbox.Read(ctx, r.topic, "fetch:plan", struct{}{}, false)
 		if err != nil {
-			return nil, whyUnfetched(err, "Plan", "Failed to load the plan: [fetch:plan] ")
+			return whyUnfetched(err, "Plan", "Failed to load the plan: [fetch:plan] ")
 		}
 		size := int64(len(reply.Response))
 		switch {
 		case size > maxPlan:
-			return nil, unfetched("Plan", fmt.Sprintf("The plan has %d bytes, over the limit of %d", size, maxPlan))
+			return unfetched("Plan", fmt.Sprintf("The plan has %d bytes, over the limit of %d", size, maxPlan))
 		case size > smallPlan && ahead:
-			return nil, nil
-		case size <= smallPlan || r.room.fits(size):
+			return nil
+		case size <= smallPlan || r.fits(size):
 			plan, err := ParsePlan(reply.Response)
 			if err != nil {
-				return nil, unfetched("Plan", err.Error())
+				return unfetched("Plan", err.Error())
 			}
-			return plan, nil
+			r.Plan = plan
+			r.limit(r.Limits.override(plan.Options))
+			return nil
 		}
 		if err := r.waitForRoom(ctx, size); err != nil {
-			return nil, err
+			return err
 		}
 	}
 }
@@ -194,23 +195,22 @@ func credentialIDs(jobs []Job) (ids []string) {
 	return ids
 }
 
-// planRoom is the part that one run has of the memory for large plans, which all runs share. A large plan takes
-// several times its size for as long as its run lasts.
-type planRoom struct {
-	all  *semaphore.Weighted
-	held int64
-}
-
-// fits takes room for a plan of a size if there is as much; what was taken already counts.
-func (r *planRoom) fits(size int64) bool {
+// fits takes room for a large plan if there is as much; what was taken already counts. All runs share it, for such a plan
+// takes several times its size for as long as its run lasts.
+func (r *Run) fits(size int64) bool {
 	if size > r.held {
-		if !r.all.TryAcquire(size - r.held) {
-			r.free()
+		if !r.plans.TryAcquire(size - r.held) {
+			r.freeRoom()
 			return false
 		}
 		r.held = size
 	}
 	return true
+}
+
+func (r *Run) freeRoom() {
+	r.plans.Release(r.held)
+	r.held = 0
 }
 
 // longestWait is how long a run waits for room in its slot, or a quarter of what its token has left: it has to be
@@ -224,14 +224,9 @@ func (r *Run) waitForRoom(ctx context.Context, size int64) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, Postpone(time.Minute, fmt.Sprintf(
 		"other large plans have left no room for this one, of %d bytes, for %v", size, within.Round(time.Second))))
 	defer cancel()
-	if err := r.room.all.Acquire(ctx, size); err != nil {
+	if err := r.plans.Acquire(ctx, size); err != nil {
 		return context.Cause(ctx)
 	}
-	r.room.held = size
+	r.held = size
 	return nil
-}
-
-func (r *planRoom) free() {
-	r.all.Release(r.held)
-	r.held = 0
 }

@@ -19,7 +19,7 @@ import (
 func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run *Run) (failure *Failure, err error) {
 	reportCtx, cancelReport := context.WithCancelCause(report)
 	run.topic = topic
-	defer run.room.free()
+	defer run.freeRoom()
 	sent := make(chan error, 1)
 	var beside sync.WaitGroup
 	beside.Go(func() {
@@ -117,8 +117,7 @@ func (r *Runner) load(ctx, report context.Context, run *Run) error {
 	if r.cfg.MaxAttempts > 0 && run.Attempt > r.cfg.MaxAttempts {
 		return Poison(fmt.Sprintf("this is attempt %d of at most %d", run.Attempt, r.cfg.MaxAttempts))
 	}
-	plan, err := r.plan(ctx, run, run.host.Begin() != nil)
-	if err != nil {
+	if err := run.loadPlan(ctx, run.host.Begin() != nil); err != nil {
 		return err
 	}
 	for err := awaitBegin(ctx, run.host.Begin()); err != nil; err = awaitBegin(ctx, run.host.Begin()) {
@@ -128,32 +127,23 @@ func (r *Runner) load(ctx, report context.Context, run *Run) error {
 		}
 		run.log.Warn("a run that was claimed ahead could not be returned to the queue; it goes on waiting for a slot")
 	}
-	if plan == nil {
-		if plan, err = r.plan(ctx, run, false); err != nil {
+	if run.Plan.Raw == nil { // not loaded yet
+		if err := run.loadPlan(ctx, false); err != nil {
 			return err
 		}
 	}
-	if err := r.accept(ctx, report, run); err != nil || run.settled != Unsettled {
+	err := r.accept(ctx, report, run)
+	if err != nil {
 		return err
 	}
-	if run.Input, err = run.fetchDataclip(ctx, plan.DataclipID); err != nil {
+	if run.Input, err = run.fetchDataclip(ctx, run.Plan.DataclipID); err != nil {
 		return err
 	}
-	if run.credentials, err = run.fetchCredentials(ctx, plan.Jobs); err != nil {
+	if run.credentials, err = run.fetchCredentials(ctx, run.Plan.Jobs); err != nil {
 		return err
 	}
 	run.outbox.Hide(run.credentials)
 	return nil
-}
-
-// plan fetches the plan of a run, and applies its options; see [Run.fetchPlan].
-func (r *Runner) plan(ctx context.Context, run *Run, ahead bool) (*Plan, error) {
-	plan, err := run.fetchPlan(ctx, ahead)
-	if plan != nil {
-		run.Plan = plan
-		run.limit(r.cfg.Limits.override(plan.Options))
-	}
-	return plan, err
 }
 
 // carryOut lets the engine prepare and execute a run that is loaded. It has the

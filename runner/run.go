@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/runner/delivery"
@@ -36,7 +38,8 @@ type Run struct {
 	Versions Versions
 
 	credentials map[string]json.RawMessage // by job id
-	room        planRoom
+	plans       *semaphore.Weighted        // the memory for large plans, which all runs share
+	held        int64                      // of it, by this run
 	outbox      *delivery.Outbox
 	topic       *channel.Topic // joined
 	lease       *terms.Lease

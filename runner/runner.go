@@ -88,7 +88,7 @@ type Runner struct {
 	cfg      Config
 	delivery *delivery.Delivery
 	terms    *terms.Terms
-	plans    *semaphore.Weighted // the memory for large plans, see planRoom
+	plans    *semaphore.Weighted // the memory for large plans, in bytes
 
 	mu     sync.Mutex
 	active map[string]*Run // those under way, by id
@@ -208,7 +208,7 @@ func (r *Runner) enlist(given claim.Run, host Host, cancelWork context.CancelCau
 	}
 	run = &Run{
 		ID: given.ID, Plan: &Plan{ID: given.ID}, Attempt: given.Attempt,
-		log: r.logOf(given), given: given, host: host, cancelWork: cancelWork, lease: terms.NewLease(given), count: r.count, room: planRoom{all: r.plans},
+		log: r.logOf(given), given: given, host: host, cancelWork: cancelWork, lease: terms.NewLease(given), count: r.count, plans: r.plans,
 		settled: Unsettled, phase: Joining, since: now, noticing: make(chan struct{}, 1), able: func() {},
 	}
 	run.outbox = r.delivery.Open(given, run.lease, run.log)

@@ -34,9 +34,6 @@ func (o *Outbox) deliver(ctx context.Context, e event) (refusal, err error) {
 			if t.duplicate = err != nil; t.duplicate {
 				o.log.Info("an event had arrived, though its answer was lost", "event", e.name())
 			}
-			if t.crashed {
-				o.delivery.hurry()
-			}
 			return nil, nil
 		case undelivered:
 			return err, nil
@@ -72,30 +69,18 @@ func (o *Outbox) pushOnce(ctx context.Context, e event) error {
 		return errTokenOver
 	}
 	pushed := time.Now()
-	_, err = o.push(ctx, join, e.name(), e.payload(), t.unanswered)
-	if t.unknown > 0 && !errors.Is(err, channel.ErrNotSent) {
+	again := t.unknown > 0
+	_, err = o.push(ctx, join, t, e.payload(), t.unanswered)
+	if again && !errors.Is(err, channel.ErrNotSent) {
 		o.delivery.count(func(s *Stats) { s.Resent++ })
 	}
 	if err == nil {
 		o.delivery.count(func(s *Stats) { s.Acknowledged.Observe(time.Since(pushed)) })
-		return nil
 	}
-	if errors.Is(err, channel.ErrOutcomeUnknown) {
-		if t.unknown++; t.since.IsZero() {
-			t.since = pushed
-		}
-	}
-	switch {
-	case errors.Is(err, channel.ErrCrashed) && !t.crashed:
-		t.crashed = true
-		o.log.Warn("the server's channel crashed over an event; it is sent again", "event", e.name())
-	case errors.As(err, new(*channel.AnswerTooLargeError)):
+	if errors.As(err, new(*channel.AnswerTooLargeError)) {
 		t.unread++
 		o.log.Warn("the answer to an event cannot be read; its topic is joined anew", "event", e.name(), "error", err)
 		join.Renew() // on this one, the event is not to be sent again
-	case errors.Is(err, channel.ErrUnanswered):
-		t.unanswered++
-		o.log.Warn("the server has not answered an event; its topic is joined anew", "event", e.name(), "after", time.Since(pushed).Round(time.Millisecond))
 	}
 	return err
 }
@@ -133,7 +118,7 @@ func (o *Outbox) fateOf(e event, err error) fate {
 		return over
 	case t.unread == mostUnread, o.delivery.cfg.LogsAtMostOnce && (e.name() == lineEvent || e.name() == batchEvent):
 		return undelivered
-	case e.name() == batchEvent && (t.crashed || t.unanswered > 0 || t.unread > 0 || t.unknown == fewLosses):
+	case e.name() == batchEvent && (t.crashed > 0 || t.unanswered > 0 || t.unread > 0 || t.unknown == fewLosses):
 		return undelivered // its lines may do better alone
 	case t.unknown%manyLosses != 0 || time.Since(t.since) < passesWithin:
 		return pending
@@ -246,19 +231,39 @@ const untoldLife = 24 * time.Hour
 // says so, else the time is a guess.
 func (o *Outbox) TokenEnd() (at time.Time, told bool) { return o.tokenEnd, !o.untold }
 
-// push waits for the answer to one push under a join, twice as long for each time that it went unanswered before: a
+// push pushes under a join, waits for the answer, and counts what came of it. It waits twice as long for each doubling: a
 // slow server must not be asked the same for ever. However late the run, it waits once. The error wraps
 // [channel.ErrUnanswered], or errTokenOver.
-func (o *Outbox) push(ctx context.Context, under *channel.Join, event string, payload any, before int) (channel.Reply, error) {
+func (o *Outbox) push(ctx context.Context, under *channel.Join, t *sending, payload any, doublings int) (channel.Reply, error) {
 	const mostDoublings = 10
 	answer := o.delivery.cfg.MessageTimeout
-	within := answer << min(before, mostDoublings)
+	within := answer << min(doublings, mostDoublings)
 	if left := max(time.Until(o.tokenEnd), answer); left < within {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeoutCause(ctx, left, errTokenOver)
 		defer stop()
 	}
-	return under.PushWithin(ctx, within, event, payload)
+	pushed := time.Now()
+	reply, err := under.PushWithin(ctx, within, t.event, payload)
+	if t.crashed > 0 && (err == nil || refusalOf(err) != nil) {
+		o.delivery.hurry()
+	}
+	if !errors.Is(err, channel.ErrOutcomeUnknown) {
+		return reply, err
+	}
+	if t.unknown++; t.since.IsZero() {
+		t.since = pushed
+	}
+	switch {
+	case errors.Is(err, channel.ErrCrashed):
+		if t.crashed++; t.crashed == 1 {
+			o.log.Warn("the server's channel crashed over an event; it is sent again", "event", t.event)
+		}
+	case errors.Is(err, channel.ErrUnanswered):
+		t.unanswered++
+		o.log.Warn("the server has not answered an event; its topic is joined anew", "event", t.event, "after", time.Since(pushed).Round(time.Millisecond))
+	}
+	return reply, err
 }
 
 // lifetime returns how long a run's token is good, zero when it does not tell. Lightning makes the token when it

@@ -33,7 +33,7 @@ type sending struct {
 	since      time.Time // the first of them was pushed
 	unanswered int       // those of them that were waited for
 	unread     int       // those of them whose answers were too large to be read
-	crashed    bool
+	crashed    int       // those of them that the server's channel crashed over
 	duplicate  bool // it was acknowledged by the refusal of a second copy
 }
 

@@ -27,23 +27,22 @@ const passesWithin = 30 * time.Second
 // one may have been answered as well. An answer that is large may take its time. The error is an [Unread], or that of the
 // topic or ctx, which have ended. A credential that was read is read again under each new join, before the first event.
 func (o *Outbox) Read(ctx context.Context, topic *channel.Topic, event string, payload any, large bool) (reply channel.Reply, again bool, err error) {
-	began := time.Now()
-	unanswered, crashed, lost := 0, 0, 0
+	t, began := sending{event: event}, time.Now()
 	for {
 		join, err := joined(ctx, topic)
 		if err != nil {
-			return channel.Reply{}, again, err
+			return channel.Reply{}, t.unknown > 0, err
 		}
-		doublings := 0
-		if large || unanswered > 0 {
+		doublings := min(t.unanswered, 1)
+		if large {
 			doublings = 1
 		}
-		reply, err = o.push(ctx, join, event, payload, doublings)
+		again = t.unknown > 0
+		reply, err = o.push(ctx, join, &t, payload, doublings)
+		took := time.Since(began)
+		lost := t.unknown - t.unanswered - t.crashed
 		switch {
 		case err == nil:
-			if crashed > 0 {
-				o.delivery.hurry()
-			}
 			if event == credentialRead {
 				o.mu.Lock()
 				o.credentials = append(o.credentials, payload)
@@ -56,18 +55,8 @@ func (o *Outbox) Read(ctx context.Context, topic *channel.Topic, event string, p
 			continue
 		case !errors.Is(err, channel.ErrOutcomeUnknown):
 			return channel.Reply{}, again, err
-		case errors.Is(err, channel.ErrUnanswered):
-			unanswered++
-			o.log.Warn("the server has not answered a read; its topic is joined anew", "event", event)
-		case errors.Is(err, channel.ErrCrashed):
-			crashed++
-		default:
-			lost++
-		}
-		again = true
-		took := time.Since(began)
-		if unanswered >= mostUnanswered || took >= passesWithin && (crashed >= mostCrashes || lost >= manyLosses) {
-			return channel.Reply{}, again, givenUp(took, crashed, unanswered, lost)
+		case t.unanswered >= mostUnanswered, took >= passesWithin && (t.crashed >= mostCrashes || lost >= manyLosses):
+			return channel.Reply{}, true, givenUp(took, t.crashed, t.unanswered, lost)
 		}
 	}
 }

@@ -35,8 +35,8 @@ func (r *Run) listen(ctx context.Context, to *terms.Terms) {
 // being executed just now.
 var ErrNoNotices = errors.New("the run takes no notices: its engine does not, or it is not executed just now")
 
-// notify hands a notice to the engine. One that panics over it has no other
-// effect, and one that does not return is not waited for once ctx ends.
+// notify hands a notice to the engine, and waits for those before it, but not once ctx has ended. A panic over it has no
+// other effect.
 func (r *Run) notify(ctx context.Context, notice []byte) error {
 	var to Notifiable
 	r.mu.Lock()
@@ -52,23 +52,14 @@ func (r *Run) notify(ctx context.Context, notice []byte) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	taken := make(chan struct{})
-	go func() {
-		defer close(taken)
-		defer func() { <-r.noticing }()
-		defer func() {
-			if v := recover(); v != nil {
-				r.panicked("panic in the engine over a notice", v)
-			}
-		}()
-		to.Notify(ctx, notice)
+	defer func() {
+		<-r.noticing
+		if v := recover(); v != nil {
+			r.panicked("panic in the engine over a notice", v)
+		}
 	}()
-	select {
-	case <-taken:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	to.Notify(ctx, notice)
+	return nil
 }
 
 // Notify hands a notice, any JSON, to a run under way, as if the server had sent it,
@@ -79,5 +70,12 @@ func (r *Runner) Notify(ctx context.Context, runID string, notice json.RawMessag
 	if run == nil {
 		return ErrNoRun
 	}
-	return run.notify(ctx, notice)
+	taken := make(chan error, 1)
+	go func() { taken <- run.notify(ctx, notice) }()
+	select {
+	case err := <-taken:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

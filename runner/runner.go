@@ -164,9 +164,10 @@ func (r *Runner) Run(work, report context.Context, socket Joiner, given claim.Ru
 	if err != nil {
 		failure := &Failure{Reason: Exception, Type: "JoinError", Message: err.Error()}
 		if lost := run.lease.Withdrawn(err); lost != nil {
-			return r.conclude(run, failure, lost)
+			err = lost
+		} else {
+			run.log.Error("cannot join the run; the server will call it lost", "error", err)
 		}
-		run.log.Error("cannot join the run; the server will call it lost", "error", err)
 		return r.conclude(run, failure, err)
 	}
 	run.log.Debug("run joined")

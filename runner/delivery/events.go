@@ -34,7 +34,7 @@ type sending struct {
 	unanswered int       // those of them that were waited for
 	unread     int       // those of them whose answers were too large to be read
 	crashed    int       // those of them that the server's channel crashed over
-	duplicate  bool // it was acknowledged by the refusal of a second copy
+	duplicate  bool      // it was acknowledged by the refusal of a second copy
 }
 
 func (s *sending) name() string             { return s.event }

@@ -35,23 +35,22 @@ func (e *either) Prepare(ctx context.Context, run *Run) (Execution, error) {
 		return e.first.Prepare(ctx, run)
 	}
 	execution, err := e.second.Prepare(ctx, run)
-	if failure, ok := err.(*Failure); ok && failure.Reason == Exception && ctx.Err() == nil { //nolint:errorlint // one that is wrapped is the worker's own
-		if wants := dispositionOf(why); wants != nil && wants.unable != nil {
-			explained := *wants.unable
-			if explained.Message == failure.Message { // both miss the same
-				return execution, Unable(&explained)
-			}
-			explained.Message += "; the other engine cannot be had either: " + failure.Message
-			return execution, Unable(&explained)
-		}
-		if strings.Contains(why.Error(), failure.Message) { // both miss the same
-			return execution, failure
-		}
-		explained := *failure
-		explained.Message += "; this run cannot do without: " + why.Error()
-		return execution, &explained
+	failure, ok := err.(*Failure) //nolint:errorlint // one that is wrapped is the worker's own
+	if !ok || failure.Reason != Exception || ctx.Err() != nil {
+		return execution, err
 	}
-	return execution, err
+	explained := *failure
+	if wants := dispositionOf(why); wants != nil && wants.unable != nil {
+		explained = *wants.unable
+		if explained.Message != failure.Message { // else both miss the same
+			explained.Message += "; the other engine cannot be had either: " + failure.Message
+		}
+		return execution, Unable(&explained)
+	}
+	if !strings.Contains(why.Error(), failure.Message) { // else both miss the same
+		explained.Message += "; this run cannot do without: " + why.Error()
+	}
+	return execution, &explained
 }
 
 // Check returns why one of the engines cannot execute runs.

@@ -102,7 +102,7 @@ func TestWhatIsStorable(t *testing.T) {
 }
 
 func TestTheSizeOfADataclipInWords(t *testing.T) {
-	for bytes, want := range map[int]string{0: "", 2: "0.00000191", 1 << 10: "0.000977", 1 << 20: "1.00", 10<<20 - 1: "10.0", 123_456_789: "118", 2000 << 20: "2000"} {
+	for bytes, want := range map[int]string{2: "0.00000191", 1 << 10: "0.000977", 1 << 20: "1.00", 10<<20 - 1: "10.0", 123_456_789: "118", 2000 << 20: "2000"} {
 		require.Equal(t, want, sizeMB(bytes))
 	}
 }

@@ -14,10 +14,9 @@ type PartialEngine interface {
 	CanRun(ctx context.Context, run *Run) error
 }
 
-// Either returns an engine that leaves to second what first cannot run. It is a
-// [Checker] that asks both, so that a worker takes no runs while one of them is ill: which
-// one a run needs is not known before it is claimed. An engine that is not meant to work
-// everywhere has to say so itself, by a Check that does not fail for that.
+// Either returns an engine that leaves to second what first cannot run. It is a [Checker] that asks both, so that a
+// worker takes no runs while one of them is ill: which one a run needs is not known before it is claimed. An engine
+// that is not meant to work everywhere has to say so itself, by a Check that does not fail for that.
 func Either(first PartialEngine, second Engine) Engine { return &either{first, second} }
 
 type either struct {

@@ -10,8 +10,7 @@ import (
 	"github.com/phxworker/phxworker/runner/delivery"
 )
 
-// complete reports the end of a run, and returns how it failed in the end. Its last lines are those of OpenFn's
-// worker.
+// complete reports the end of a run, and returns how it failed in the end. Its last lines are those of OpenFn's worker.
 func (r *Run) complete(result Result, failure *Failure) *Failure {
 	end := delivery.End{Reason: Success}
 	r.outbox.TakeAll()

@@ -64,9 +64,8 @@ func (r *Runner) execute(ctx context.Context, run *Run, execution Execution) (Re
 	return result, failure
 }
 
-// guard calls into the engine, whatever the engine does: a panic ends this run
-// only, and a call that does not return when its context has ended is left
-// behind; takeLate gets what it returns after all.
+// guard calls into the engine, whatever the engine does: a panic ends this run only, and a call that does not return
+// when its context has ended is left behind; takeLate gets what it returns after all.
 func guard[T any](ctx context.Context, r *Runner, run *Run, call func() (T, error), takeLate func(T)) (T, *Failure) {
 	type end struct {
 		result T
@@ -74,8 +73,7 @@ func guard[T any](ctx context.Context, r *Runner, run *Run, call func() (T, erro
 	}
 	ended, left := make(chan end), make(chan struct{})
 	go func() {
-		// What stands if the call neither returns nor panics but ends its
-		// goroutine.
+		// What stands if the call neither returns nor panics but ends its goroutine.
 		e := end{err: &Failure{Reason: Crash, Type: "EngineError", Message: "the engine ended its goroutine"}}
 		defer func() {
 			if v := recover(); v != nil {

@@ -13,9 +13,8 @@ import (
 	"github.com/phxworker/phxworker/runner/terms"
 )
 
-// attend takes a joined run to its end, with what goes on beside it: its events are sent,
-// the server is listened to, and the lease is kept. The failure is nil for a success; the
-// error is for what could not be reported.
+// attend takes a joined run to its end, with what goes on beside it: its events are sent, the server is listened to,
+// and the lease is kept. The failure is nil for a success; the error is for what could not be reported.
 func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run *Run) (failure *Failure, err error) {
 	reportCtx, cancelReport := context.WithCancelCause(report)
 	run.topic = topic
@@ -146,9 +145,8 @@ func (r *Runner) load(ctx, report context.Context, run *Run) error {
 	return nil
 }
 
-// carryOut lets the engine prepare and execute a run that is loaded. It has the
-// run's time for the one, and again for the other, as far as the run's token
-// lasts: at its end the server calls the run lost, whatever was done.
+// carryOut lets the engine prepare and execute a run that is loaded. It has the run's time for the one, and again for
+// the other, as far as the run's token lasts: at its end the server calls the run lost, whatever was done.
 func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	var began time.Time // the last preparation
 	run.able = sync.OnceFunc(func() { run.host.Able(began) })
@@ -204,9 +202,8 @@ const longPreparation = 20 * time.Second
 // as far as that can be waited for: it need not report steps.
 const ableAfter = 500 * time.Millisecond
 
-// prepareOrWait prepares a run. One that the engine is not able to prepare waits, for as long
-// as the run might have taken, until there is sense in another try; but not where the
-// server takes it back.
+// prepareOrWait prepares a run. One that the engine is not able to prepare waits, for as long as the run might have
+// taken, until there is sense in another try; but not where the server takes it back.
 func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) (readied, *Failure) {
 	limit := run.Limits.RunTimeout
 	end, _ := run.lastMoment()

@@ -12,8 +12,7 @@ import (
 	"github.com/phxworker/phxworker/runner/delivery"
 )
 
-// Limits bound one run. The worker has its own; a plan's options override
-// them.
+// Limits bound one run. The worker has its own; a plan's options override them.
 type Limits struct {
 	// RunTimeout is how long the engine may take. Defaults to 300 s.
 	RunTimeout time.Duration
@@ -27,9 +26,8 @@ type Limits struct {
 	PayloadMB float64
 	// LogPayloadMB is the largest log line that is sent. Defaults to 1; negative: none is sent.
 	LogPayloadMB float64
-	// WithholdDataclips keeps the contents of output dataclips from the
-	// server; their ids are still sent. A plan asks for it with
-	// output_dataclips: false.
+	// WithholdDataclips keeps the contents of output dataclips from the server; their ids are still sent. A plan
+	// asks for it with output_dataclips: false.
 	WithholdDataclips bool
 	// JobLogLevel is the least severe level of a job's own lines that is
 	// sent: debug (also when empty), info, warn, error or none.
@@ -43,8 +41,7 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// maxMB and maxMilliseconds keep what a plan says within the numbers that
-// limits are counted in. No run gets near them.
+// maxMB and maxMilliseconds keep what a plan says within the numbers that limits are counted in. No run gets near them.
 const (
 	maxMB           = 1 << 30
 	maxMilliseconds = 1e12

@@ -10,11 +10,9 @@ import (
 	"github.com/phxworker/phxworker/runner/terms"
 )
 
-// Notifiable is an [Execution] that takes notices: JSON objects that the server sends
-// to a run under way, where it and the worker have agreed on the extension notify.
-// Notify is called from another goroutine than Execute, one notice at a
-// time, and should return soon. It may come a moment before Execute is called, or
-// after Close.
+// Notifiable is an [Execution] that takes notices: JSON objects that the server sends to a run under way, where it and
+// the worker have agreed on the extension notify. Notify is called from another goroutine than Execute, one notice at a
+// time, and should return soon. It may come a moment before Execute is called, or after Close.
 type Notifiable interface {
 	Execution
 	Notify(ctx context.Context, notice json.RawMessage)
@@ -31,8 +29,7 @@ func (r *Run) listen(ctx context.Context, to *terms.Terms) {
 	}, r.log)
 }
 
-// ErrNoNotices says that a run takes no notices: its engine does not, or it is not
-// being executed just now.
+// ErrNoNotices says that a run takes no notices: its engine does not, or it is not being executed just now.
 var ErrNoNotices = errors.New("the run takes no notices: its engine does not, or it is not executed just now")
 
 // notify hands a notice to the engine, and waits for those before it, but not once ctx has ended. A panic over it has no
@@ -62,9 +59,8 @@ func (r *Run) notify(ctx context.Context, notice []byte) error {
 	return nil
 }
 
-// Notify hands a notice, any JSON, to a run under way, as if the server had sent it,
-// and waits until it was taken, or ctx ends. The error is [ErrNoRun], [ErrNoNotices], or the
-// cause of the end of ctx.
+// Notify hands a notice, any JSON, to a run under way, as if the server had sent it, and waits until it was taken, or
+// ctx ends. The error is [ErrNoRun], [ErrNoNotices], or the cause of the end of ctx.
 func (r *Runner) Notify(ctx context.Context, runID string, notice json.RawMessage) error {
 	run := r.underWay(runID)
 	if run == nil {

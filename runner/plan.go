@@ -28,8 +28,7 @@ type Plan struct {
 	Globals json.RawMessage `json:"globals"`
 	// Meta says where the run comes from; see [Plan.Owner] and [Run.Meta].
 	Meta json.RawMessage `json:"meta"`
-	// Raw is the plan as the server sent it, with the fields this type does
-	// not know.
+	// Raw is the plan as the server sent it, with the fields this type does not know.
 	Raw json.RawMessage `json:"-"`
 }
 
@@ -87,8 +86,7 @@ type Job struct {
 	Name    string `json:"name"`
 	Adaptor string `json:"adaptor"`
 	Body    string `json:"body"`
-	// CredentialID and Credential are two spellings of the same thing; see
-	// [Job.CredentialRef].
+	// CredentialID and Credential are two spellings of the same thing; see [Job.CredentialRef].
 	CredentialID string          `json:"credential_id"`
 	Credential   json.RawMessage `json:"credential"`
 	// State is the job's own default state, which its input is laid over.
@@ -110,8 +108,7 @@ func (j *Job) CredentialRef() (id string, inline json.RawMessage) {
 	return "", j.Credential
 }
 
-// SplitAdaptor splits "@openfn/language-common@3.3.4" into name and version, which
-// is empty if there is none.
+// SplitAdaptor splits "@openfn/language-common@3.3.4" into name and version, which is empty if there is none.
 func SplitAdaptor(adaptor string) (name, version string) {
 	if i := strings.LastIndexByte(adaptor, '@'); i > 0 {
 		return adaptor[:i], adaptor[i+1:]
@@ -150,8 +147,7 @@ type PlanOptions struct {
 	PayloadLimitMB    *float64 `json:"payload_limit_mb"`
 	LogPayloadLimitMB *float64 `json:"log_payload_limit_mb"`
 	JobLogLevel       string   `json:"job_log_level"`
-	// DeadlineMS is when the run is of no use any more, in milliseconds since 1970.
-	// Lightning has no such option.
+	// DeadlineMS is when the run is of no use any more, in milliseconds since 1970. Lightning has no such option.
 	DeadlineMS *float64 `json:"deadline_ms"`
 }
 
@@ -169,8 +165,7 @@ const maxDeadline = 1e14
 // ParsePlan reads a plan as the server or a plan file has it. The error names
 // the field that is wrong. The plan keeps the data, which must not be changed.
 //
-// What only an engine can judge, such as an edge to a job that does not exist,
-// is left to it.
+// What only an engine can judge, such as an edge to a job that does not exist, is left to it.
 func ParsePlan(data []byte) (*Plan, error) {
 	plan := &Plan{}
 	if err := json.Unmarshal(data, plan); err != nil {
@@ -207,8 +202,7 @@ func aside(format, name string) string {
 	return ", " + fmt.Sprintf(format, name) + ","
 }
 
-// describeJSON turns an error of encoding/json into one for people who do not
-// know the Go types it names.
+// describeJSON turns an error of encoding/json into one for people who do not know the Go types it names.
 func describeJSON(err error) error {
 	if wrongType, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Errorf("%s must not be of type %.100s", cmp.Or(wrongType.Field, "the whole"), wrongType.Value)

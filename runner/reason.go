@@ -45,8 +45,7 @@ func (r *Run) reason(given, none Reason) Reason {
 	return Exception
 }
 
-// aborted reports whether the reason is one that ends a run before its plan
-// does. Such a run has no final state.
+// aborted reports whether the reason is one that ends a run before its plan does. Such a run has no final state.
 func aborted(r Reason) bool { return r != Success && r != Fail }
 
 // Failure is an error that says how a run ended. An engine returns one when
@@ -72,8 +71,7 @@ func (f *Failure) Is(target error) bool {
 	return target == ErrCancelled && f.Reason == Cancel
 }
 
-// Cancellation returns the failure of a run that somebody cancelled; the message
-// says who or why.
+// Cancellation returns the failure of a run that somebody cancelled; the message says who or why.
 func Cancellation(message string) *Failure {
 	return &Failure{Reason: Cancel, Type: "RunCancelled", Message: message}
 }

@@ -18,10 +18,9 @@ import (
 	"github.com/phxworker/phxworker/runner/terms"
 )
 
-// Run is one claimed run as its engine sees it: what to execute, and where to
-// report. Its methods may be called concurrently; each call happens before the
-// server sees the next one's event. They block while the outbox is full, until
-// the run's context ends.
+// Run is one claimed run as its engine sees it: what to execute, and where to report. Its methods may be called
+// concurrently; each call happens before the server sees the next one's event. They block while the outbox is full,
+// until the run's context ends.
 type Run struct {
 	ID   string
 	Plan *Plan
@@ -33,8 +32,7 @@ type Run struct {
 	// Attempt is which attempt at the run this is, from 1 on; 0 when the server does not tell. A
 	// run that was postponed, or returned before it was tried, comes again with the number that it had.
 	Attempt int
-	// Versions are what run:start tells the server; they are set once the
-	// engine has prepared the run.
+	// Versions are what run:start tells the server; they are set once the engine has prepared the run.
 	Versions Versions
 
 	credentials map[string]json.RawMessage // by job id
@@ -84,15 +82,13 @@ func (r *Run) Token() string { return r.given.Token }
 // Log sends a line that belongs to no step.
 func (r *Run) Log(line Line) { r.outbox.Log(line, nil) }
 
-// Print sends its arguments, with spaces between them as [fmt.Println] puts them, as a
-// line of level info.
+// Print sends its arguments, with spaces between them as [fmt.Println] puts them, as a line of level info.
 func (r *Run) Print(args ...any) {
 	r.Log(TextLine("info", "JOB", strings.TrimSuffix(fmt.Sprintln(args...), "\n")))
 }
 
-// StartStep reports that the job begins to execute. Its input is what the step
-// from came to, or the run's own input when from is nil. The same job may be
-// started more than once, as it is where two branches of a workflow join. A run
+// StartStep reports that the job begins to execute. Its input is what the step from came to, or the run's own input
+// when from is nil. The same job may be started more than once, as it is where two branches of a workflow join. A run
 // that starts more than [MaxSteps] is ended.
 func (r *Run) StartStep(jobID string, from *Step) *Step {
 	var before *delivery.Step
@@ -116,8 +112,7 @@ func (r *Run) StartStep(jobID string, from *Step) *Step {
 	return step
 }
 
-// closeOpen completes, with the failure that ended the run, the steps that the
-// engine left open.
+// closeOpen completes, with the failure that ended the run, the steps that the engine left open.
 func (r *Run) closeOpen(failure *Failure) {
 	r.mu.Lock()
 	open := r.open

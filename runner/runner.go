@@ -110,8 +110,7 @@ type Outcome struct {
 	// Name is that of its workflow; empty if it has none, or its plan never came.
 	Name  string `json:"name,omitempty"`
 	Group string `json:"group"`
-	// Claimed, Started and Ended are when; Started is zero for a run that its engine never
-	// began to execute.
+	// Claimed, Started and Ended are when; Started is zero for a run that its engine never began to execute.
 	Claimed time.Time `json:"claimed"`
 	Started time.Time `json:"started,omitzero"`
 	Ended   time.Time `json:"ended"`
@@ -390,15 +389,13 @@ type Progress struct {
 	Group string    `json:"group"`
 	Phase Phase     `json:"phase"`
 	Since time.Time `json:"phase_since"` // when the phase began
-	// Job is the id of the job that is executed, of several the one that
-	// began last; empty between steps.
+	// Job is the id of the job that is executed, of several the one that began last; empty between steps.
 	Job string `json:"job,omitempty"`
 	// JobName is the name of that job; empty if it has none.
 	JobName string `json:"job_name,omitempty"`
 	// Unacknowledged is how many events the server has not answered yet.
 	Unacknowledged int `json:"unacknowledged"`
-	// Claimed is when the server gave it, and Started when the engine began to execute it,
-	// zero before.
+	// Claimed is when the server gave it, and Started when the engine began to execute it, zero before.
 	Claimed time.Time `json:"claimed"`
 	Started time.Time `json:"started,omitzero"`
 }

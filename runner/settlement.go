@@ -13,8 +13,7 @@ import (
 	"github.com/phxworker/phxworker/runner/terms"
 )
 
-// Settlement is what became of a claimed run as far as the server's queue is
-// concerned. There is exactly one for each.
+// Settlement is what became of a claimed run as far as the server's queue is concerned. There is exactly one for each.
 type Settlement string
 
 // The settlements.
@@ -64,9 +63,8 @@ func (d *disposition) Error() string {
 // back (see docs/extensions/release.md) gets it as an exception of type Requeued.
 var ErrRequeue error = &disposition{settled: Requeued, release: terms.ReleaseRequeue}
 
-// Requeue says the same as [ErrRequeue], for the reason given, and that the next try
-// is to come after the delay at the earliest, 0 or less for 3 s. It counts as an attempt, so the delay can grow
-// with [Run.Attempt].
+// Requeue says the same as [ErrRequeue], for the reason given, and that the next try is to come after the delay at the
+// earliest, 0 or less for 3 s. It counts as an attempt, so the delay can grow with [Run.Attempt].
 func Requeue(delay time.Duration, reason string) error {
 	return later(Requeued, terms.ReleaseRequeue, delay, reason)
 }
@@ -82,10 +80,9 @@ func later(settled Settlement, release string, delay time.Duration, reason strin
 	return &disposition{settled: settled, release: release, delay: delay, reason: reason}
 }
 
-// Unable says that an engine could not execute a run for a reason that lies in this
-// worker and not in the run: no disk, no memory, a program that does not start. The run
-// goes back as with [ErrRequeue]; a server that takes none back gets the failure.
-// Its [Host] is told at once, for a worker had better take no more runs then.
+// Unable says that an engine could not execute a run for a reason that lies in this worker and not in the run: no disk,
+// no memory, a program that does not start. The run goes back as with [ErrRequeue]; a server that takes none back gets
+// the failure. Its [Host] is told at once, for a worker had better take no more runs then.
 func Unable(failure *Failure) error {
 	if failure == nil {
 		failure = &Failure{Reason: Exception, Type: "EngineError", Message: "The engine was not able to execute the run, and does not say why"}
@@ -93,10 +90,9 @@ func Unable(failure *Failure) error {
 	return &disposition{settled: Requeued, release: terms.ReleaseRequeue, reason: failure.Message, unable: failure}
 }
 
-// Postpone says that a run is for later, at the earliest after the delay, for the reason
-// given, and that nothing has failed: it counts as no attempt. It falls back as [ErrRequeue]
-// does, with the type Postponed. More than a year, here and in [Requeue], ends the run as an
-// exception; a server may bound it sooner.
+// Postpone says that a run is for later, at the earliest after the delay, for the reason given, and that nothing has
+// failed: it counts as no attempt. It falls back as [ErrRequeue] does, with the type Postponed. More than a year, here
+// and in [Requeue], ends the run as an exception; a server may bound it sooner.
 func Postpone(delay time.Duration, reason string) error {
 	return later(Postponed, terms.ReleasePostpone, delay, reason)
 }
@@ -109,12 +105,10 @@ func Discard(reason string) error { return &disposition{settled: Discarded, reas
 // reported as an exception of type Poisonous.
 func Poison(reason string) error { return &disposition{settled: Poisonous, reason: reason} }
 
-// ErrTooLong is for [Host.Begin]: the run was claimed ahead and has waited
-// too long for a slot.
+// ErrTooLong is for [Host.Begin]: the run was claimed ahead and has waited too long for a slot.
 var ErrTooLong error = &disposition{settled: Returned, release: terms.ReleasePrefetch, reason: "it was claimed ahead, and has waited too long for a slot"}
 
-// dispositionOf returns what an error wants to become of its run, nil if nothing
-// special.
+// dispositionOf returns what an error wants to become of its run, nil if nothing special.
 func dispositionOf(err error) *disposition {
 	d, _ := errors.AsType[*disposition](err)
 	if d != nil && d.reason == "" && err.Error() != d.Error() { // ErrRequeue, wrapped with a reason
@@ -158,8 +152,7 @@ func (f *Failure) returns() bool { return f != nil && f.wants != nil && f.wants.
 // another worker, [Postpone] for later; [Discard] and [Poison] end it. Any other error is an exception.
 type AcceptFunc func(ctx context.Context, run *Run) error
 
-// AcceptAdaptors accepts runs that need none but these adaptors, such as
-// @openfn/language-http, in any version.
+// AcceptAdaptors accepts runs that need none but these adaptors, such as @openfn/language-http, in any version.
 func AcceptAdaptors(names ...string) AcceptFunc {
 	return func(_ context.Context, run *Run) error {
 		for i := range run.Plan.Jobs {
@@ -208,12 +201,10 @@ func (r *Runner) accept(ctx, report context.Context, run *Run) error {
 	return nil
 }
 
-// requeueDelay keeps a run that one worker does not want from coming right back to
-// it.
+// requeueDelay keeps a run that one worker does not want from coming right back to it.
 const requeueDelay = 3 * time.Second
 
-// releaseStopped bounds the return of a run that was stopped with its worker: there must
-// be time left to report it.
+// releaseStopped bounds the return of a run that was stopped with its worker: there must be time left to report it.
 const releaseStopped = 5 * time.Second
 
 // returnRun returns the run to the queue, if that is what the failure wants and the server
@@ -248,9 +239,8 @@ func (r *Runner) Return(work, report context.Context, run claim.Run, reason stri
 	return returned
 }
 
-// releasing returns the context of a release: report, but not for long once the work
-// has ended, and no longer at all once the run was cancelled, which is stronger. The topic is
-// nil for a run that is not joined.
+// releasing returns the context of a release: report, but not for long once the work has ended, and no longer at all
+// once the run was cancelled, which is stronger. The topic is nil for a run that is not joined.
 func releasing(work, report context.Context, topic *channel.Topic) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(report)
 	stop := context.AfterFunc(work, func() {

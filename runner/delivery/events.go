@@ -320,8 +320,7 @@ func (e *stepComplete) outputDataclip() any {
 	return asObject(json.RawMessage(e.output))
 }
 
-// sizeMB writes how large a dataclip is, in MB of 2^20 bytes with three digits that count, as OpenFn's worker
-// does.
+// sizeMB writes how large a dataclip is, in MB of 2^20 bytes with three digits that count, as OpenFn's worker does.
 func sizeMB(bytes int) string {
 	const digits = 3
 	text := strconv.FormatFloat(float64(bytes)/(1<<20), 'e', digits-1, 64)

@@ -28,9 +28,8 @@ type Limits struct {
 	WithholdDataclips bool
 }
 
-// Outbox holds the events of one run in order, each until the server has acknowledged or refused it, and sends them
-// one at a time. The head is the one that is sent; those behind it are unsent. Its methods may be called
-// concurrently.
+// Outbox holds the events of one run in order, each until the server has acknowledged or refused it, and sends them one
+// at a time. The head is the one that is sent; those behind it are unsent. Its methods may be called concurrently.
 type Outbox struct {
 	delivery *Delivery
 	run      claim.Run

@@ -99,10 +99,9 @@ func (o *Outbox) payloadOf(e event) (payload json.RawMessage, err error) {
 	}
 }
 
-// Resend reports what was spooled, and removes its file when the server has all of it. An event that the server
-// refuses does not keep the others from being sent, the end of the run least of all; but the file stays, with what
-// the server does not have, and the error is the last refusal. The server takes it only while the run's token is
-// good.
+// Resend reports what was spooled, and removes its file when the server has all of it. An event that the server refuses
+// does not keep the others from being sent, the end of the run least of all; but the file stays, with what the server
+// does not have, and the error is the last refusal. The server takes it only while the run's token is good.
 func (s *Spooled) Resend(ctx context.Context, socket *channel.Socket) error {
 	topic, err := socket.Join(ctx, "run:"+s.RunID, map[string]string{"token": s.Token})
 	if err != nil {

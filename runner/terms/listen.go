@@ -8,8 +8,7 @@ import (
 	"github.com/phxworker/phxworker/channel"
 )
 
-// maxNotices is how many notices may wait for an engine that is busy: a cancellation must not have to wait behind
-// them.
+// maxNotices is how many notices may wait for an engine that is busy: a cancellation must not have to wait behind them.
 const maxNotices = 64
 
 // Listen listens on a run's topic until ctx ends. It calls cancel when the server cancels the run, with a message that

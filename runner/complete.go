@@ -97,7 +97,6 @@ func (r *Run) explain(failure *Failure) {
 	}
 }
 
-// openJobs returns the ids of the jobs whose steps have not been completed.
 func (r *Run) openJobs() (ids []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

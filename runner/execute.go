@@ -17,7 +17,6 @@ type readied struct {
 	versions Versions
 }
 
-// prepare lets the engine prepare the run.
 func (r *Runner) prepare(ctx context.Context, run *Run) (readied, *Failure) {
 	ready, failure := guard(ctx, r, run, func() (ready readied, err error) {
 		ready.Execution, err = r.cfg.Engine.Prepare(ctx, run)
@@ -139,7 +138,6 @@ func topicLost(cause error) *Failure {
 	return &Failure{Reason: Exception, Type: "TopicLost", Message: "The server cannot be told of the run any more: " + cause.Error()}
 }
 
-// timeout is how a run ends whose time is over.
 func timeout(format string, args ...any) *Failure {
 	return &Failure{Reason: Kill, Type: "TimeoutError", Message: fmt.Sprintf(format, args...)}
 }

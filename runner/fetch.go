@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -116,30 +117,28 @@ func dataclipBody(reply channel.Reply) (json.RawMessage, error) {
 // several jobs share once.
 func (r *Run) fetchCredentials(ctx context.Context, jobs []Job) (map[string]json.RawMessage, error) {
 	ids := credentialIDs(jobs)
-	bodies, errs := make([]json.RawMessage, len(ids)), make([]error, len(ids))
+	bodies, missing := make([]json.RawMessage, len(ids)), make([]string, len(ids))
 	var fetching errgroup.Group
 	fetching.SetLimit(credentialsAtOnce)
 	for i, id := range ids {
 		fetching.Go(func() error {
-			errs[i] = r.survive(func() error {
+			return r.survive(func() error {
 				reply, _, err := r.outbox.Read(ctx, r.topic, "fetch:credential", idPayload{id}, false)
+				if why, ok := errors.AsType[delivery.Unread](err); ok {
+					missing[i], err = "Failed to load credential "+delivery.Short(id)+": [fetch:credential] "+string(why), nil
+				}
 				bodies[i] = reply.Response
 				return err
 			})
-			return nil
 		})
 	}
-	_ = fetching.Wait()
-
+	if err := fetching.Wait(); err != nil {
+		return nil, err
+	}
+	missing = slices.DeleteFunc(missing, func(why string) bool { return why == "" })
 	fetched := make(map[string]json.RawMessage)
-	var missing []string
 	held, copied := 0, 0
 	for i, id := range ids {
-		if why, ok := errors.AsType[delivery.Unread](errs[i]); ok {
-			missing = append(missing, "Failed to load credential "+delivery.Short(id)+": [fetch:credential] "+string(why))
-		} else if errs[i] != nil {
-			return nil, errs[i]
-		}
 		fetched[id] = bodies[i]
 		held += len(bodies[i])
 	}
@@ -160,7 +159,7 @@ func (r *Run) fetchCredentials(ctx context.Context, jobs []Job) (map[string]json
 	switch more := len(missing) - mostMissing; {
 	case more > 0:
 		why = strings.Join(missing[:mostMissing], "\n") + fmt.Sprintf("\n… and %d more", more)
-	case missing != nil:
+	case len(missing) > 0:
 		why = strings.Join(missing, "\n")
 	case held > maxCredentials:
 		why = fmt.Sprintf("The credentials of the run have %d bytes together, over the limit of %d", held, maxCredentials)

@@ -75,7 +75,6 @@ func (r *Run) panicked(where string, v any) (said string) {
 	return said
 }
 
-// work takes a joined run to the end of its execution.
 func (r *Runner) work(working, report context.Context, run *Run) (Result, *Failure) {
 	run.enter(Loading)
 	failure := failureOf(working, r.load(working, report, run))

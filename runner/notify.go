@@ -18,7 +18,6 @@ type Notifiable interface {
 	Notify(ctx context.Context, notice json.RawMessage)
 }
 
-// listen is told what the server has to say to the run, until ctx ends.
 func (r *Run) listen(ctx context.Context, to *terms.Terms) {
 	to.Listen(ctx, r.topic, func(message string) {
 		r.cancelWork(Cancellation(delivery.Short(cmp.Or(message, "The run was cancelled by the server"))))

@@ -144,7 +144,6 @@ func (r *Run) completed(step *Step, result StepResult) bool {
 	return true
 }
 
-// verdict returns how the worst of the run's leaf steps failed, nil if all of them succeeded.
 func (r *Run) verdict() *Failure {
 	r.mu.Lock()
 	defer r.mu.Unlock()

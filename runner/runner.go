@@ -7,16 +7,10 @@
 //
 // # Rooms
 //
-// What comes in is a [claim.Run], what goes out an [Outcome]. In this package are the API of engines (engine.go,
-// run.go, plan.go, reason.go, settlement.go) and the execution of a run (runner.go, follow.go, fetch.go, execute.go,
-// complete.go). Two others are below it, and know neither it nor each other:
-//
-//   - [delivery] tells the server what the engine does. Each [Run] has a [delivery.Outbox], into which
-//     the methods of Run and [Step] write; it owns ids, timestamps, limits on size, which dataclips
-//     may be referenced, order, repetition, the spool. Its package comment says what is promised.
-//   - [terms] is what was agreed on with the server beyond the protocol: the lease of a run, its
-//     cancellation, notices for its engine, its return to the queue. The lease plugs into the outbox as its
-//     [delivery.Permit].
+// In this package are the API of engines and the execution of a run. Two others are below it, and know neither it nor
+// each other: [delivery] tells the server what the engine does, and its package comment says what is promised of that;
+// [terms] is what was agreed on with the server beyond the protocol. The lease of a run, which is one of the terms, plugs
+// into its [delivery.Outbox] as the [delivery.Permit].
 //
 // # What is not promised
 //
@@ -222,7 +216,6 @@ func (r *Runner) enlist(given claim.Run, host Host, cancelWork context.CancelCau
 	return run, nil
 }
 
-// logOf returns the log of what is about a run.
 func (r *Runner) logOf(run claim.Run) *slog.Logger {
 	labels := []slog.Attr{slog.String("run_id", run.ID)}
 	if run.Group != "" {
@@ -237,7 +230,6 @@ func (r *Runner) dismiss(run *Run) {
 	delete(r.active, run.ID)
 }
 
-// underWay returns a run that is, nil if it is not.
 func (r *Runner) underWay(id string) *Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -264,7 +256,6 @@ func (r *Runner) Cancel(runID string, cause error) error {
 	return nil
 }
 
-// conclude says how a run went.
 func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
 	out := Outcome{
 		RunID: run.ID, Name: delivery.Short(run.Plan.Name), Group: run.given.Group, Claimed: run.given.Claimed, Started: run.started, Ended: time.Now(),
@@ -308,7 +299,6 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
 	return out
 }
 
-// settlement returns what became of a run that is over.
 func (r *Run) settlement(failure *Failure, err error) Settlement {
 	switch {
 	case r.settled != Unsettled:
@@ -351,7 +341,6 @@ type Stats struct {
 	Settled map[Settlement]uint64 `json:"settled"`
 }
 
-// count changes the numbers.
 func (r *Runner) count(change func(s *Stats)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -400,7 +389,6 @@ type Progress struct {
 	Started time.Time `json:"started,omitzero"`
 }
 
-// enter takes the run to its next phase.
 func (r *Run) enter(phase Phase) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

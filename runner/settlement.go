@@ -144,7 +144,6 @@ func (d *disposition) failure() *Failure {
 	return &Failure{Reason: Exception, Type: strings.ToUpper(string(d.settled[:1])) + string(d.settled[1:]), Message: message}
 }
 
-// returns reports whether the run is to go back to the queue.
 func (f *Failure) returns() bool { return f != nil && f.wants != nil && f.wants.settled.InQueue() }
 
 // AcceptFunc decides, once the plan of a run is there and before anything else is
@@ -165,7 +164,6 @@ func AcceptAdaptors(names ...string) AcceptFunc {
 	}
 }
 
-// accept decides on a run whose plan is there.
 func (r *Runner) accept(ctx, report context.Context, run *Run) error {
 	if at := run.Plan.Options.Deadline(); !at.IsZero() && time.Now().After(at) {
 		return Discard("its deadline passed at " + at.UTC().Format(time.RFC3339))

@@ -142,7 +142,7 @@ type stepStart struct {
 
 	step *Step
 	at   time.Time
-	bare bool // without its input
+	bare bool // without its input, which the server does not take
 }
 
 // StartStep reports that the step begins. The lines of a step that was not reported go without it.
@@ -150,7 +150,6 @@ func (o *Outbox) StartStep(step *Step) {
 	o.put(&stepStart{sending: sending{event: "step:start"}, step: step, at: time.Now()}, 0)
 }
 
-// lessen leaves out the input of a step that the server does not take.
 func (e *stepStart) lessen(error) (bool, event) {
 	if e.bare || e.step.inputDataclip() == "" {
 		return false, nil

@@ -88,7 +88,6 @@ func (o *Outbox) newLine(l Line, step *Step) *logLine {
 	return e
 }
 
-// leaveOut replaces the line by a note about it.
 func (e *logLine) leaveOut(why string) {
 	e.line.Message = TextLine("", "", fmt.Sprintf("(this line had %d bytes, %s; it was left out)", e.line.size(), why)).Message
 	e.note = true
@@ -163,7 +162,6 @@ func (e *batch) payload() any {
 // batchBytes bounds the lines of one batch, well under the limit of a frame even when escaping makes them longer.
 const batchBytes = 4 << 20
 
-// isBatched reports whether the event is a line that goes with others.
 func (o *Outbox) isBatched(e event) bool {
 	return o.delivery.cfg.BatchLogs.Limit > 1 && e.name() == lineEvent && !o.delivery.unbatched.Load()
 }

@@ -116,7 +116,6 @@ func (o *Outbox) fitsLocked(size int) bool {
 	return o.takesAll || o.bytes == 0 || o.bytes+size <= o.delivery.cfg.OutboxBytes
 }
 
-// putFirst puts an event before the head.
 func (o *Outbox) putFirst(e event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -194,7 +193,6 @@ func (o *Outbox) next() (events []event, complete bool) {
 	return o.queue, o.closed || len(o.queue) == limit
 }
 
-// sendOne delivers the head.
 func (o *Outbox) sendOne(ctx context.Context, e event) error {
 	refusal, err := o.deliver(ctx, e)
 	if err == nil {

@@ -99,9 +99,7 @@ func (noHost) Joining()                          {}
 func (noHost) Started()                          {}
 func (noHost) Able(time.Time)                    {}
 func (noHost) Unable(error)                      {}
-func (noHost) AwaitEngine(context.Context) error { return errNobody }
-
-var errNobody = errors.New("nobody knows when the engine is well again")
+func (noHost) AwaitEngine(context.Context) error { return errors.ErrUnsupported }
 
 // Versions names what executes a run, for run:start: "worker", "engine", and for each adaptor the list of its versions.
 type Versions map[string]any

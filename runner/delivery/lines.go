@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/phxworker/phxworker/channel"
@@ -39,9 +40,7 @@ func (l Line) withDefaults() Line {
 	if l.Time.IsZero() {
 		l.Time = time.Now()
 	}
-	switch l.Level {
-	case "success", "always", "info", "warn", "error", "debug":
-	default:
+	if !slices.Contains([]string{"success", "always", "info", "warn", "error", "debug"}, l.Level) {
 		l.Level = "info"
 	}
 	l.Source = Cut(storableText(l.Source), maxSource, "")

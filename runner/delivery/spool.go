@@ -258,13 +258,12 @@ func (s *Spooled) write(dir string) error {
 // so does a folder that cannot be read.
 func EachSpooled(dir string) iter.Seq2[*Spooled, error] {
 	return func(yield func(*Spooled, error) bool) {
+		var entries []fs.DirEntry
 		folder, err := openSpoolFolder(dir)
-		if err != nil {
-			yield(nil, err)
-			return
+		if err == nil {
+			defer folder.Close()
+			entries, err = fs.ReadDir(folder.FS(), ".")
 		}
-		defer folder.Close()
-		entries, err := fs.ReadDir(folder.FS(), ".")
 		if err != nil {
 			yield(nil, err)
 			return

@@ -266,15 +266,15 @@ func (o *Outbox) CompleteStep(step *Step, result StepResult, at time.Time) {
 }
 
 // lessen has an output that is refused go in the other form, once. Then it leaves the output out, or the webhook's
-// response, which may be anything; the latter first if it is what a refusal names. An output may be over the limit of a
-// frame though it is under that of a payload: escaping makes it longer.
+// response, which may be anything; the latter first if it is no JSON, or what a refusal names. An output may be over the
+// limit of a frame though it is under that of a payload: escaping makes it longer.
 func (e *stepComplete) lessen(why error) (bool, event) {
 	what := "output of the step"
 	switch webhook := e.webhookResponse(); {
 	case e.output != "" && !e.reformed && isAbout(why, "output_dataclip"):
 		e.native, e.reformed = !e.native, true
 		return true, nil
-	case webhook != nil && (e.body.OutputDataclipError != "" || isAbout(why, "webhook_response")):
+	case webhook != nil && (e.body.OutputDataclipError != "" || isAbout(why, "webhook_response") || !json.Valid(webhook)):
 		what = "response to the webhook"
 		e.webhook, e.box.webhook.response = nil, nil
 	case e.body.OutputDataclipError == "":

@@ -39,8 +39,8 @@ func (e *either) Prepare(ctx context.Context, run *Run) (Execution, error) {
 		return execution, err
 	}
 	explained := *failure
-	if wants := dispositionOf(why); wants != nil && wants.unable != nil {
-		explained = *wants.unable
+	if wants := dispositionOf(why); wants != nil && wants.unable {
+		explained = *wants
 		if explained.Message != failure.Message { // else both miss the same
 			explained.Message += "; the other engine cannot be had either: " + failure.Message
 		}

@@ -18,8 +18,6 @@ func (r *Run) complete(result Result, failure *Failure) *Failure {
 		reasoned := *failure // which may be a variable of the engine's
 		reasoned.Reason = r.reason(failure.Reason, Fail)
 		failure = &reasoned
-	}
-	if failure != nil && r.Versions != nil {
 		r.closeOpen(failure)
 	}
 	if failure == nil || !aborted(failure.Reason) {

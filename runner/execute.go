@@ -115,10 +115,8 @@ func failureOf(ctx context.Context, err error) *Failure {
 	switch {
 	case err == nil:
 		return nil
-	case wants != nil && (ctx.Err() == nil || !wants.settled.InQueue()): // a run that was stopped does not go back for that
-		failure = wants.failure()
-		failure.wants = wants
-		return failure
+	case wants != nil && (ctx.Err() == nil || !wants.returns()): // a run that was stopped does not go back for that
+		return wants
 	case errors.As(err, &failure):
 		return failure
 	case ctx.Err() == nil:
@@ -128,7 +126,7 @@ func failureOf(ctx context.Context, err error) *Failure {
 	}
 	return &Failure{
 		Reason: Cancel, Type: "WorkerStopped", Message: "The worker was stopped before the run had ended",
-		wants: &disposition{settled: Requeued, release: terms.ReleaseRequeue, reason: "the worker was stopped", stopped: true},
+		settled: Requeued, release: terms.ReleaseRequeue, why: "the worker was stopped", stopped: true,
 	}
 }
 

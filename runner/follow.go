@@ -78,7 +78,7 @@ func (r *Run) panicked(where string, v any) (said string) {
 func (r *Runner) work(working, report context.Context, run *Run) (Result, *Failure) {
 	run.enter(Loading)
 	failure := failureOf(working, r.load(working, report, run))
-	if err := run.topic.Err(); err != nil && run.settled == Unsettled {
+	if err := run.topic.Err(); err != nil && run.returned == nil {
 		failure = topicLost(err)
 	}
 	if failure != nil {
@@ -91,7 +91,7 @@ func (r *Runner) work(working, report context.Context, run *Run) (Result, *Failu
 // were delivered. The error is why the server could not be told.
 func (r *Runner) reportEnd(working, report context.Context, sent <-chan error, run *Run, result Result, failure *Failure) (*Failure, error) {
 	run.enter(Reporting)
-	if run.settled != Unsettled || r.returnRun(working, report, run, failure) {
+	if run.returned != nil || r.returnRun(working, report, run, failure) {
 		run.outbox.Close()
 		<-sent //nolint:errcheck // whatever came of it: the run is not ours any more
 		return failure, nil
@@ -238,7 +238,7 @@ func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) 
 // wasUnable reports whether a run failed because its engine was not able to execute it, and
 // tells so; the cause must have nothing of the run in it.
 func (r *Run) wasUnable(failure *Failure) bool {
-	if failure == nil || failure.wants == nil || failure.wants.unable == nil {
+	if failure == nil || !failure.unable {
 		return false
 	}
 	r.host.Unable(errors.New(firstLine(r.outbox.Scrub(failure.Message))))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/phxworker/phxworker/runner/delivery"
 )
@@ -57,9 +58,15 @@ type Failure struct {
 	Type    string
 	Message string
 
-	// wants is what is to become of the run where the server can do it; the
-	// fields above are for servers that cannot.
-	wants *disposition
+	// What follows is what is to become of the run where the server can do it; the fields above are for servers that
+	// cannot.
+
+	settled Settlement // empty for one that is reported
+	delay   time.Duration
+	why     string // for people
+	release string // what the server is told; empty for one that does not return the run
+	stopped bool   // because the worker stops
+	unable  bool   // it was this worker that could not execute the run
 }
 
 // ErrCancelled matches every failure whose reason is [Cancel]: it is how an engine

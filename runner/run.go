@@ -47,8 +47,7 @@ type Run struct {
 	count       func(func(s *Stats))    // changes the runner's numbers
 	able        func()                  // tells that the engine executes the run
 	cancelWork  context.CancelCauseFunc // ends the engine's work
-	settled     Settlement              // set by the runner when the run was returned
-	why         string                  // it was
+	returned    *Failure                // set by the runner: the one for which the run was returned
 	// noticing is held by who hands a notice over: one at a time.
 	noticing chan struct{}
 

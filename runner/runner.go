@@ -203,7 +203,7 @@ func (r *Runner) enlist(given claim.Run, host Host, cancelWork context.CancelCau
 	run = &Run{
 		ID: given.ID, Plan: &Plan{ID: given.ID}, Attempt: given.Attempt,
 		log: r.logOf(given), given: given, host: host, cancelWork: cancelWork, lease: terms.NewLease(given), count: r.count, plans: r.plans,
-		settled: Unsettled, phase: Joining, since: now, noticing: make(chan struct{}, 1), able: func() {},
+		phase: Joining, since: now, noticing: make(chan struct{}, 1), able: func() {},
 	}
 	run.outbox = r.delivery.Open(given, run.lease, run.log)
 	run.limit(r.cfg.Limits)
@@ -261,12 +261,14 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
 		RunID: run.ID, Name: delivery.Short(run.Plan.Name), Group: run.given.Group, Claimed: run.given.Claimed, Started: run.started, Ended: time.Now(),
 		Reason: Success, Err: err, Settled: run.settlement(failure, err),
 	}
-	if failure != nil && failure.wants != nil {
-		out.Stopped, out.Unable = failure.wants.stopped, failure.wants.unable != nil
+	if failure != nil {
+		out.Stopped, out.Unable = failure.stopped, failure.unable
 	}
 	switch {
-	case out.Settled.Elsewhere():
-		out.Reason, out.Message = "", run.why
+	case run.returned != nil:
+		out.Reason, out.Message = "", run.returned.why
+	case out.Settled == LeaseLost:
+		out.Reason = ""
 	case failure != nil:
 		out.Reason, out.Type, out.Message = failure.Reason, failure.Type, failure.Message
 	}
@@ -292,7 +294,7 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
 	case out.Settled == LeaseLost:
 		log.Warn("the run is another worker's now; nothing more is reported of it", "took", took)
 	case out.Settled.InQueue():
-		log.Info("run returned to the queue", "settled", out.Settled, "why", firstLine(run.why), "took", took)
+		log.Info("run returned to the queue", "settled", out.Settled, "why", firstLine(out.Message), "took", took)
 	case err == nil:
 		log.Info("run complete", attrs...)
 	}
@@ -301,16 +303,16 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
 
 func (r *Run) settlement(failure *Failure, err error) Settlement {
 	switch {
-	case r.settled != Unsettled:
-		return r.settled
+	case r.returned != nil:
+		return r.returned.settled
 	case errors.Is(err, terms.ErrLeaseLost):
 		return LeaseLost
 	case err != nil:
 		return Undelivered
 	case failure == nil:
 		return Processed
-	case failure.wants != nil && !failure.returns():
-		return failure.wants.settled
+	case failure.settled != "" && !failure.returns():
+		return failure.settled
 	case failure.Reason == Cancel:
 		return Cancelled
 	}

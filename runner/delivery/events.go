@@ -303,20 +303,15 @@ func (e *stepComplete) payload() any {
 		e.native = e.box.delivery.native.Load()
 	}
 	p := e.body
-	p.WebhookResponse, p.OutputDataclip = e.webhookResponse(), e.outputDataclip()
-	return p
-}
-
-// outputDataclip returns the output as the event carries it, nil for none: as a text with JSON in it or, natively, as
-// an object. A text that is sent natively would be taken for JSON, over which Lightning's channel crashes where it is none.
-func (e *stepComplete) outputDataclip() any {
+	p.WebhookResponse = e.webhookResponse()
 	switch {
 	case e.output == "":
-		return nil
-	case !e.native:
-		return e.output
+	case e.native: // not a text, which would be taken for JSON: Lightning's channel crashes where it is none
+		p.OutputDataclip = asObject(json.RawMessage(e.output))
+	default:
+		p.OutputDataclip = e.output
 	}
-	return asObject(json.RawMessage(e.output))
+	return p
 }
 
 // sizeMB writes how large a dataclip is, in MB of 2^20 bytes with three digits that count, as OpenFn's worker does.

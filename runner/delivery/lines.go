@@ -62,8 +62,6 @@ type logLine struct {
 	line Line
 	step *Step
 	note bool // the line was replaced by a note
-	// stepless leaves out the step, which the server may not know: its step:start was refused.
-	stepless bool
 }
 
 // Log reports a line; a nil step is for a line that belongs to none. Secrets of the run are replaced, and a line over
@@ -99,21 +97,14 @@ func (e *logLine) lessen(why error) (bool, event) {
 	case e.note:
 		return false, nil
 	case isAbout(why, "step_id") && e.namesStep():
-		e.stepless = true
+		e.step.known = false // for the lines that follow, too
 	default:
 		e.leaveOut("which the server does not take")
 	}
 	return true, nil
 }
 
-// answered remembers that the step was what the server did not take.
-func (e *logLine) answered(refusal error) {
-	if refusal == nil && e.stepless {
-		e.step.known = false
-	}
-}
-
-func (e *logLine) namesStep() bool { return e.step != nil && e.step.known && !e.stepless }
+func (e *logLine) namesStep() bool { return e.step != nil && e.step.known }
 
 func (e *logLine) payload() any {
 	p := e.entry()

@@ -14,12 +14,8 @@ import (
 	"github.com/phxworker/phxworker/channel"
 )
 
-// deliver pushes one event until it is known what became of it. A refusal is an answer; err is for what ends the
-// outbox. The rules are those of docs/delivery.md.
-//
-// The event is pushed again only when the join was lost: on a live one the first copy may have been applied, and a
-// second would throw the worker off the topic. A crash proves nothing: the event is pushed again, as slowly as the
-// topic is joined again, for as long as the run's token lives. One that is refused is offered with less in it.
+// deliver pushes one event until it is known what became of it, by the rules of docs/delivery.md. A refusal is an answer;
+// err is for what ends the outbox.
 func (o *Outbox) deliver(ctx context.Context, e event) (refusal, err error) {
 	for {
 		err := o.pushOnce(ctx, e)

@@ -42,10 +42,10 @@ const (
 	smallPlan = 1 << 20
 )
 
-// loadPlan reads the plan, and applies its options. Like a credential, it is read again while there is hope for an answer, for that does no
-// harm; the input is another matter, see fetchDataclip. A large one is read again when there is room for it: it is not
-// kept until then. Of a run that was claimed ahead, a large one is not loaded: who waits for a slot takes no room from who
-// has one.
+// loadPlan reads the plan, and applies its options. Like a credential, it is read again while there is hope for an
+// answer, for that does no harm; the input is another matter, see fetchDataclip. A large one is read again when there
+// is room for it: it is not kept until then. Of a run that was claimed ahead, a large one is not loaded: who waits for
+// a slot takes no room from who has one.
 func (r *Run) loadPlan(ctx context.Context, ahead bool) error {
 	for {
 		reply, _, err := r.outbox.Read(ctx, r.topic, "fetch:plan", struct{}{}, false)
@@ -58,18 +58,19 @@ func (r *Run) loadPlan(ctx context.Context, ahead bool) error {
 			return unfetched("Plan", fmt.Sprintf("The plan has %d bytes, over the limit of %d", size, maxPlan))
 		case size > smallPlan && ahead:
 			return nil
-		case size <= smallPlan || r.fits(size):
-			plan, err := ParsePlan(reply.Response)
-			if err != nil {
-				return unfetched("Plan", err.Error())
-			}
-			r.Plan = plan
-			r.limit(r.Limits.override(plan.Options))
-			return nil
 		}
-		if err := r.waitForRoom(ctx, size); err != nil {
+		if waited, err := r.takeRoom(ctx, size); err != nil {
 			return err
+		} else if waited {
+			continue
 		}
+		plan, err := ParsePlan(reply.Response)
+		if err != nil {
+			return unfetched("Plan", err.Error())
+		}
+		r.Plan = plan
+		r.limit(r.Limits.override(plan.Options))
+		return nil
 	}
 }
 
@@ -194,38 +195,34 @@ func credentialIDs(jobs []Job) (ids []string) {
 	return ids
 }
 
-// fits takes room for a large plan if there is as much; what was taken already counts. All runs share it, for such a plan
-// takes several times its size for as long as its run lasts.
-func (r *Run) fits(size int64) bool {
-	if size > r.held {
-		if !r.plans.TryAcquire(size - r.held) {
-			r.freeRoom()
-			return false
-		}
-		r.held = size
-	}
-	return true
-}
-
-func (r *Run) freeRoom() {
-	r.plans.Release(r.held)
-	r.held = 0
-}
-
 // longestWait is how long a run waits for room in its slot, or a quarter of what its token has left: it has to be
 // executed yet. Then it goes back, where the server takes it, for later.
 const longestWait = 5 * time.Minute
 
-// waitForRoom takes room for the plan when there is as much.
-func (r *Run) waitForRoom(ctx context.Context, size int64) error {
+// takeRoom takes room for a plan, and reports whether it had to wait for it. All runs share that room, for a large plan
+// takes several times its size for as long as its run lasts.
+func (r *Run) takeRoom(ctx context.Context, size int64) (waited bool, err error) {
+	if size <= max(smallPlan, r.held) {
+		return false, nil
+	}
+	if r.plans.TryAcquire(size - r.held) {
+		r.held = size
+		return false, nil
+	}
+	r.freeRoom()
 	end, _ := r.outbox.TokenEnd()
 	within := min(longestWait, time.Until(end)/4)
 	ctx, cancel := context.WithTimeoutCause(ctx, within, Postpone(time.Minute, fmt.Sprintf(
 		"other large plans have left no room for this one, of %d bytes, for %v", size, within.Round(time.Second))))
 	defer cancel()
 	if err := r.plans.Acquire(ctx, size); err != nil {
-		return context.Cause(ctx)
+		return true, context.Cause(ctx)
 	}
 	r.held = size
-	return nil
+	return true, nil
+}
+
+func (r *Run) freeRoom() {
+	r.plans.Release(r.held)
+	r.held = 0
 }

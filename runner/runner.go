@@ -9,8 +9,8 @@
 //
 // In this package are the API of engines and the execution of a run. Two others are below it, and know neither it nor
 // each other: [delivery] tells the server what the engine does, and its package comment says what is promised of that;
-// [terms] is what was agreed on with the server beyond the protocol. The lease of a run, which is one of the terms, plugs
-// into its [delivery.Outbox] as the [delivery.Permit].
+// [terms] is what was agreed on with the server beyond the protocol. The lease of a run, which is one of the terms,
+// plugs into its [delivery.Outbox] as the [delivery.Permit].
 //
 // # What is not promised
 //

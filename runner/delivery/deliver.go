@@ -14,8 +14,8 @@ import (
 	"github.com/phxworker/phxworker/channel"
 )
 
-// deliver pushes one event until it is known what became of it, by the rules of docs/delivery.md. A refusal is an answer;
-// err is for what ends the outbox.
+// deliver pushes one event until it is known what became of it, by the rules of docs/delivery.md. A refusal is an
+// answer; err is for what ends the outbox.
 func (o *Outbox) deliver(ctx context.Context, e event) (refusal, err error) {
 	for {
 		err := o.pushOnce(ctx, e)
@@ -227,8 +227,8 @@ const untoldLife = 24 * time.Hour
 // says so, else the time is a guess.
 func (o *Outbox) TokenEnd() (at time.Time, told bool) { return o.tokenEnd, !o.untold }
 
-// push pushes under a join, waits for the answer, and counts what came of it. It waits twice as long for each doubling: a
-// slow server must not be asked the same for ever. However late the run, it waits once. The error wraps
+// push pushes under a join, waits for the answer, and counts what came of it. It waits twice as long for each doubling:
+// a slow server must not be asked the same for ever. However late the run, it waits once. The error wraps
 // [channel.ErrUnanswered], or errTokenOver.
 func (o *Outbox) push(ctx context.Context, under *channel.Join, t *sending, payload any, doublings int) (channel.Reply, error) {
 	const mostDoublings = 10

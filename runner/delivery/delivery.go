@@ -45,9 +45,9 @@ type Config struct {
 	MessageTimeout time.Duration
 	// OutboxBytes bounds the events of one run that the server has not acknowledged yet. Defaults to 16 MiB.
 	OutboxBytes int
-	// NativeDataclips sends a step's output as a JSON object and not as a text with JSON in it, which is up to twice
-	// as long: what is no object goes as {"value": …}. Lightning takes it from 2.19 on. A server that refuses one form
-	// gets the other. Defaults to off.
+	// NativeDataclips sends a step's output as a JSON object and not as a text with JSON in it, which is up to
+	// twice as long: what is no object goes as {"value": …}. Lightning takes it from 2.19 on. A server that refuses
+	// one form gets the other. Defaults to off.
 	NativeDataclips bool
 	// LogsAtMostOnce sends no log line again of which nobody knows whether it arrived. By default each arrives at
 	// least once, and Lightning stores one that comes twice twice.

@@ -177,8 +177,8 @@ func (e *stepStart) payload() any {
 
 // StepResult is how a step ended.
 type StepResult struct {
-	// Reason defaults to Success; one that there is not is reported as Exception. The error fields are only sent with
-	// others.
+	// Reason defaults to Success; one that there is not is reported as Exception. The error fields are only sent
+	// with others.
 	Reason       Reason
 	ErrorType    string
 	ErrorMessage string

@@ -23,8 +23,8 @@ const (
 // connections before there is a server.
 const passesWithin = 30 * time.Second
 
-// Read pushes a read on the run's topic until it is answered; a refusal is an answer. It reports whether an earlier
-// one may have been answered as well. An answer that is large may take its time. The error is an [Unread], or that of the
+// Read pushes a read on the run's topic until it is answered; a refusal is an answer. It reports whether an earlier one
+// may have been answered as well. An answer that is large may take its time. The error is an [Unread], or that of the
 // topic or ctx, which have ended. A credential that was read is read again under each new join, before the first event.
 func (o *Outbox) Read(ctx context.Context, topic *channel.Topic, event string, payload any, large bool) (reply channel.Reply, again bool, err error) {
 	t, began := sending{event: event}, time.Now()

@@ -12,8 +12,8 @@ import (
 const maxNotices = 64
 
 // Listen listens on a run's topic until ctx ends. It calls cancel when the server cancels the run, with a message that
-// may be empty, and notify with each notice, one at a time and from another goroutine, which is not waited for: it may be
-// an engine's by then. What is not known, or was not agreed on, is counted and left at that.
+// may be empty, and notify with each notice, one at a time and from another goroutine, which is not waited for: it may
+// be an engine's by then. What is not known, or was not agreed on, is counted and left at that.
 func (t *Terms) Listen(ctx context.Context, topic *channel.Topic, cancel func(message string), notify func(ctx context.Context, notice json.RawMessage), log *slog.Logger) {
 	notices := make(chan json.RawMessage, maxNotices)
 	go func() {

@@ -43,7 +43,7 @@ func (o *Outbox) Read(ctx context.Context, topic *channel.Topic, event string, p
 		lost := t.unknown - t.unanswered - t.crashed
 		switch {
 		case err == nil:
-			if event == credentialRead {
+			if event == repeatedRead {
 				o.mu.Lock()
 				o.credentials = append(o.credentials, payload)
 				o.mu.Unlock()
@@ -61,8 +61,8 @@ func (o *Outbox) Read(ctx context.Context, topic *channel.Topic, event string, p
 	}
 }
 
-// credentialRead is the read whose answer concerns the server as well as the worker.
-const credentialRead = "fetch:credential"
+// repeatedRead is the read whose answer concerns the server as well as the worker.
+const repeatedRead = "fetch:credential"
 
 // againWithin bounds the second read of the credentials.
 const againWithin = 10 * time.Second
@@ -77,7 +77,7 @@ func (o *Outbox) readAgain(ctx context.Context, join *channel.Join) {
 	ctx, cancel := context.WithTimeout(ctx, againWithin)
 	defer cancel()
 	for _, payload := range credentials {
-		_, err := join.PushWithin(ctx, againWithin, credentialRead, payload)
+		_, err := join.PushWithin(ctx, againWithin, repeatedRead, payload)
 		if err == nil {
 			continue
 		}

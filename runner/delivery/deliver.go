@@ -253,11 +253,11 @@ func (o *Outbox) push(ctx context.Context, under *channel.Join, t *sending, payl
 	switch {
 	case errors.Is(err, channel.ErrCrashed):
 		if t.crashed++; t.crashed == 1 {
-			o.log.Warn("the server's channel crashed over an event; it is sent again", "event", t.event)
+			o.log.Warn("the server's channel crashed over a message; it is sent again", "event", t.event)
 		}
 	case errors.Is(err, channel.ErrUnanswered):
 		t.unanswered++
-		o.log.Warn("the server has not answered an event; its topic is joined anew", "event", t.event, "after", time.Since(pushed).Round(time.Millisecond))
+		o.log.Warn("the server has not answered a message; its topic is joined anew", "event", t.event, "after", time.Since(pushed).Round(time.Millisecond))
 	}
 	return reply, err
 }

@@ -14,10 +14,9 @@ type PartialEngine interface {
 	CanRun(ctx context.Context, run *Run) error
 }
 
-// Either returns an engine that leaves to second what first cannot run. It is a
-// [Checker] that asks both, so that a worker takes no runs while one of them is ill: which
-// one a run needs is not known before it is claimed. An engine that is not meant to work
-// everywhere has to say so itself, by a Check that does not fail for that.
+// Either returns an engine that leaves to second what first cannot run. It is a [Checker] that asks both, so that a
+// worker takes no runs while one of them is ill: which one a run needs is not known before it is claimed. An engine
+// that is not meant to work everywhere has to say so itself, by a Check that does not fail for that.
 func Either(first PartialEngine, second Engine) Engine { return &either{first, second} }
 
 type either struct {
@@ -35,23 +34,22 @@ func (e *either) Prepare(ctx context.Context, run *Run) (Execution, error) {
 		return e.first.Prepare(ctx, run)
 	}
 	execution, err := e.second.Prepare(ctx, run)
-	if failure, ok := err.(*Failure); ok && failure.Reason == Exception && ctx.Err() == nil { //nolint:errorlint // one that is wrapped is the worker's own
-		if wants := dispositionOf(why); wants != nil && wants.unable != nil {
-			explained := *wants.unable
-			if explained.Message == failure.Message { // both miss the same
-				return execution, Unable(&explained)
-			}
-			explained.Message += "; the other engine cannot be had either: " + failure.Message
-			return execution, Unable(&explained)
-		}
-		if strings.Contains(why.Error(), failure.Message) { // both miss the same
-			return execution, failure
-		}
-		explained := *failure
-		explained.Message += "; this run cannot do without: " + why.Error()
-		return execution, &explained
+	failure, ok := err.(*Failure) //nolint:errorlint // one that is wrapped is the worker's own
+	if !ok || failure.Reason != Exception || ctx.Err() != nil {
+		return execution, err
 	}
-	return execution, err
+	explained := *failure
+	if wants := dispositionOf(why); wants != nil && wants.unable {
+		explained = *wants
+		if explained.Message != failure.Message { // else both miss the same
+			explained.Message += "; the other engine cannot be had either: " + failure.Message
+		}
+		return execution, Unable(&explained)
+	}
+	if !strings.Contains(why.Error(), failure.Message) { // else both miss the same
+		explained.Message += "; this run cannot do without: " + why.Error()
+	}
+	return execution, &explained
 }
 
 // Check returns why one of the engines cannot execute runs.

@@ -10,8 +10,7 @@ import (
 	"github.com/phxworker/phxworker/runner/delivery"
 )
 
-// complete reports the end of a run, and returns how it failed in the end. Its last lines are those of OpenFn's
-// worker.
+// complete reports the end of a run, and returns how it failed in the end. Its last lines are those of OpenFn's worker.
 func (r *Run) complete(result Result, failure *Failure) *Failure {
 	end := delivery.End{Reason: Success}
 	r.outbox.TakeAll()
@@ -19,8 +18,6 @@ func (r *Run) complete(result Result, failure *Failure) *Failure {
 		reasoned := *failure // which may be a variable of the engine's
 		reasoned.Reason = r.reason(failure.Reason, Fail)
 		failure = &reasoned
-	}
-	if failure != nil && r.Versions != nil {
 		r.closeOpen(failure)
 	}
 	if failure == nil || !aborted(failure.Reason) {
@@ -98,7 +95,6 @@ func (r *Run) explain(failure *Failure) {
 	}
 }
 
-// openJobs returns the ids of the jobs whose steps have not been completed.
 func (r *Run) openJobs() (ids []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -22,8 +22,7 @@ type Engine interface {
 	Prepare(ctx context.Context, run *Run) (Execution, error)
 }
 
-// Execution is a run that its engine has prepared. One that takes notices of the server is
-// a [Notifiable] as well.
+// Execution is a run that its engine has prepared. One that takes notices of the server is a [Notifiable] as well.
 type Execution interface {
 	// Versions names what executes the run, besides the worker. Unless it is nil, the run's
 	// log begins with its limits and versions, as with OpenFn's worker.
@@ -32,16 +31,13 @@ type Execution interface {
 	// it. It is called once at most, and returns when nothing of the run is under way any
 	// more, which must be soon after ctx ended; [context.Cause] then tells why.
 	//
-	// A nil error means that the plan was followed to its end: the reason of
-	// the run is then the worst of its leaf steps. A [*Failure] says how the
-	// run ended instead; any other error is a Fail of type JobError. Steps
-	// still open when Execute returns are completed with that failure; without
-	// one, they make the run an Exception.
+	// A nil error means that the plan was followed to its end: the reason of the run is then the worst of its leaf
+	// steps. A [*Failure] says how the run ended instead; any other error is a Fail of type JobError. Steps still
+	// open when Execute returns are completed with that failure; without one, they make the run an Exception.
 	//
 	// A panic in Execute ends the run as a Crash.
 	Execute(ctx context.Context) (Result, error)
-	// Close frees what Prepare took for the run. It is called once: when Execute has
-	// returned, or instead of it.
+	// Close frees what Prepare took for the run. It is called once: when Execute has returned, or instead of it.
 	Close()
 }
 
@@ -62,17 +58,14 @@ func (p *prepared) Close()                                      {}
 // ExecuteFunc executes a run, as [Execution.Execute] does.
 type ExecuteFunc func(ctx context.Context, run *Run) (Result, error)
 
-// Middleware puts something around the execution of every run: it returns a
-// function that does something, calls next once, and does something more. It may
-// change the context, the result and the error, or not call next at all. What it
-// does counts toward the time of the run, and a panic in it ends that run only.
-// The engine prepares the run without it.
+// Middleware puts something around the execution of every run: it returns a function that does something, calls next
+// once, and does something more. It may change the context, the result and the error, or not call next at all. What it
+// does counts toward the time of the run, and a panic in it ends that run only. The engine prepares the run without it.
 type Middleware func(next ExecuteFunc) ExecuteFunc
 
-// Checker is an [Engine] that can tell whether it could execute runs just now, without
-// a run. A worker asks before it claims the first one, and again and again after a
-// run that the engine was not able to execute (see [Unable]), until the error is nil.
-// The error is one line for the operator: what is missing, where, what to do.
+// Checker is an [Engine] that can tell whether it could execute runs just now, without a run. A worker asks before it
+// claims the first one, and again and again after a run that the engine was not able to execute (see [Unable]), until
+// the error is nil. The error is one line for the operator: what is missing, where, what to do.
 type Checker interface {
 	Engine
 	Check(ctx context.Context) error
@@ -80,9 +73,8 @@ type Checker interface {
 
 // Host is whoever gives a [Runner] one run: it is told how the run goes.
 type Host interface {
-	// Begin holds back a run that was claimed ahead, once its plan is there: it receives nil
-	// when the run may go on, and an error to end it as an engine's would. Nil is for a run
-	// that goes on at once.
+	// Begin holds back a run that was claimed ahead, once its plan is there: it receives nil when the run may go
+	// on, and an error to end it as an engine's would. Nil is for a run that goes on at once.
 	Begin() <-chan error
 	// Joining tells that the run is under way, and not another one of its id.
 	Joining()
@@ -107,12 +99,9 @@ func (noHost) Joining()                          {}
 func (noHost) Started()                          {}
 func (noHost) Able(time.Time)                    {}
 func (noHost) Unable(error)                      {}
-func (noHost) AwaitEngine(context.Context) error { return errNobody }
+func (noHost) AwaitEngine(context.Context) error { return errors.ErrUnsupported }
 
-var errNobody = errors.New("nobody knows when the engine is well again")
-
-// Versions names what executes a run, for run:start: "worker", "engine", and
-// for each adaptor the list of its versions.
+// Versions names what executes a run, for run:start: "worker", "engine", and for each adaptor the list of its versions.
 type Versions map[string]any
 
 // Result is what a plan came to.
@@ -121,9 +110,8 @@ type Result struct {
 	State json.RawMessage
 }
 
-// Func is the simplest engine: a Go function that is the whole run. What it
-// returns, as JSON, is the final state; its error says why the run failed (see
-// [Execution]). It need not report steps.
+// Func is the simplest engine: a Go function that is the whole run. What it returns, as JSON, is the final state; its
+// error says why the run failed (see [Execution]). It need not report steps.
 type Func func(ctx context.Context, run *Run) (any, error)
 
 var _ Engine = Func(nil)

@@ -17,7 +17,6 @@ type readied struct {
 	versions Versions
 }
 
-// prepare lets the engine prepare the run.
 func (r *Runner) prepare(ctx context.Context, run *Run) (readied, *Failure) {
 	ready, failure := guard(ctx, r, run, func() (ready readied, err error) {
 		ready.Execution, err = r.cfg.Engine.Prepare(ctx, run)
@@ -64,34 +63,26 @@ func (r *Runner) execute(ctx context.Context, run *Run, execution Execution) (Re
 	return result, failure
 }
 
-// guard calls into the engine, whatever the engine does: a panic ends this run
-// only, and a call that does not return when its context has ended is left
-// behind; takeLate gets what it returns after all.
+// guard calls into the engine, whatever the engine does: a panic ends this run only, and a call that does not return
+// when its context has ended is left behind; takeLate gets what it returns after all.
 func guard[T any](ctx context.Context, r *Runner, run *Run, call func() (T, error), takeLate func(T)) (T, *Failure) {
 	type end struct {
 		result T
 		err    error
 	}
-	ended := make(chan end, 1)
-	// One of both goes first: the engine returns, or the run leaves it behind. The lock of the numbers guards which.
-	returned, left := false, false
+	ended, left := make(chan end), make(chan struct{})
 	go func() {
-		// What stands if the call neither returns nor panics but ends its
-		// goroutine.
+		// What stands if the call neither returns nor panics but ends its goroutine.
 		e := end{err: &Failure{Reason: Crash, Type: "EngineError", Message: "the engine ended its goroutine"}}
 		defer func() {
 			if v := recover(); v != nil {
 				run.panicked("panic in the engine", v)
 				e = end{err: &Failure{Reason: Crash, Type: "Panic", Message: fmt.Sprintf("panic: %v", v)}}
 			}
-			ended <- e
-			late := false
-			r.count(func(s *Stats) {
-				if returned, late = true, left; late {
-					s.StuckNow--
-				}
-			})
-			if late {
+			select {
+			case ended <- e:
+			case <-left:
+				r.count(func(s *Stats) { s.StuckNow-- })
 				run.log.Warn("an engine that had been left behind has returned after all")
 				takeLate(e.result)
 			}
@@ -99,32 +90,21 @@ func guard[T any](ctx context.Context, r *Runner, run *Run, call func() (T, erro
 		result, err := call()
 		e = end{result, err}
 	}()
-
-	select {
-	case e := <-ended:
-		return e.result, failureOf(ctx, e.err)
-	case <-ctx.Done():
-	}
-	grace := time.NewTimer(r.cfg.EngineGrace)
-	defer grace.Stop()
-	select {
-	case e := <-ended:
-		return e.result, failureOf(ctx, e.err)
-	case <-grace.C:
-	}
-	r.count(func(s *Stats) {
-		if left = !returned; left {
-			s.Stuck++
-			s.StuckNow++
+	over, tooLong := ctx.Done(), (<-chan time.Time)(nil)
+	for {
+		select {
+		case e := <-ended:
+			return e.result, failureOf(ctx, e.err)
+		case <-over:
+			over, tooLong = nil, time.After(r.cfg.EngineGrace)
+		case <-tooLong:
+			r.count(func(s *Stats) { s.Stuck, s.StuckNow = s.Stuck+1, s.StuckNow+1 })
+			close(left)
+			run.log.Error("the engine did not stop when its context ended; the run goes on without it", "grace", r.cfg.EngineGrace)
+			var none T
+			return none, failureOf(ctx, context.Cause(ctx))
 		}
-	})
-	if !left { // it has returned in this very moment
-		e := <-ended
-		return e.result, failureOf(ctx, e.err)
 	}
-	run.log.Error("the engine did not stop when its context ended; the run goes on without it", "grace", r.cfg.EngineGrace)
-	var none T
-	return none, failureOf(ctx, context.Cause(ctx))
 }
 
 // failureOf says what an error means for the run. After the context ended, an
@@ -135,10 +115,8 @@ func failureOf(ctx context.Context, err error) *Failure {
 	switch {
 	case err == nil:
 		return nil
-	case wants != nil && (ctx.Err() == nil || !wants.settled.InQueue()): // a run that was stopped does not go back for that
-		failure = wants.failure()
-		failure.wants = wants
-		return failure
+	case wants != nil && (ctx.Err() == nil || !wants.returns()): // a run that was stopped does not go back for that
+		return wants
 	case errors.As(err, &failure):
 		return failure
 	case ctx.Err() == nil:
@@ -148,7 +126,7 @@ func failureOf(ctx context.Context, err error) *Failure {
 	}
 	return &Failure{
 		Reason: Cancel, Type: "WorkerStopped", Message: "The worker was stopped before the run had ended",
-		wants: &disposition{settled: Requeued, release: terms.ReleaseRequeue, reason: "the worker was stopped", stopped: true},
+		settled: Requeued, release: terms.ReleaseRequeue, why: "the worker was stopped", stopped: true,
 	}
 }
 
@@ -158,7 +136,6 @@ func topicLost(cause error) *Failure {
 	return &Failure{Reason: Exception, Type: "TopicLost", Message: "The server cannot be told of the run any more: " + cause.Error()}
 }
 
-// timeout is how a run ends whose time is over.
 func timeout(format string, args ...any) *Failure {
 	return &Failure{Reason: Kill, Type: "TimeoutError", Message: fmt.Sprintf(format, args...)}
 }

@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/runner/delivery"
@@ -42,32 +42,35 @@ const (
 	smallPlan = 1 << 20
 )
 
-// fetchPlan reads the plan. Like a credential, it is read again while there is hope for an answer, for that does no
-// harm; the input is another matter, see fetchDataclip. A large one is read again when there is room for it: it is not
-// kept until then. Of a run that was claimed ahead, a large plan is nil: who waits for a slot takes no room from who
-// has one.
-func (r *Run) fetchPlan(ctx context.Context, ahead bool) (*Plan, error) {
+// loadPlan reads the plan, and applies its options. Like a credential, it is read again while there is hope for an
+// answer, for that does no harm; the input is another matter, see fetchDataclip. A large one is read again when there
+// is room for it: it is not kept until then. Of a run that was claimed ahead, a large one is not loaded: who waits for
+// a slot takes no room from who has one.
+func (r *Run) loadPlan(ctx context.Context, ahead bool) error {
 	for {
 		reply, _, err := r.outbox.Read(ctx, r.topic, "fetch:plan", struct{}{}, false)
 		if err != nil {
-			return nil, whyUnfetched(err, "Plan", "Failed to load the plan: [fetch:plan] ")
+			return whyUnfetched(err, "Plan", "Failed to load the plan: [fetch:plan] ")
 		}
 		size := int64(len(reply.Response))
 		switch {
 		case size > maxPlan:
-			return nil, unfetched("Plan", fmt.Sprintf("The plan has %d bytes, over the limit of %d", size, maxPlan))
+			return unfetched("Plan", fmt.Sprintf("The plan has %d bytes, over the limit of %d", size, maxPlan))
 		case size > smallPlan && ahead:
-			return nil, nil
-		case size <= smallPlan || r.room.fits(size):
-			plan, err := ParsePlan(reply.Response)
-			if err != nil {
-				return nil, unfetched("Plan", err.Error())
-			}
-			return plan, nil
+			return nil
 		}
-		if err := r.waitForRoom(ctx, size); err != nil {
-			return nil, err
+		if waited, err := r.takeRoom(ctx, size); err != nil {
+			return err
+		} else if waited {
+			continue
 		}
+		plan, err := ParsePlan(reply.Response)
+		if err != nil {
+			return unfetched("Plan", err.Error())
+		}
+		r.Plan = plan
+		r.limit(r.Limits.override(plan.Options))
+		return nil
 	}
 }
 
@@ -115,30 +118,28 @@ func dataclipBody(reply channel.Reply) (json.RawMessage, error) {
 // several jobs share once.
 func (r *Run) fetchCredentials(ctx context.Context, jobs []Job) (map[string]json.RawMessage, error) {
 	ids := credentialIDs(jobs)
-	bodies, errs := make([]json.RawMessage, len(ids)), make([]error, len(ids))
+	bodies, missing := make([]json.RawMessage, len(ids)), make([]string, len(ids))
 	var fetching errgroup.Group
 	fetching.SetLimit(credentialsAtOnce)
 	for i, id := range ids {
 		fetching.Go(func() error {
-			errs[i] = r.survive(func() error {
+			return r.survive(func() error {
 				reply, _, err := r.outbox.Read(ctx, r.topic, "fetch:credential", idPayload{id}, false)
+				if why, ok := errors.AsType[delivery.Unread](err); ok {
+					missing[i], err = "Failed to load credential "+delivery.Short(id)+": [fetch:credential] "+string(why), nil
+				}
 				bodies[i] = reply.Response
 				return err
 			})
-			return nil
 		})
 	}
-	_ = fetching.Wait()
-
+	if err := fetching.Wait(); err != nil {
+		return nil, err
+	}
+	missing = slices.DeleteFunc(missing, func(why string) bool { return why == "" })
 	fetched := make(map[string]json.RawMessage)
-	var missing []string
 	held, copied := 0, 0
 	for i, id := range ids {
-		if why, ok := errors.AsType[delivery.Unread](errs[i]); ok {
-			missing = append(missing, "Failed to load credential "+delivery.Short(id)+": [fetch:credential] "+string(why))
-		} else if errs[i] != nil {
-			return nil, errs[i]
-		}
 		fetched[id] = bodies[i]
 		held += len(bodies[i])
 	}
@@ -159,7 +160,7 @@ func (r *Run) fetchCredentials(ctx context.Context, jobs []Job) (map[string]json
 	switch more := len(missing) - mostMissing; {
 	case more > 0:
 		why = strings.Join(missing[:mostMissing], "\n") + fmt.Sprintf("\n… and %d more", more)
-	case missing != nil:
+	case len(missing) > 0:
 		why = strings.Join(missing, "\n")
 	case held > maxCredentials:
 		why = fmt.Sprintf("The credentials of the run have %d bytes together, over the limit of %d", held, maxCredentials)
@@ -182,28 +183,6 @@ const (
 	maxCopied      = 64 << 20
 )
 
-// againWithin bounds the second fetch of the credentials.
-const againWithin = 10 * time.Second
-
-// fetchCredentialsAgain fetches the credentials once more for the server's sake, under a new join: it scrubs their secrets
-// from the log of a run, but forgets them with each join. That is worth one try, for the worker has scrubbed them
-// itself; it reports whether there is sense in another try after the next rejoin.
-func (r *Run) fetchCredentialsAgain(ctx context.Context, join *channel.Join) (again bool) {
-	ctx, cancel := context.WithTimeout(ctx, againWithin)
-	defer cancel()
-	for _, id := range credentialIDs(r.Plan.Jobs) {
-		_, err := join.PushWithin(ctx, againWithin, "fetch:credential", idPayload{id})
-		if err == nil {
-			continue
-		}
-		r.log.Warn("a credential could not be fetched again after a rejoin; the worker alone scrubs it from the log", "error", err)
-		if !errors.As(err, new(*channel.RefusedError)) {
-			return !errors.Is(err, channel.ErrCrashed) && !errors.Is(err, channel.ErrUnanswered) && ctx.Err() == nil
-		}
-	}
-	return true
-}
-
 // credentialIDs returns the ids of the credentials that have to be fetched, each once.
 func credentialIDs(jobs []Job) (ids []string) {
 	seen := map[string]bool{"": true}
@@ -216,44 +195,34 @@ func credentialIDs(jobs []Job) (ids []string) {
 	return ids
 }
 
-// planRoom is the part that one run has of the memory for large plans, which all runs share. A large plan takes
-// several times its size for as long as its run lasts.
-type planRoom struct {
-	all  *semaphore.Weighted
-	held int64
-}
-
-// fits takes room for a plan of a size if there is as much; what was taken already counts.
-func (r *planRoom) fits(size int64) bool {
-	if size > r.held {
-		if !r.all.TryAcquire(size - r.held) {
-			r.free()
-			return false
-		}
-		r.held = size
-	}
-	return true
-}
-
 // longestWait is how long a run waits for room in its slot, or a quarter of what its token has left: it has to be
 // executed yet. Then it goes back, where the server takes it, for later.
 const longestWait = 5 * time.Minute
 
-// waitForRoom takes room for the plan when there is as much.
-func (r *Run) waitForRoom(ctx context.Context, size int64) error {
+// takeRoom takes room for a plan, and reports whether it had to wait for it. All runs share that room, for a large plan
+// takes several times its size for as long as its run lasts.
+func (r *Run) takeRoom(ctx context.Context, size int64) (waited bool, err error) {
+	if size <= max(smallPlan, r.held) {
+		return false, nil
+	}
+	if r.plans.TryAcquire(size - r.held) {
+		r.held = size
+		return false, nil
+	}
+	r.freeRoom()
 	end, _ := r.outbox.TokenEnd()
 	within := min(longestWait, time.Until(end)/4)
 	ctx, cancel := context.WithTimeoutCause(ctx, within, Postpone(time.Minute, fmt.Sprintf(
 		"other large plans have left no room for this one, of %d bytes, for %v", size, within.Round(time.Second))))
 	defer cancel()
-	if err := r.room.all.Acquire(ctx, size); err != nil {
-		return context.Cause(ctx)
+	if err := r.plans.Acquire(ctx, size); err != nil {
+		return true, context.Cause(ctx)
 	}
-	r.room.held = size
-	return nil
+	r.held = size
+	return true, nil
 }
 
-func (r *planRoom) free() {
-	r.all.Release(r.held)
+func (r *Run) freeRoom() {
+	r.plans.Release(r.held)
 	r.held = 0
 }

@@ -13,13 +13,12 @@ import (
 	"github.com/phxworker/phxworker/runner/terms"
 )
 
-// attend takes a joined run to its end, with what goes on beside it: its events are sent,
-// the server is listened to, and the lease is kept. The failure is nil for a success; the
-// error is for what could not be reported.
+// attend takes a joined run to its end, with what goes on beside it: its events are sent, the server is listened to,
+// and the lease is kept. The failure is nil for a success; the error is for what could not be reported.
 func (r *Runner) attend(work, report context.Context, topic *channel.Topic, run *Run) (failure *Failure, err error) {
 	reportCtx, cancelReport := context.WithCancelCause(report)
 	run.topic = topic
-	defer run.room.free()
+	defer run.freeRoom()
 	sent := make(chan error, 1)
 	var beside sync.WaitGroup
 	beside.Go(func() {
@@ -76,11 +75,10 @@ func (r *Run) panicked(where string, v any) (said string) {
 	return said
 }
 
-// work takes a joined run to the end of its execution.
 func (r *Runner) work(working, report context.Context, run *Run) (Result, *Failure) {
 	run.enter(Loading)
 	failure := failureOf(working, r.load(working, report, run))
-	if err := run.topic.Err(); err != nil && run.settled == Unsettled {
+	if err := run.topic.Err(); err != nil && run.returned == nil {
 		failure = topicLost(err)
 	}
 	if failure != nil {
@@ -93,7 +91,7 @@ func (r *Runner) work(working, report context.Context, run *Run) (Result, *Failu
 // were delivered. The error is why the server could not be told.
 func (r *Runner) reportEnd(working, report context.Context, sent <-chan error, run *Run, result Result, failure *Failure) (*Failure, error) {
 	run.enter(Reporting)
-	if run.settled != Unsettled || r.returnRun(working, report, run, failure) {
+	if run.returned != nil || r.returnRun(working, report, run, failure) {
 		run.outbox.Close()
 		<-sent //nolint:errcheck // whatever came of it: the run is not ours any more
 		return failure, nil
@@ -117,8 +115,7 @@ func (r *Runner) load(ctx, report context.Context, run *Run) error {
 	if r.cfg.MaxAttempts > 0 && run.Attempt > r.cfg.MaxAttempts {
 		return Poison(fmt.Sprintf("this is attempt %d of at most %d", run.Attempt, r.cfg.MaxAttempts))
 	}
-	plan, err := r.plan(ctx, run, run.host.Begin() != nil)
-	if err != nil {
+	if err := run.loadPlan(ctx, run.host.Begin() != nil); err != nil {
 		return err
 	}
 	for err := awaitBegin(ctx, run.host.Begin()); err != nil; err = awaitBegin(ctx, run.host.Begin()) {
@@ -128,38 +125,27 @@ func (r *Runner) load(ctx, report context.Context, run *Run) error {
 		}
 		run.log.Warn("a run that was claimed ahead could not be returned to the queue; it goes on waiting for a slot")
 	}
-	if plan == nil {
-		if plan, err = r.plan(ctx, run, false); err != nil {
+	if run.Plan.Raw == nil { // not loaded yet
+		if err := run.loadPlan(ctx, false); err != nil {
 			return err
 		}
 	}
-	if err := r.accept(ctx, report, run); err != nil || run.settled != Unsettled {
+	err := r.accept(ctx, report, run)
+	if err != nil {
 		return err
 	}
-	if run.Input, err = run.fetchDataclip(ctx, plan.DataclipID); err != nil {
+	if run.Input, err = run.fetchDataclip(ctx, run.Plan.DataclipID); err != nil {
 		return err
 	}
-	if run.credentials, err = run.fetchCredentials(ctx, plan.Jobs); err != nil {
+	if run.credentials, err = run.fetchCredentials(ctx, run.Plan.Jobs); err != nil {
 		return err
 	}
 	run.outbox.Hide(run.credentials)
-	run.outbox.AfterRejoin(run.fetchCredentialsAgain)
 	return nil
 }
 
-// plan fetches the plan of a run, and applies its options; see [Run.fetchPlan].
-func (r *Runner) plan(ctx context.Context, run *Run, ahead bool) (*Plan, error) {
-	plan, err := run.fetchPlan(ctx, ahead)
-	if plan != nil {
-		run.Plan = plan
-		run.limit(r.cfg.Limits.override(plan.Options))
-	}
-	return plan, err
-}
-
-// carryOut lets the engine prepare and execute a run that is loaded. It has the
-// run's time for the one, and again for the other, as far as the run's token
-// lasts: at its end the server calls the run lost, whatever was done.
+// carryOut lets the engine prepare and execute a run that is loaded. It has the run's time for the one, and again for
+// the other, as far as the run's token lasts: at its end the server calls the run lost, whatever was done.
 func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	var began time.Time // the last preparation
 	run.able = sync.OnceFunc(func() { run.host.Able(began) })
@@ -181,13 +167,7 @@ func (r *Runner) carryOut(ctx context.Context, run *Run) (Result, *Failure) {
 	run.outbox.WaitUntil(ctx)
 	run.notices, _ = ready.Execution.(Notifiable)
 	run.enter(Executing)
-	if ready.versions != nil {
-		run.announceLimits()
-	}
-	run.outbox.Start(run.Versions)
-	if ready.versions != nil {
-		run.announceVersions()
-	}
+	run.start(ready.versions)
 	run.host.Started()
 	soon := time.AfterFunc(ableAfter, run.able)
 	result, failure := r.execute(ctx, run, ready)
@@ -221,9 +201,8 @@ const longPreparation = 20 * time.Second
 // as far as that can be waited for: it need not report steps.
 const ableAfter = 500 * time.Millisecond
 
-// prepareOrWait prepares a run. One that the engine is not able to prepare waits, for as long
-// as the run might have taken, until there is sense in another try; but not where the
-// server takes it back.
+// prepareOrWait prepares a run. One that the engine is not able to prepare waits, for as long as the run might have
+// taken, until there is sense in another try; but not where the server takes it back.
 func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) (readied, *Failure) {
 	limit := run.Limits.RunTimeout
 	end, _ := run.lastMoment()
@@ -259,7 +238,7 @@ func (r *Runner) prepareOrWait(ctx context.Context, run *Run, began *time.Time) 
 // wasUnable reports whether a run failed because its engine was not able to execute it, and
 // tells so; the cause must have nothing of the run in it.
 func (r *Run) wasUnable(failure *Failure) bool {
-	if failure == nil || failure.wants == nil || failure.wants.unable == nil {
+	if failure == nil || !failure.unable {
 		return false
 	}
 	r.host.Unable(errors.New(firstLine(r.outbox.Scrub(failure.Message))))

@@ -132,7 +132,9 @@ func TestWhatIsNoJSONIsReplacedOrLeftOut(t *testing.T) {
 		require.NoError(t, outcome.Err)
 		require.Equal(t, "success", w.result("r1").Reason)
 		require.Equal(t, "(this line had 8 bytes, which the server does not take; it was left out)", w.logged("r1")[0])
-		require.NotContains(t, w.events("r1", "step:complete")[0], "webhook_response")
+		complete := w.events("r1", "step:complete")[0]
+		require.NotContains(t, complete, "webhook_response")
+		require.Equal(t, "{}", complete["output_dataclip"], "nothing is wrong with that")
 	})
 }
 

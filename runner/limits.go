@@ -12,8 +12,7 @@ import (
 	"github.com/phxworker/phxworker/runner/delivery"
 )
 
-// Limits bound one run. The worker has its own; a plan's options override
-// them.
+// Limits bound one run. The worker has its own; a plan's options override them.
 type Limits struct {
 	// RunTimeout is how long the engine may take. Defaults to 300 s.
 	RunTimeout time.Duration
@@ -27,9 +26,8 @@ type Limits struct {
 	PayloadMB float64
 	// LogPayloadMB is the largest log line that is sent. Defaults to 1; negative: none is sent.
 	LogPayloadMB float64
-	// WithholdDataclips keeps the contents of output dataclips from the
-	// server; their ids are still sent. A plan asks for it with
-	// output_dataclips: false.
+	// WithholdDataclips keeps the contents of output dataclips from the server; their ids are still sent. A plan
+	// asks for it with output_dataclips: false.
 	WithholdDataclips bool
 	// JobLogLevel is the least severe level of a job's own lines that is
 	// sent: debug (also when empty), info, warn, error or none.
@@ -43,8 +41,7 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// maxMB and maxMilliseconds keep what a plan says within the numbers that
-// limits are counted in. No run gets near them.
+// maxMB and maxMilliseconds keep what a plan says within the numbers that limits are counted in. No run gets near them.
 const (
 	maxMB           = 1 << 30
 	maxMilliseconds = 1e12
@@ -99,18 +96,19 @@ const (
 // worker: 10mb, 0.5mb. A limit that is negative, so that nothing is sent, is one of 0mb.
 func FormatMB(mb float64) string { return delivery.FormatMB(mb) }
 
-// announceLimits writes the lines about its limits that OpenFn's engine begins
-// every run's log with.
-func (r *Run) announceLimits() {
-	r.Log(TextLine("info", "RTE", "Memory limit: "+FormatMB(r.Limits.MemoryMB)))
-	r.Log(TextLine("info", "RTE", "Timeout: "+strconv.FormatFloat(r.Limits.RunTimeout.Seconds(), 'f', -1, 64)+"s"))
-}
-
-// announceVersions writes the lines that follow run:start there: the payload
-// limit, and what executes the run.
-func (r *Run) announceVersions() {
-	r.Log(TextLine("info", "RTE", "Payload limit: "+FormatMB(r.Limits.PayloadMB)))
-	r.Log(TextLine("info", "VER", r.Versions.String()))
+// start reports run:start. Around it, the run's log begins with the lines of OpenFn's worker about limits and versions,
+// unless an engine has none to tell.
+func (r *Run) start(engine Versions) {
+	tell := func(source, text string) {
+		if engine != nil {
+			r.Log(TextLine("info", source, text))
+		}
+	}
+	tell("RTE", "Memory limit: "+FormatMB(r.Limits.MemoryMB))
+	tell("RTE", "Timeout: "+strconv.FormatFloat(r.Limits.RunTimeout.Seconds(), 'f', -1, 64)+"s")
+	r.outbox.Start(r.Versions)
+	tell("RTE", "Payload limit: "+FormatMB(r.Limits.PayloadMB))
+	tell("VER", r.Versions.String())
 }
 
 // String is the line by which people see in a run's log what executed it, laid

@@ -10,17 +10,14 @@ import (
 	"github.com/phxworker/phxworker/runner/terms"
 )
 
-// Notifiable is an [Execution] that takes notices: JSON objects that the server sends
-// to a run under way, where it and the worker have agreed on the extension notify.
-// Notify is called from another goroutine than Execute, one notice at a
-// time, and should return soon. It may come a moment before Execute is called, or
-// after Close.
+// Notifiable is an [Execution] that takes notices: JSON objects that the server sends to a run under way, where it and
+// the worker have agreed on the extension notify. Notify is called from another goroutine than Execute, one notice at a
+// time, and should return soon. It may come a moment before Execute is called, or after Close.
 type Notifiable interface {
 	Execution
 	Notify(ctx context.Context, notice json.RawMessage)
 }
 
-// listen is told what the server has to say to the run, until ctx ends.
 func (r *Run) listen(ctx context.Context, to *terms.Terms) {
 	to.Listen(ctx, r.topic, func(message string) {
 		r.cancelWork(Cancellation(delivery.Short(cmp.Or(message, "The run was cancelled by the server"))))
@@ -31,12 +28,11 @@ func (r *Run) listen(ctx context.Context, to *terms.Terms) {
 	}, r.log)
 }
 
-// ErrNoNotices says that a run takes no notices: its engine does not, or it is not
-// being executed just now.
+// ErrNoNotices says that a run takes no notices: its engine does not, or it is not being executed just now.
 var ErrNoNotices = errors.New("the run takes no notices: its engine does not, or it is not executed just now")
 
-// notify hands a notice to the engine. One that panics over it has no other
-// effect, and one that does not return is not waited for once ctx ends.
+// notify hands a notice to the engine, and waits for those before it, but not once ctx has ended. A panic over it has no
+// other effect.
 func (r *Run) notify(ctx context.Context, notice []byte) error {
 	var to Notifiable
 	r.mu.Lock()
@@ -52,32 +48,29 @@ func (r *Run) notify(ctx context.Context, notice []byte) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	taken := make(chan struct{})
-	go func() {
-		defer close(taken)
-		defer func() { <-r.noticing }()
-		defer func() {
-			if v := recover(); v != nil {
-				r.panicked("panic in the engine over a notice", v)
-			}
-		}()
-		to.Notify(ctx, notice)
+	defer func() {
+		<-r.noticing
+		if v := recover(); v != nil {
+			r.panicked("panic in the engine over a notice", v)
+		}
 	}()
-	select {
-	case <-taken:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	to.Notify(ctx, notice)
+	return nil
 }
 
-// Notify hands a notice, any JSON, to a run under way, as if the server had sent it,
-// and waits until it was taken, or ctx ends. The error is [ErrNoRun], [ErrNoNotices], or the
-// cause of the end of ctx.
+// Notify hands a notice, any JSON, to a run under way, as if the server had sent it, and waits until it was taken, or
+// ctx ends. The error is [ErrNoRun], [ErrNoNotices], or the cause of the end of ctx.
 func (r *Runner) Notify(ctx context.Context, runID string, notice json.RawMessage) error {
 	run := r.underWay(runID)
 	if run == nil {
 		return ErrNoRun
 	}
-	return run.notify(ctx, notice)
+	taken := make(chan error, 1)
+	go func() { taken <- run.notify(ctx, notice) }()
+	select {
+	case err := <-taken:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

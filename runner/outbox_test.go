@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/mockserver/fault"
 	"github.com/phxworker/phxworker/runner/delivery"
@@ -272,8 +271,8 @@ func (d dawdling) MarshalJSON() ([]byte, error) {
 func TestAnEventGoesOutUnderTheJoinThatWasMadeReadyForIt(t *testing.T) {
 	onWire(t, func(t *testing.T, w *wire) {
 		box, topic := w.outbox(claim.Run{}, nil)
-		readied := 0
-		box.AfterRejoin(func(context.Context, *channel.Join) bool { readied++; return true })
+		_, _, err := box.Read(t.Context(), topic, "fetch:credential", idPayload{"c"}, false)
+		require.NoError(t, err)
 		box.Start(dawdling(sync.OnceFunc(func() {
 			w.cut()
 			time.Sleep(time.Minute)
@@ -283,6 +282,6 @@ func TestAnEventGoesOutUnderTheJoinThatWasMadeReadyForIt(t *testing.T) {
 		box.Close()
 		require.NoError(t, box.Deliver(t.Context(), topic))
 		require.Len(t, w.events("r1", "run:start"), 1)
-		require.Equal(t, 1, readied, "the credentials are fetched before the first event of a new join")
+		require.Equal(t, []string{"fetch:credential", "fetch:credential", "run:start"}, w.names("r1"), "the credentials are fetched before the first event of a new join")
 	})
 }

@@ -28,8 +28,7 @@ type Plan struct {
 	Globals json.RawMessage `json:"globals"`
 	// Meta says where the run comes from; see [Plan.Owner] and [Run.Meta].
 	Meta json.RawMessage `json:"meta"`
-	// Raw is the plan as the server sent it, with the fields this type does
-	// not know.
+	// Raw is the plan as the server sent it, with the fields this type does not know.
 	Raw json.RawMessage `json:"-"`
 }
 
@@ -87,8 +86,7 @@ type Job struct {
 	Name    string `json:"name"`
 	Adaptor string `json:"adaptor"`
 	Body    string `json:"body"`
-	// CredentialID and Credential are two spellings of the same thing; see
-	// [Job.CredentialRef].
+	// CredentialID and Credential are two spellings of the same thing; see [Job.CredentialRef].
 	CredentialID string          `json:"credential_id"`
 	Credential   json.RawMessage `json:"credential"`
 	// State is the job's own default state, which its input is laid over.
@@ -110,8 +108,7 @@ func (j *Job) CredentialRef() (id string, inline json.RawMessage) {
 	return "", j.Credential
 }
 
-// SplitAdaptor splits "@openfn/language-common@3.3.4" into name and version, which
-// is empty if there is none.
+// SplitAdaptor splits "@openfn/language-common@3.3.4" into name and version, which is empty if there is none.
 func SplitAdaptor(adaptor string) (name, version string) {
 	if i := strings.LastIndexByte(adaptor, '@'); i > 0 {
 		return adaptor[:i], adaptor[i+1:]
@@ -150,8 +147,7 @@ type PlanOptions struct {
 	PayloadLimitMB    *float64 `json:"payload_limit_mb"`
 	LogPayloadLimitMB *float64 `json:"log_payload_limit_mb"`
 	JobLogLevel       string   `json:"job_log_level"`
-	// DeadlineMS is when the run is of no use any more, in milliseconds since 1970.
-	// Lightning has no such option.
+	// DeadlineMS is when the run is of no use any more, in milliseconds since 1970. Lightning has no such option.
 	DeadlineMS *float64 `json:"deadline_ms"`
 }
 
@@ -169,8 +165,7 @@ const maxDeadline = 1e14
 // ParsePlan reads a plan as the server or a plan file has it. The error names
 // the field that is wrong. The plan keeps the data, which must not be changed.
 //
-// What only an engine can judge, such as an edge to a job that does not exist,
-// is left to it.
+// What only an engine can judge, such as an edge to a job that does not exist, is left to it.
 func ParsePlan(data []byte) (*Plan, error) {
 	plan := &Plan{}
 	if err := json.Unmarshal(data, plan); err != nil {
@@ -207,8 +202,7 @@ func aside(format, name string) string {
 	return ", " + fmt.Sprintf(format, name) + ","
 }
 
-// describeJSON turns an error of encoding/json into one for people who do not
-// know the Go types it names.
+// describeJSON turns an error of encoding/json into one for people who do not know the Go types it names.
 func describeJSON(err error) error {
 	if wrongType, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Errorf("%s must not be of type %.100s", cmp.Or(wrongType.Field, "the whole"), wrongType.Value)
@@ -249,16 +243,23 @@ func (p *Plan) CheckPaths() *Failure {
 	for i := range p.Jobs {
 		code[p.Jobs[i].ID] = p.Jobs[i].Body != ""
 	}
-	bare := p.ways(code, true)
-	for id := range bare.next {
-		if n := bare.count(id); n > MaxVisits {
+	ways := p.summed(func(from string) bool { return !code[from] }, func(_ string, onward float64) float64 { return max(onward, 1) })
+	for i := range p.Edges {
+		id := p.Edges[i].Source()
+		if n := ways(id); n > MaxVisits {
 			return &Failure{
 				Reason: Crash, Type: "ValidationError",
 				Message: fmt.Sprintf("%.4g ways lead on from %s through jobs without code, over the limit of %d", n, delivery.Cut(id, 256, ""), MaxVisits),
 			}
 		}
 	}
-	if n := p.ways(code, false).count(p.Start()); n > MaxSteps {
+	steps := p.summed(func(string) bool { return true }, func(id string, onward float64) float64 {
+		if code[id] {
+			onward++
+		}
+		return onward
+	})
+	if n := steps(p.Start()); n > MaxSteps {
 		return p.stepsFailure("The run would come to %.15g steps if all goes well, over the limit of %d", n, MaxSteps)
 	}
 	return nil
@@ -278,64 +279,43 @@ func (p *Plan) Start() string {
 	return ""
 }
 
-// ways are the edges that are followed where all goes well, whatever is in the state.
-type ways struct {
-	code    map[string]bool     // by job
-	bare    bool                // those that leave nodes without code, and no others
-	next    map[string][]string // by the node that they leave
-	counted map[string]float64  // by node; while it is counted, as if no edge left it
-}
-
-func (p *Plan) ways(code map[string]bool, bare bool) ways {
-	w := ways{code: code, bare: bare, next: make(map[string][]string), counted: make(map[string]float64)}
+// summed returns what a node is worth, given what those are worth together that its edges lead to. It follows the edges
+// of some nodes, as far as they are taken where all goes well, whatever is in the state. It does not recurse: a plan may
+// be a line of a million nodes.
+func (p *Plan) summed(followed func(from string) bool, worth func(id string, onward float64) float64) func(id string) float64 {
+	next := make(map[string][]string) // by the node that they leave
 	for i := range p.Edges {
 		e := &p.Edges[i]
 		switch strings.TrimSpace(e.Condition) {
 		case "", "always", "on_job_success", "on_upstream_success":
-			if from := e.Source(); e.IsEnabled() && (!bare || !code[from]) {
-				w.next[from] = append(w.next[from], e.TargetJobID)
+			if from := e.Source(); e.IsEnabled() && followed(from) {
+				next[from] = append(next[from], e.TargetJobID)
 			}
 		}
 	}
-	return w
-}
-
-// worth is what a node counts, given what its edges lead to: the ways that lead on from it, or the steps.
-func (w ways) worth(id string, onward float64) float64 {
-	switch {
-	case w.bare:
-		return max(onward, 1)
-	case w.code[id]:
-		return onward + 1
-	}
-	return onward
-}
-
-// count returns what a node is worth. It does not recurse: a plan may be a line of a million nodes.
-func (w ways) count(id string) float64 {
-	type turn struct {
-		id   string
-		next int // the edge to follow
-		sum  float64
-	}
-	var stack []turn
-	visit := func(id string) {
-		stack, w.counted[id] = append(stack, turn{id: id}), w.worth(id, 0)
-	}
-	if _, known := w.counted[id]; !known {
-		visit(id)
-	}
-	for len(stack) > 0 {
-		top := &stack[len(stack)-1]
-		if top.next == len(w.next[top.id]) {
-			w.counted[top.id] = w.worth(top.id, top.sum)
-			stack = stack[:len(stack)-1]
-		} else if n, known := w.counted[w.next[top.id][top.next]]; known {
-			top.sum += n
-			top.next++
-		} else {
-			visit(w.next[top.id][top.next])
+	sums, taken := make(map[string]float64), make(map[string]int) // by node; how many of its edges were taken
+	return func(id string) float64 {
+		var stack []string
+		visit := func(id string) {
+			if _, known := sums[id]; !known {
+				sums[id] = worth(id, 0) // for an edge that leads back to it
+				stack = append(stack, id)
+			}
 		}
+		for visit(id); len(stack) > 0; {
+			top := stack[len(stack)-1]
+			if n := taken[top]; n < len(next[top]) {
+				taken[top]++
+				visit(next[top][n])
+				continue
+			}
+			onward := 0.0
+			for _, to := range next[top] {
+				onward += sums[to]
+			}
+			sums[top] = worth(top, onward)
+			stack = stack[:len(stack)-1]
+		}
+		return sums[id]
 	}
-	return w.counted[id]
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/phxworker/phxworker/runner/delivery"
 )
@@ -45,8 +46,7 @@ func (r *Run) reason(given, none Reason) Reason {
 	return Exception
 }
 
-// aborted reports whether the reason is one that ends a run before its plan
-// does. Such a run has no final state.
+// aborted reports whether the reason is one that ends a run before its plan does. Such a run has no final state.
 func aborted(r Reason) bool { return r != Success && r != Fail }
 
 // Failure is an error that says how a run ended. An engine returns one when
@@ -58,9 +58,15 @@ type Failure struct {
 	Type    string
 	Message string
 
-	// wants is what is to become of the run where the server can do it; the
-	// fields above are for servers that cannot.
-	wants *disposition
+	// What follows is what is to become of the run where the server can do it; the fields above are for servers that
+	// cannot.
+
+	settled Settlement // empty for one that is reported
+	delay   time.Duration
+	why     string // for people
+	release string // what the server is told; empty for one that does not return the run
+	stopped bool   // because the worker stops
+	unable  bool   // it was this worker that could not execute the run
 }
 
 // ErrCancelled matches every failure whose reason is [Cancel]: it is how an engine
@@ -72,8 +78,7 @@ func (f *Failure) Is(target error) bool {
 	return target == ErrCancelled && f.Reason == Cancel
 }
 
-// Cancellation returns the failure of a run that somebody cancelled; the message
-// says who or why.
+// Cancellation returns the failure of a run that somebody cancelled; the message says who or why.
 func Cancellation(message string) *Failure {
 	return &Failure{Reason: Cancel, Type: "RunCancelled", Message: message}
 }

@@ -9,17 +9,14 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// Retry calls do until it succeeds, for handlers that use what fails at times. It waits
-// between tries as the policy says; nil stands for [backoff.NewExponentialBackOff]. A policy
-// keeps count, so each call needs its own.
+// Retry calls do until it succeeds, for handlers that use what fails at times. It waits between tries as the policy
+// says; nil stands for [backoff.NewExponentialBackOff]. A policy keeps count, so each call needs its own.
 //
-// It gives up when the policy does, and when the next try would come after the deadline of
-// ctx, which for a handler is the end of the run's time. It gives up at once when do returns
-// a [backoff.Permanent] error, or one that already says what becomes of the run: a
-// [*Failure], [ErrRequeue], [Requeue], [Postpone], [Discard], [Poison] or [Unable].
+// It gives up when the policy does, and when the next try would come after the deadline of ctx, which for a handler is
+// the end of the run's time. It gives up at once when do returns a [backoff.Permanent] error, or one that already says
+// what becomes of the run: a [*Failure], [ErrRequeue], [Requeue], [Postpone], [Discard], [Poison] or [Unable].
 //
-// The error wraps the last one of do, and tells how many tries there were. When ctx has
-// ended, it is the cause of that.
+// The error wraps the last one of do, and tells how many tries there were. When ctx has ended, it is the cause of that.
 func Retry(ctx context.Context, policy backoff.BackOff, do func(ctx context.Context) error) error {
 	if policy == nil {
 		policy = backoff.NewExponentialBackOff()

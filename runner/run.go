@@ -10,16 +10,17 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/phxworker/phxworker/channel"
 	"github.com/phxworker/phxworker/claim"
 	"github.com/phxworker/phxworker/runner/delivery"
 	"github.com/phxworker/phxworker/runner/terms"
 )
 
-// Run is one claimed run as its engine sees it: what to execute, and where to
-// report. Its methods may be called concurrently; each call happens before the
-// server sees the next one's event. They block while the outbox is full, until
-// the run's context ends.
+// Run is one claimed run as its engine sees it: what to execute, and where to report. Its methods may be called
+// concurrently; each call happens before the server sees the next one's event. They block while the outbox is full,
+// until the run's context ends.
 type Run struct {
 	ID   string
 	Plan *Plan
@@ -31,12 +32,12 @@ type Run struct {
 	// Attempt is which attempt at the run this is, from 1 on; 0 when the server does not tell. A
 	// run that was postponed, or returned before it was tried, comes again with the number that it had.
 	Attempt int
-	// Versions are what run:start tells the server; they are set once the
-	// engine has prepared the run.
+	// Versions are what run:start tells the server; they are set once the engine has prepared the run.
 	Versions Versions
 
 	credentials map[string]json.RawMessage // by job id
-	room        planRoom
+	plans       *semaphore.Weighted        // the memory for large plans, which all runs share
+	held        int64                      // of it, by this run
 	outbox      *delivery.Outbox
 	topic       *channel.Topic // joined
 	lease       *terms.Lease
@@ -46,8 +47,7 @@ type Run struct {
 	count       func(func(s *Stats))    // changes the runner's numbers
 	able        func()                  // tells that the engine executes the run
 	cancelWork  context.CancelCauseFunc // ends the engine's work
-	settled     Settlement              // set by the runner when the run was returned
-	why         string                  // it was
+	returned    *Failure                // set by the runner: the one for which the run was returned
 	// noticing is held by who hands a notice over: one at a time.
 	noticing chan struct{}
 
@@ -81,15 +81,13 @@ func (r *Run) Token() string { return r.given.Token }
 // Log sends a line that belongs to no step.
 func (r *Run) Log(line Line) { r.outbox.Log(line, nil) }
 
-// Print sends its arguments, with spaces between them as [fmt.Println] puts them, as a
-// line of level info.
+// Print sends its arguments, with spaces between them as [fmt.Println] puts them, as a line of level info.
 func (r *Run) Print(args ...any) {
 	r.Log(TextLine("info", "JOB", strings.TrimSuffix(fmt.Sprintln(args...), "\n")))
 }
 
-// StartStep reports that the job begins to execute. Its input is what the step
-// from came to, or the run's own input when from is nil. The same job may be
-// started more than once, as it is where two branches of a workflow join. A run
+// StartStep reports that the job begins to execute. Its input is what the step from came to, or the run's own input
+// when from is nil. The same job may be started more than once, as it is where two branches of a workflow join. A run
 // that starts more than [MaxSteps] is ended.
 func (r *Run) StartStep(jobID string, from *Step) *Step {
 	var before *delivery.Step
@@ -113,8 +111,7 @@ func (r *Run) StartStep(jobID string, from *Step) *Step {
 	return step
 }
 
-// closeOpen completes, with the failure that ended the run, the steps that the
-// engine left open.
+// closeOpen completes, with the failure that ended the run, the steps that the engine left open.
 func (r *Run) closeOpen(failure *Failure) {
 	r.mu.Lock()
 	open := r.open
@@ -146,7 +143,6 @@ func (r *Run) completed(step *Step, result StepResult) bool {
 	return true
 }
 
-// verdict returns how the worst of the run's leaf steps failed, nil if all of them succeeded.
 func (r *Run) verdict() *Failure {
 	r.mu.Lock()
 	defer r.mu.Unlock()

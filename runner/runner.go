@@ -7,16 +7,10 @@
 //
 // # Rooms
 //
-// What comes in is a [claim.Run], what goes out an [Outcome]. In this package are the API of engines (engine.go,
-// run.go, plan.go, reason.go, settlement.go) and the execution of a run (runner.go, follow.go, fetch.go, execute.go,
-// complete.go). Two others are below it, and know neither it nor each other:
-//
-//   - [delivery] tells the server what the engine does. Each [Run] has a [delivery.Outbox], into which
-//     the methods of Run and [Step] write; it owns ids, timestamps, limits on size, which dataclips
-//     may be referenced, order, repetition, the spool. Its package comment says what is promised.
-//   - [terms] is what was agreed on with the server beyond the protocol: the lease of a run, its
-//     cancellation, notices for its engine, its return to the queue. The lease plugs into the outbox as its
-//     [delivery.Permit].
+// In this package are the API of engines and the execution of a run. Two others are below it, and know neither it nor
+// each other: [delivery] tells the server what the engine does, and its package comment says what is promised of that;
+// [terms] is what was agreed on with the server beyond the protocol. The lease of a run, which is one of the terms,
+// plugs into its [delivery.Outbox] as the [delivery.Permit].
 //
 // # What is not promised
 //
@@ -88,7 +82,7 @@ type Runner struct {
 	cfg      Config
 	delivery *delivery.Delivery
 	terms    *terms.Terms
-	plans    *semaphore.Weighted // the memory for large plans, see planRoom
+	plans    *semaphore.Weighted // the memory for large plans, in bytes
 
 	mu     sync.Mutex
 	active map[string]*Run // those under way, by id
@@ -110,8 +104,7 @@ type Outcome struct {
 	// Name is that of its workflow; empty if it has none, or its plan never came.
 	Name  string `json:"name,omitempty"`
 	Group string `json:"group"`
-	// Claimed, Started and Ended are when; Started is zero for a run that its engine never
-	// began to execute.
+	// Claimed, Started and Ended are when; Started is zero for a run that its engine never began to execute.
 	Claimed time.Time `json:"claimed"`
 	Started time.Time `json:"started,omitzero"`
 	Ended   time.Time `json:"ended"`
@@ -216,8 +209,8 @@ func (r *Runner) enlist(given claim.Run, host Host, cancelWork context.CancelCau
 	}
 	run = &Run{
 		ID: given.ID, Plan: &Plan{ID: given.ID}, Attempt: given.Attempt,
-		log: r.logOf(given), given: given, host: host, cancelWork: cancelWork, lease: terms.NewLease(given), count: r.count, room: planRoom{all: r.plans},
-		settled: Unsettled, phase: Joining, since: now, noticing: make(chan struct{}, 1), able: func() {},
+		log: r.logOf(given), given: given, host: host, cancelWork: cancelWork, lease: terms.NewLease(given), count: r.count, plans: r.plans,
+		phase: Joining, since: now, noticing: make(chan struct{}, 1), able: func() {},
 	}
 	run.outbox = r.delivery.Open(given, run.lease, run.log)
 	run.limit(r.cfg.Limits)
@@ -230,7 +223,6 @@ func (r *Runner) enlist(given claim.Run, host Host, cancelWork context.CancelCau
 	return run, nil
 }
 
-// logOf returns the log of what is about a run.
 func (r *Runner) logOf(run claim.Run) *slog.Logger {
 	labels := []slog.Attr{slog.String("run_id", run.ID)}
 	if run.Group != "" {
@@ -245,7 +237,6 @@ func (r *Runner) dismiss(run *Run) {
 	delete(r.active, run.ID)
 }
 
-// underWay returns a run that is, nil if it is not.
 func (r *Runner) underWay(id string) *Run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -272,18 +263,19 @@ func (r *Runner) Cancel(runID string, cause error) error {
 	return nil
 }
 
-// conclude says how a run went.
 func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
 	out := Outcome{
 		RunID: run.ID, Name: delivery.Short(run.Plan.Name), Group: run.given.Group, Claimed: run.given.Claimed, Started: run.started, Ended: time.Now(),
 		Reason: Success, Err: err, Settled: run.settlement(failure, err),
 	}
-	if failure != nil && failure.wants != nil {
-		out.Stopped, out.Unable = failure.wants.stopped, failure.wants.unable != nil
+	if failure != nil {
+		out.Stopped, out.Unable = failure.stopped, failure.unable
 	}
 	switch {
-	case out.Settled.Elsewhere():
-		out.Reason, out.Message = "", run.why
+	case run.returned != nil:
+		out.Reason, out.Message = "", run.returned.why
+	case out.Settled == LeaseLost:
+		out.Reason = ""
 	case failure != nil:
 		out.Reason, out.Type, out.Message = failure.Reason, failure.Type, failure.Message
 	}
@@ -309,26 +301,25 @@ func (r *Runner) conclude(run *Run, failure *Failure, err error) Outcome {
 	case out.Settled == LeaseLost:
 		log.Warn("the run is another worker's now; nothing more is reported of it", "took", took)
 	case out.Settled.InQueue():
-		log.Info("run returned to the queue", "settled", out.Settled, "why", firstLine(run.why), "took", took)
+		log.Info("run returned to the queue", "settled", out.Settled, "why", firstLine(out.Message), "took", took)
 	case err == nil:
 		log.Info("run complete", attrs...)
 	}
 	return out
 }
 
-// settlement returns what became of a run that is over.
 func (r *Run) settlement(failure *Failure, err error) Settlement {
 	switch {
-	case r.settled != Unsettled:
-		return r.settled
+	case r.returned != nil:
+		return r.returned.settled
 	case errors.Is(err, terms.ErrLeaseLost):
 		return LeaseLost
 	case err != nil:
 		return Undelivered
 	case failure == nil:
 		return Processed
-	case failure.wants != nil && !failure.returns():
-		return failure.wants.settled
+	case failure.settled != "" && !failure.returns():
+		return failure.settled
 	case failure.Reason == Cancel:
 		return Cancelled
 	}
@@ -359,7 +350,6 @@ type Stats struct {
 	Settled map[Settlement]uint64 `json:"settled"`
 }
 
-// count changes the numbers.
 func (r *Runner) count(change func(s *Stats)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -397,20 +387,17 @@ type Progress struct {
 	Group string    `json:"group"`
 	Phase Phase     `json:"phase"`
 	Since time.Time `json:"phase_since"` // when the phase began
-	// Job is the id of the job that is executed, of several the one that
-	// began last; empty between steps.
+	// Job is the id of the job that is executed, of several the one that began last; empty between steps.
 	Job string `json:"job,omitempty"`
 	// JobName is the name of that job; empty if it has none.
 	JobName string `json:"job_name,omitempty"`
 	// Unacknowledged is how many events the server has not answered yet.
 	Unacknowledged int `json:"unacknowledged"`
-	// Claimed is when the server gave it, and Started when the engine began to execute it,
-	// zero before.
+	// Claimed is when the server gave it, and Started when the engine began to execute it, zero before.
 	Claimed time.Time `json:"claimed"`
 	Started time.Time `json:"started,omitzero"`
 }
 
-// enter takes the run to its next phase.
 func (r *Run) enter(phase Phase) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,8 +13,7 @@ import (
 	"github.com/phxworker/phxworker/runner/terms"
 )
 
-// Settlement is what became of a claimed run as far as the server's queue is
-// concerned. There is exactly one for each.
+// Settlement is what became of a claimed run as far as the server's queue is concerned. There is exactly one for each.
 type Settlement string
 
 // The settlements.
@@ -42,31 +41,33 @@ func (s Settlement) InQueue() bool { return s == Requeued || s == Postponed || s
 // Elsewhere reports whether the run goes on, or ends, in another worker's hands.
 func (s Settlement) Elsewhere() bool { return s.InQueue() || s == LeaseLost }
 
-// disposition is an error by which an engine, or who accepts runs, says what is to
-// become of the run other than that it failed.
-type disposition struct {
-	settled Settlement
-	delay   time.Duration
-	reason  string // for people
-	release string // what the server is told; empty for one that does not return the run
-	stopped bool   // because the worker stops
-	// unable is what the run ends with where the server takes none back, when it was
-	// this worker that could not execute it; else nil.
-	unable *Failure
+// disposition is an error by which an engine, or who accepts runs, says what is to become of the run other than that it
+// failed. Its failure is what the run ends with where the server cannot do that, or where to be reported is what is wanted.
+type disposition struct{ *Failure }
+
+func (d disposition) Error() string {
+	return strings.TrimSuffix("the run is to be "+string(d.settled)+": "+d.why, ": ")
 }
 
-func (d *disposition) Error() string {
-	return strings.TrimSuffix("the run is to be "+string(d.settled)+": "+d.reason, ": ")
+// dispose returns a disposition. What the server is told of a release is empty for a run that is not returned.
+func dispose(settled Settlement, release string, delay time.Duration, why string) disposition {
+	message := why
+	if settled.InQueue() {
+		message = strings.TrimSuffix("The worker was to return the run to the queue, and the server did not take it: "+why, ": ")
+	}
+	return disposition{&Failure{
+		Reason: Exception, Type: strings.ToUpper(string(settled[:1])) + string(settled[1:]), Message: message,
+		settled: settled, release: release, delay: delay, why: why,
+	}}
 }
 
 // ErrRequeue says that a run failed for a reason that may be gone when it is tried
 // again, by this worker or another. Wrap it to say why. A server that takes no runs
 // back (see docs/extensions/release.md) gets it as an exception of type Requeued.
-var ErrRequeue error = &disposition{settled: Requeued, release: terms.ReleaseRequeue}
+var ErrRequeue error = dispose(Requeued, terms.ReleaseRequeue, 0, "")
 
-// Requeue says the same as [ErrRequeue], for the reason given, and that the next try
-// is to come after the delay at the earliest, 0 or less for 3 s. It counts as an attempt, so the delay can grow
-// with [Run.Attempt].
+// Requeue says the same as [ErrRequeue], for the reason given, and that the next try is to come after the delay at the
+// earliest, 0 or less for 3 s. It counts as an attempt, so the delay can grow with [Run.Attempt].
 func Requeue(delay time.Duration, reason string) error {
 	return later(Requeued, terms.ReleaseRequeue, delay, reason)
 }
@@ -79,50 +80,46 @@ func later(settled Settlement, release string, delay time.Duration, reason strin
 	if delay > longestDelay {
 		return &Failure{Reason: Exception, Type: "DelayError", Message: fmt.Sprintf("The run was to be %s for %v: a year is the most (%s)", settled, delay, reason)}
 	}
-	return &disposition{settled: settled, release: release, delay: delay, reason: reason}
+	return dispose(settled, release, delay, reason)
 }
 
-// Unable says that an engine could not execute a run for a reason that lies in this
-// worker and not in the run: no disk, no memory, a program that does not start. The run
-// goes back as with [ErrRequeue]; a server that takes none back gets the failure.
-// Its [Host] is told at once, for a worker had better take no more runs then.
+// Unable says that an engine could not execute a run for a reason that lies in this worker and not in the run: no disk,
+// no memory, a program that does not start. The run goes back as with [ErrRequeue]; a server that takes none back gets
+// the failure. Its [Host] is told at once, for a worker had better take no more runs then.
 func Unable(failure *Failure) error {
 	if failure == nil {
 		failure = &Failure{Reason: Exception, Type: "EngineError", Message: "The engine was not able to execute the run, and does not say why"}
 	}
-	return &disposition{settled: Requeued, release: terms.ReleaseRequeue, reason: failure.Message, unable: failure}
+	d := dispose(Requeued, terms.ReleaseRequeue, 0, failure.Message)
+	d.Reason, d.Type, d.Message, d.unable = failure.Reason, failure.Type, failure.Message, true
+	return d
 }
 
-// Postpone says that a run is for later, at the earliest after the delay, for the reason
-// given, and that nothing has failed: it counts as no attempt. It falls back as [ErrRequeue]
-// does, with the type Postponed. More than a year, here and in [Requeue], ends the run as an
-// exception; a server may bound it sooner.
+// Postpone says that a run is for later, at the earliest after the delay, for the reason given, and that nothing has
+// failed: it counts as no attempt. It falls back as [ErrRequeue] does, with the type Postponed. More than a year, here
+// and in [Requeue], ends the run as an exception; a server may bound it sooner.
 func Postpone(delay time.Duration, reason string) error {
 	return later(Postponed, terms.ReleasePostpone, delay, reason)
 }
 
 // Discard says that a run is not to be executed, for the reason given. It is
 // reported as an exception of type Discarded.
-func Discard(reason string) error { return &disposition{settled: Discarded, reason: reason} }
+func Discard(reason string) error { return dispose(Discarded, "", 0, reason) }
 
 // Poison says that a run must never be tried again, for the reason given. It is
 // reported as an exception of type Poisonous.
-func Poison(reason string) error { return &disposition{settled: Poisonous, reason: reason} }
+func Poison(reason string) error { return dispose(Poisonous, "", 0, reason) }
 
-// ErrTooLong is for [Host.Begin]: the run was claimed ahead and has waited
-// too long for a slot.
-var ErrTooLong error = &disposition{settled: Returned, release: terms.ReleasePrefetch, reason: "it was claimed ahead, and has waited too long for a slot"}
+// ErrTooLong is for [Host.Begin]: the run was claimed ahead and has waited too long for a slot.
+var ErrTooLong error = dispose(Returned, terms.ReleasePrefetch, 0, "it was claimed ahead, and has waited too long for a slot")
 
-// dispositionOf returns what an error wants to become of its run, nil if nothing
-// special.
-func dispositionOf(err error) *disposition {
-	d, _ := errors.AsType[*disposition](err)
-	if d != nil && d.reason == "" && err.Error() != d.Error() { // ErrRequeue, wrapped with a reason
-		wrapped := *d
-		wrapped.reason = err.Error()
-		return &wrapped
+// dispositionOf returns the failure of a disposition, nil if an error is none.
+func dispositionOf(err error) *Failure {
+	d, is := errors.AsType[disposition](err)
+	if is && d.why == "" && !d.unable && err.Error() != d.Error() { // ErrRequeue, wrapped with a reason
+		return dispose(d.settled, d.release, d.delay, err.Error()).Failure
 	}
-	return d
+	return d.Failure
 }
 
 // decides reports whether an error says itself what becomes of its run.
@@ -136,30 +133,14 @@ func orException(err error, kind string) error {
 	return &Failure{Reason: Exception, Type: kind, Message: err.Error()}
 }
 
-// failure is how the run is reported to a server that cannot do what is wanted, or
-// when to be reported is what is wanted.
-func (d *disposition) failure() *Failure {
-	if d.unable != nil {
-		failure := *d.unable
-		return &failure
-	}
-	message := d.reason
-	if d.settled.InQueue() {
-		message = strings.TrimSuffix("The worker was to return the run to the queue, and the server did not take it: "+message, ": ")
-	}
-	return &Failure{Reason: Exception, Type: strings.ToUpper(string(d.settled[:1])) + string(d.settled[1:]), Message: message}
-}
-
-// returns reports whether the run is to go back to the queue.
-func (f *Failure) returns() bool { return f != nil && f.wants != nil && f.wants.settled.InQueue() }
+func (f *Failure) returns() bool { return f != nil && f.settled.InQueue() }
 
 // AcceptFunc decides, once the plan of a run is there and before anything else is
 // fetched, whether this worker executes the run: nil accepts it; [ErrRequeue] returns it for
 // another worker, [Postpone] for later; [Discard] and [Poison] end it. Any other error is an exception.
 type AcceptFunc func(ctx context.Context, run *Run) error
 
-// AcceptAdaptors accepts runs that need none but these adaptors, such as
-// @openfn/language-http, in any version.
+// AcceptAdaptors accepts runs that need none but these adaptors, such as @openfn/language-http, in any version.
 func AcceptAdaptors(names ...string) AcceptFunc {
 	return func(_ context.Context, run *Run) error {
 		for i := range run.Plan.Jobs {
@@ -172,7 +153,6 @@ func AcceptAdaptors(names ...string) AcceptFunc {
 	}
 }
 
-// accept decides on a run whose plan is there.
 func (r *Runner) accept(ctx, report context.Context, run *Run) error {
 	if at := run.Plan.Options.Deadline(); !at.IsZero() && time.Now().After(at) {
 		return Discard("its deadline passed at " + at.UTC().Format(time.RFC3339))
@@ -192,28 +172,27 @@ func (r *Runner) accept(ctx, report context.Context, run *Run) error {
 	case !failure.returns():
 		return failure
 	}
-	back := *failure.wants
+	back := *failure
 	if back.settled == Requeued { // it was not tried, so it must not count as an attempt that failed
 		back.settled, back.release = Returned, terms.ReleasePostpone
 	}
 	switch {
-	case r.returnRun(ctx, report, run, &Failure{wants: &back}):
+	case r.returnRun(ctx, report, run, &back):
 		return failure
 	case ctx.Err() != nil: // meanwhile
 		return context.Cause(ctx)
 	case r.cfg.RefuseUnsuitable:
-		return failure.wants.failure()
+		back.settled = ""
+		return &back
 	}
-	run.log.Warn("the run is not for this worker, and the server takes none back: it is executed all the same", "error", failure.wants)
+	run.log.Warn("the run is not for this worker, and the server takes none back: it is executed all the same", "error", disposition{failure})
 	return nil
 }
 
-// requeueDelay keeps a run that one worker does not want from coming right back to
-// it.
+// requeueDelay keeps a run that one worker does not want from coming right back to it.
 const requeueDelay = 3 * time.Second
 
-// releaseStopped bounds the return of a run that was stopped with its worker: there must
-// be time left to report it.
+// releaseStopped bounds the return of a run that was stopped with its worker: there must be time left to report it.
 const releaseStopped = 5 * time.Second
 
 // returnRun returns the run to the queue, if that is what the failure wants and the server
@@ -222,17 +201,16 @@ func (r *Runner) returnRun(work, report context.Context, run *Run, failure *Fail
 	if !failure.returns() {
 		return false
 	}
-	d := failure.wants
-	delay := max(d.delay, 0) // one that an engine has reckoned may be over by now
-	if delay == 0 && d.settled != Postponed {
+	delay := max(failure.delay, 0) // one that an engine has reckoned may be over by now
+	if delay == 0 && failure.settled != Postponed {
 		delay = requeueDelay
 	}
 	ctx, cancel := releasing(work, report, run.topic)
 	defer cancel()
-	if !r.terms.Return(ctx, run.topic, run.outbox.Flush, terms.NewRelease(run.given, d.release, delay), d.stopped, run.log) {
+	if !r.terms.Return(ctx, run.topic, run.outbox.Flush, terms.NewRelease(run.given, failure.release, delay), failure.stopped, run.log) {
 		return false
 	}
-	run.settled, run.why = d.settled, d.reason
+	run.returned = failure
 	return true
 }
 
@@ -248,9 +226,8 @@ func (r *Runner) Return(work, report context.Context, run claim.Run, reason stri
 	return returned
 }
 
-// releasing returns the context of a release: report, but not for long once the work
-// has ended, and no longer at all once the run was cancelled, which is stronger. The topic is
-// nil for a run that is not joined.
+// releasing returns the context of a release: report, but not for long once the work has ended, and no longer at all
+// once the run was cancelled, which is stronger. The topic is nil for a run that is not joined.
 func releasing(work, report context.Context, topic *channel.Topic) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(report)
 	stop := context.AfterFunc(work, func() {

@@ -34,7 +34,7 @@ func TestARunThatIsRefusedOnRejoinIsGivenUpAndSpooled(t *testing.T) {
 		require.Equal(t, []string{"r1", token}, []string{all[0].RunID, all[0].Token})
 		require.Equal(t, "step:complete", all[0].Events[0].Event)
 		require.Equal(t, "run:complete", all[0].Events[len(all[0].Events)-1].Event)
-		info, err := os.Stat(filepath.Join(dir, "r1.json"))
+		info, err := os.Stat(all[0].Path)
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "it holds a token")
 

@@ -373,7 +373,9 @@ func readSpool(dir string) (all []delivery.Spooled, err error) {
 // outbox claims a run, joins its topic, and returns an outbox for it.
 func (w *wire) outbox(given claim.Run, permit delivery.Permit) (*delivery.Outbox, *channel.Topic) {
 	w.t.Helper()
-	given.ID, given.Token = w.claim(planOf(""))
+	run := planOf("")
+	run.Credentials = map[string]json.RawMessage{"c": json.RawMessage(`{"k":"v"}`)}
+	given.ID, given.Token = w.claim(run)
 	topic, err := w.socket.Join(w.t.Context(), "run:"+given.ID, terms.New(nil, nil).JoinPayload(given.Token))
 	require.NoError(w.t, err)
 	log := slog.New(slog.DiscardHandler)

@@ -14,12 +14,8 @@ import (
 	"github.com/phxworker/phxworker/channel"
 )
 
-// deliver pushes one event until it is known what became of it. A refusal is an answer; err is for what ends the
-// outbox. The rules are those of docs/delivery.md.
-//
-// The event is pushed again only when the join was lost: on a live one the first copy may have been applied, and a
-// second would throw the worker off the topic. A crash proves nothing: the event is pushed again, as slowly as the
-// topic is joined again, for as long as the run's token lives. One that is refused is offered with less in it.
+// deliver pushes one event until it is known what became of it, by the rules of docs/delivery.md. A refusal is an
+// answer; err is for what ends the outbox.
 func (o *Outbox) deliver(ctx context.Context, e event) (refusal, err error) {
 	for {
 		err := o.pushOnce(ctx, e)
@@ -34,19 +30,22 @@ func (o *Outbox) deliver(ctx context.Context, e event) (refusal, err error) {
 			if t.duplicate = err != nil; t.duplicate {
 				o.log.Info("an event had arrived, though its answer was lost", "event", e.name())
 			}
-			if t.crashed {
-				o.delivery.hurry()
-			}
 			return nil, nil
 		case undelivered:
 			return err, nil
 		case tooMuch:
-			less, ended := o.offerLess(ctx, e, err)
-			switch {
-			case ended != nil:
-				return nil, ended
-			case !less && !errors.Is(err, channel.ErrOutcomeUnknown):
+			less, told := e.lessen(err)
+			if !less && !errors.Is(err, channel.ErrOutcomeUnknown) {
 				return err, nil
+			}
+			if less {
+				o.log.Warn("the server does not take an event; it is offered with less in it, or in another form", "event", e.name(), "error", err)
+			}
+			if told != nil { // to the run's log, before the event
+				o.putFirst(told)
+				if err := o.sendOne(ctx, told); err != nil {
+					return nil, err
+				}
 			}
 		case over:
 			return nil, err
@@ -66,30 +65,18 @@ func (o *Outbox) pushOnce(ctx context.Context, e event) error {
 		return errTokenOver
 	}
 	pushed := time.Now()
-	_, err = o.push(ctx, join, e.name(), e.payload(), t.unanswered)
-	if t.unknown > 0 && !errors.Is(err, channel.ErrNotSent) {
+	again := t.unknown > 0
+	_, err = o.push(ctx, join, t, e.payload(), t.unanswered)
+	if again && !errors.Is(err, channel.ErrNotSent) {
 		o.delivery.count(func(s *Stats) { s.Resent++ })
 	}
 	if err == nil {
 		o.delivery.count(func(s *Stats) { s.Acknowledged.Observe(time.Since(pushed)) })
-		return nil
 	}
-	if errors.Is(err, channel.ErrOutcomeUnknown) {
-		if t.unknown++; t.since.IsZero() {
-			t.since = pushed
-		}
-	}
-	switch {
-	case errors.Is(err, channel.ErrCrashed) && !t.crashed:
-		t.crashed = true
-		o.log.Warn("the server's channel crashed over an event; it is sent again", "event", e.name())
-	case errors.As(err, new(*channel.AnswerTooLargeError)):
+	if errors.As(err, new(*channel.AnswerTooLargeError)) {
 		t.unread++
 		o.log.Warn("the answer to an event cannot be read; its topic is joined anew", "event", e.name(), "error", err)
 		join.Renew() // on this one, the event is not to be sent again
-	case errors.Is(err, channel.ErrUnanswered):
-		t.unanswered++
-		o.log.Warn("the server has not answered an event; its topic is joined anew", "event", e.name(), "after", time.Since(pushed).Round(time.Millisecond))
 	}
 	return err
 }
@@ -127,7 +114,7 @@ func (o *Outbox) fateOf(e event, err error) fate {
 		return over
 	case t.unread == mostUnread, o.delivery.cfg.LogsAtMostOnce && (e.name() == lineEvent || e.name() == batchEvent):
 		return undelivered
-	case e.name() == batchEvent && (t.crashed || t.unanswered > 0 || t.unread > 0 || t.unknown == fewLosses):
+	case e.name() == batchEvent && (t.crashed > 0 || t.unanswered > 0 || t.unread > 0 || t.unknown == fewLosses):
 		return undelivered // its lines may do better alone
 	case t.unknown%manyLosses != 0 || time.Since(t.since) < passesWithin:
 		return pending
@@ -151,26 +138,6 @@ const (
 	// cause.
 	lastsLong = time.Minute
 )
-
-// offerLess takes something out of an event, or changes its form, and reports whether there was anything to do so with. The run's log is told first,
-// under the same rules.
-func (o *Outbox) offerLess(ctx context.Context, e event, why error) (less bool, ended error) {
-	less, told := e.lessen(why)
-	if !less {
-		return false, nil
-	}
-	o.log.Warn("the server does not take an event; it is offered with less in it, or in another form", "event", e.name(), "error", why)
-	if told == nil {
-		return true, nil
-	}
-	refusal, ended := o.deliver(ctx, told)
-	if ended != nil {
-		o.putFirst(told) // for the spool
-		return true, ended
-	}
-	o.conclude(told, refusal)
-	return true, nil
-}
 
 // whyLess says in a run's log why something was left out of it.
 func whyLess(why error) string {
@@ -201,12 +168,7 @@ func (o *Outbox) ready(ctx context.Context) (*channel.Join, error) {
 			return join, nil
 		}
 		o.epoch = join.Epoch
-		o.mu.Lock()
-		rejoined := o.rejoined
-		o.mu.Unlock()
-		if rejoined != nil && !rejoined(ctx, join) { // the join may be lost meanwhile
-			o.AfterRejoin(nil)
-		}
+		o.readAgain(ctx, join) // the join may be lost meanwhile
 	}
 }
 
@@ -265,19 +227,39 @@ const untoldLife = 24 * time.Hour
 // says so, else the time is a guess.
 func (o *Outbox) TokenEnd() (at time.Time, told bool) { return o.tokenEnd, !o.untold }
 
-// push waits for the answer to one push under a join, twice as long for each time that it went unanswered before: a
-// slow server must not be asked the same for ever. However late the run, it waits once. The error wraps
+// push pushes under a join, waits for the answer, and counts what came of it. It waits twice as long for each doubling:
+// a slow server must not be asked the same for ever. However late the run, it waits once. The error wraps
 // [channel.ErrUnanswered], or errTokenOver.
-func (o *Outbox) push(ctx context.Context, under *channel.Join, event string, payload any, before int) (channel.Reply, error) {
+func (o *Outbox) push(ctx context.Context, under *channel.Join, t *sending, payload any, doublings int) (channel.Reply, error) {
 	const mostDoublings = 10
 	answer := o.delivery.cfg.MessageTimeout
-	within := answer << min(before, mostDoublings)
+	within := answer << min(doublings, mostDoublings)
 	if left := max(time.Until(o.tokenEnd), answer); left < within {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeoutCause(ctx, left, errTokenOver)
 		defer stop()
 	}
-	return under.PushWithin(ctx, within, event, payload)
+	pushed := time.Now()
+	reply, err := under.PushWithin(ctx, within, t.event, payload)
+	if t.crashed > 0 && (err == nil || refusalOf(err) != nil) {
+		o.delivery.hurry()
+	}
+	if !errors.Is(err, channel.ErrOutcomeUnknown) {
+		return reply, err
+	}
+	if t.unknown++; t.since.IsZero() {
+		t.since = pushed
+	}
+	switch {
+	case errors.Is(err, channel.ErrCrashed):
+		if t.crashed++; t.crashed == 1 {
+			o.log.Warn("the server's channel crashed over a message; it is sent again", "event", t.event)
+		}
+	case errors.Is(err, channel.ErrUnanswered):
+		t.unanswered++
+		o.log.Warn("the server has not answered a message; its topic is joined anew", "event", t.event, "after", time.Since(pushed).Round(time.Millisecond))
+	}
+	return reply, err
 }
 
 // lifetime returns how long a run's token is good, zero when it does not tell. Lightning makes the token when it

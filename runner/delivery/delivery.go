@@ -5,14 +5,7 @@
 //
 // A [Delivery] is made once for a worker, and makes an [Outbox] for each run, whose methods append events to a queue.
 // Another goroutine, in [Outbox.Deliver], sends the head of the queue, and takes it out once the server has acknowledged
-// or refused it. In the files:
-//
-//   - events.go and lines.go: what comes in, as the events that go out; text.go: what is done to
-//     their texts before
-//   - outbox.go: the queue, its bound, its end
-//   - deliver.go: the push of an event, how long its answer is waited for, and what is done with one that fails
-//   - read.go: the pushes that read
-//   - spool.go: what could not be delivered, in files
+// or refused it. Whatever could not be delivered is spooled, in a file for each run.
 //
 // # Order
 //
@@ -52,9 +45,9 @@ type Config struct {
 	MessageTimeout time.Duration
 	// OutboxBytes bounds the events of one run that the server has not acknowledged yet. Defaults to 16 MiB.
 	OutboxBytes int
-	// NativeDataclips sends a step's output as a JSON object and not as a text with JSON in it, which is up to twice
-	// as long: what is no object goes as {"value": …}. Lightning takes it from 2.19 on. A server that refuses one form
-	// gets the other. Defaults to off.
+	// NativeDataclips sends a step's output as a JSON object and not as a text with JSON in it, which is up to
+	// twice as long: what is no object goes as {"value": …}. Lightning takes it from 2.19 on. A server that refuses
+	// one form gets the other. Defaults to off.
 	NativeDataclips bool
 	// LogsAtMostOnce sends no log line again of which nobody knows whether it arrived. By default each arrives at
 	// least once, and Lightning stores one that comes twice twice.
@@ -161,14 +154,12 @@ func (d *Delivery) Stats() Stats {
 	return stats
 }
 
-// count changes the numbers.
 func (d *Delivery) count(change func(s *Stats)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	change(&d.stats)
 }
 
-// undeliver counts an event that the server does not have.
 func (d *Delivery) undeliver(e event) {
 	d.count(func(s *Stats) { s.Undelivered[e.name()]++ })
 }

@@ -18,16 +18,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Guards against a batch that is too large for a frame, though none of its lines is.
 func TestABatchIsBoundedByItsSizeToo(t *testing.T) {
-	box := New(Config{}, slog.New(slog.DiscardHandler)).Open(claim.Run{}, nil, nil)
+	box := New(Config{BatchLogs: BatchLogs{Limit: 10}}, slog.New(slog.DiscardHandler)).Open(claim.Run{}, nil, nil)
 	box.TakeAll()
 	for range 6 {
-		box.put(&logLine{}, 900_000)
+		box.put(&logLine{sending: sending{event: lineEvent}}, 900_000)
 	}
-	lines, complete := box.lines(10)
+	lines, complete := box.next()
 	require.Len(t, lines, 4)
 	require.True(t, complete)
 	box.queue[0].state().size = 2 * batchBytes
-	lines, _ = box.lines(10)
+	lines, _ = box.next()
 	require.Len(t, lines, 1, "one at least")
 }
 
@@ -45,9 +45,9 @@ func TestALineIsMadeOneThatTheServerTakes(t *testing.T) {
 // leave the rest of the longer one in sight.
 func TestTheLongerOfTwoSecretsIsReplacedWhole(t *testing.T) {
 	for range 20 { // the order of a map must not matter
-		var scrub scrubber
-		scrub.learn("", map[string]json.RawMessage{"a": json.RawMessage(`{"short":"hunter22","long":"hunter22-and-more"}`)})
-		require.Equal(t, `"<***> <***>"`, string(scrub.value(json.RawMessage(`"<hunter22-and-more> <hunter22>"`))))
+		var box Outbox
+		box.Hide(map[string]json.RawMessage{"a": json.RawMessage(`{"short":"hunter22","long":"hunter22-and-more"}`)})
+		require.Equal(t, `"<***> <***>"`, string(mapStrings(json.RawMessage(`"<hunter22-and-more> <hunter22>"`), box.Scrub)))
 	}
 }
 
@@ -102,7 +102,7 @@ func TestWhatIsStorable(t *testing.T) {
 }
 
 func TestTheSizeOfADataclipInWords(t *testing.T) {
-	for bytes, want := range map[int]string{0: "", 2: "0.00000191", 1 << 10: "0.000977", 1 << 20: "1.00", 10<<20 - 1: "10.0", 123_456_789: "118", 2000 << 20: "2000"} {
+	for bytes, want := range map[int]string{2: "0.00000191", 1 << 10: "0.000977", 1 << 20: "1.00", 10<<20 - 1: "10.0", 123_456_789: "118", 2000 << 20: "2000"} {
 		require.Equal(t, want, sizeMB(bytes))
 	}
 }

@@ -34,8 +34,8 @@ type sending struct {
 	since      time.Time // the first of them was pushed
 	unanswered int       // those of them that were waited for
 	unread     int       // those of them whose answers were too large to be read
-	crashed    bool
-	duplicate  bool // it was acknowledged by the refusal of a second copy
+	crashed    int       // those of them that the server's channel crashed over
+	duplicate  bool      // it was acknowledged by the refusal of a second copy
 }
 
 func (s *sending) name() string             { return s.event }
@@ -143,7 +143,7 @@ type stepStart struct {
 
 	step *Step
 	at   time.Time
-	bare bool // without its input
+	bare bool // without its input, which the server does not take
 }
 
 // StartStep reports that the step begins. The lines of a step that was not reported go without it.
@@ -151,7 +151,6 @@ func (o *Outbox) StartStep(step *Step) {
 	o.put(&stepStart{sending: sending{event: "step:start"}, step: step, at: time.Now()}, 0)
 }
 
-// lessen leaves out the input of a step that the server does not take.
 func (e *stepStart) lessen(error) (bool, event) {
 	if e.bare || e.step.inputDataclip() == "" {
 		return false, nil
@@ -179,8 +178,8 @@ func (e *stepStart) payload() any {
 
 // StepResult is how a step ended.
 type StepResult struct {
-	// Reason defaults to Success; one that there is not is reported as Exception. The error fields are only sent with
-	// others.
+	// Reason defaults to Success; one that there is not is reported as Exception. The error fields are only sent
+	// with others.
 	Reason       Reason
 	ErrorType    string
 	ErrorMessage string
@@ -213,15 +212,29 @@ type stepComplete struct {
 
 	box      *Outbox
 	step     *Step
-	result   StepResult
-	at       time.Time
-	dataclip string
+	body     stepCompleteBody // without its response to the webhook and its output
+	webhook  json.RawMessage  // the response that the step itself asked for
 	output   string
-	size     int  // of the output in bytes, 0 if it is not known
 	native   bool // the output goes as an object, not as a text
 	reformed bool // it goes in another form than at first
-	tooLarge bool
 }
+
+type stepCompleteBody struct {
+	StepID              string          `json:"step_id"`
+	JobID               string          `json:"job_id"`
+	Mem                 Memory          `json:"mem,omitzero"`
+	Duration            *int64          `json:"duration,omitempty"`
+	ThreadID            string          `json:"thread_id,omitempty"`
+	Timestamp           timestamp       `json:"timestamp,omitzero"`
+	WebhookResponse     json.RawMessage `json:"webhook_response,omitempty"`
+	OutputDataclipID    string          `json:"output_dataclip_id,omitempty"`
+	OutputDataclip      any             `json:"output_dataclip,omitempty"`
+	DataclipSizeMB      string          `json:"dataclip_size_mb,omitempty"`
+	OutputDataclipError string          `json:"output_dataclip_error,omitempty"`
+	ending
+}
+
+const tooLarge = "DATACLIP_TOO_LARGE"
 
 // CompleteStep reports how the step ended, and when; the time is zero for one that was ended from outside. The run's
 // log says so if the output is over the limit.
@@ -230,38 +243,43 @@ func (o *Outbox) CompleteStep(step *Step, result StepResult, at time.Time) {
 	if len(state) == 0 {
 		state = json.RawMessage("{}")
 	}
-	result.State = nil // it is large, and not needed any more
-	result.WebhookResponse = storable(result.WebhookResponse)
-	e := &stepComplete{sending: sending{event: "step:complete"}, box: o, step: step, result: result, at: at}
+	e := &stepComplete{sending: sending{event: "step:complete"}, box: o, step: step, webhook: storable(result.WebhookResponse), body: stepCompleteBody{
+		StepID: step.id, JobID: step.job, Mem: result.Memory, ThreadID: Cut(storableText(result.ThreadID), maxName, ""), Timestamp: timestamp(at),
+		ending: newEnding(result.Reason, result.ErrorType, result.ErrorMessage),
+	}}
+	if !at.IsZero() {
+		ms := result.Duration.Milliseconds()
+		e.body.Duration = &ms
+	}
 	if !result.StateTooLarge {
-		e.size = len(state)
+		e.body.DataclipSizeMB = sizeMB(len(state))
 	}
 	if limits := o.limits.Load(); result.StateTooLarge || Exceeds(len(state), limits.PayloadMB) {
-		e.tooLarge = true
+		e.body.OutputDataclipError = tooLarge
 		o.Log(Warning("The output of the step is over the payload limit of "+FormatMB(limits.PayloadMB)+": it was not sent"), step)
 	} else {
-		e.dataclip = uuid.NewString()
+		e.body.OutputDataclipID = uuid.NewString()
 		if !limits.WithholdDataclips {
 			e.output = string(state)
 		}
 	}
-	o.put(e, len(e.output)+len(result.WebhookResponse)+len(result.ErrorMessage))
+	o.put(e, len(e.output)+len(e.webhook)+min(len(result.ErrorMessage), maxMessage))
 }
 
 // lessen has an output that is refused go in the other form, once. Then it leaves the output out, or the webhook's
-// response, which may be anything; the latter first if it is what a refusal names. An output may be over the limit of a
-// frame though it is under that of a payload: escaping makes it longer.
+// response, which may be anything; the latter first if it is no JSON, or what a refusal names. An output may be over the
+// limit of a frame though it is under that of a payload: escaping makes it longer.
 func (e *stepComplete) lessen(why error) (bool, event) {
 	what := "output of the step"
 	switch webhook := e.webhookResponse(); {
 	case e.output != "" && !e.reformed && isAbout(why, "output_dataclip"):
 		e.native, e.reformed = !e.native, true
 		return true, nil
-	case webhook != nil && (e.tooLarge || isAbout(why, "webhook_response")):
+	case webhook != nil && (e.body.OutputDataclipError != "" || isAbout(why, "webhook_response") || !json.Valid(webhook)):
 		what = "response to the webhook"
-		e.result.WebhookResponse, e.box.webhook.response = nil, nil
-	case !e.tooLarge:
-		e.tooLarge, e.dataclip, e.output = true, "", ""
+		e.webhook, e.box.webhook.response = nil, nil
+	case e.body.OutputDataclipError == "":
+		e.body.OutputDataclipError, e.body.OutputDataclipID, e.output = tooLarge, "", ""
 	default:
 		return false, nil
 	}
@@ -271,7 +289,7 @@ func (e *stepComplete) lessen(why error) (bool, event) {
 // webhookResponse returns what the event is to carry: what its own step asked for, or what an earlier one did under a
 // join that is gone.
 func (e *stepComplete) webhookResponse() json.RawMessage {
-	own, w := e.result.WebhookResponse, &e.box.webhook
+	own, w := e.webhook, &e.box.webhook
 	if own != nil {
 		w.response, w.epoch = own, 0
 	}
@@ -285,54 +303,20 @@ func (e *stepComplete) payload() any {
 	if !e.reformed {
 		e.native = e.box.delivery.native.Load()
 	}
-	p := struct {
-		StepID              string          `json:"step_id"`
-		JobID               string          `json:"job_id"`
-		Mem                 Memory          `json:"mem,omitzero"`
-		Duration            *int64          `json:"duration,omitempty"`
-		ThreadID            string          `json:"thread_id,omitempty"`
-		Timestamp           timestamp       `json:"timestamp,omitzero"`
-		WebhookResponse     json.RawMessage `json:"webhook_response,omitempty"`
-		OutputDataclipID    string          `json:"output_dataclip_id,omitempty"`
-		OutputDataclip      any             `json:"output_dataclip,omitempty"`
-		DataclipSizeMB      string          `json:"dataclip_size_mb,omitempty"`
-		OutputDataclipError string          `json:"output_dataclip_error,omitempty"`
-		ending
-	}{
-		StepID: e.step.id, JobID: e.step.job, Mem: e.result.Memory,
-		ThreadID: Cut(storableText(e.result.ThreadID), maxName, ""), Timestamp: timestamp(e.at),
-		WebhookResponse:  e.webhookResponse(),
-		OutputDataclipID: e.dataclip, OutputDataclip: e.outputDataclip(), DataclipSizeMB: sizeMB(e.size),
-		ending: newEnding(e.result.Reason, e.result.ErrorType, e.result.ErrorMessage),
-	}
-	if e.tooLarge {
-		p.OutputDataclipError = "DATACLIP_TOO_LARGE"
-	}
-	if !e.at.IsZero() {
-		ms := e.result.Duration.Milliseconds()
-		p.Duration = &ms
+	p := e.body
+	p.WebhookResponse = e.webhookResponse()
+	switch {
+	case e.output == "":
+	case e.native: // not a text, which would be taken for JSON: Lightning's channel crashes where it is none
+		p.OutputDataclip = asObject(json.RawMessage(e.output))
+	default:
+		p.OutputDataclip = e.output
 	}
 	return p
 }
 
-// outputDataclip returns the output as the event carries it, nil for none: as a text with JSON in it or, natively, as
-// an object. A text that is sent natively would be taken for JSON, over which Lightning's channel crashes where it is none.
-func (e *stepComplete) outputDataclip() any {
-	switch {
-	case e.output == "":
-		return nil
-	case !e.native:
-		return e.output
-	}
-	return asObject(json.RawMessage(e.output))
-}
-
-// sizeMB writes how large a dataclip is, in MB of 2^20 bytes with three digits that count, as OpenFn's worker
-// does. It is empty for one whose size is not known.
+// sizeMB writes how large a dataclip is, in MB of 2^20 bytes with three digits that count, as OpenFn's worker does.
 func sizeMB(bytes int) string {
-	if bytes == 0 {
-		return ""
-	}
 	const digits = 3
 	text := strconv.FormatFloat(float64(bytes)/(1<<20), 'e', digits-1, 64)
 	exponent, _ := strconv.Atoi(text[len("1.23e"):])
@@ -356,7 +340,7 @@ func (e *stepComplete) answered(refusal error) {
 	if refusal != nil {
 		return
 	}
-	e.step.dataclip = e.dataclip
+	e.step.dataclip = e.body.OutputDataclipID
 	if e.reformed && e.output != "" {
 		e.box.delivery.learnForm(e.native)
 	}

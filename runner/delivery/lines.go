@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/phxworker/phxworker/channel"
@@ -39,9 +40,7 @@ func (l Line) withDefaults() Line {
 	if l.Time.IsZero() {
 		l.Time = time.Now()
 	}
-	switch l.Level {
-	case "success", "always", "info", "warn", "error", "debug":
-	default:
+	if !slices.Contains([]string{"success", "always", "info", "warn", "error", "debug"}, l.Level) {
 		l.Level = "info"
 	}
 	l.Source = Cut(storableText(l.Source), maxSource, "")
@@ -63,8 +62,6 @@ type logLine struct {
 	line Line
 	step *Step
 	note bool // the line was replaced by a note
-	// stepless leaves out the step, which the server may not know: its step:start was refused.
-	stepless bool
 }
 
 // Log reports a line; a nil step is for a line that belongs to none. Secrets of the run are replaced, and a line over
@@ -78,7 +75,7 @@ func (o *Outbox) newLine(l Line, step *Step) *logLine {
 	l = l.withDefaults()
 	messages := make([]json.RawMessage, len(l.Message)) // the line's own are the engine's
 	for i, m := range l.Message {
-		messages[i] = storable(o.scrub.value(m))
+		messages[i] = storable(mapStrings(m, o.Scrub))
 	}
 	l.Message = messages
 	e := &logLine{sending: sending{event: lineEvent}, box: o, line: l, step: step}
@@ -88,7 +85,6 @@ func (o *Outbox) newLine(l Line, step *Step) *logLine {
 	return e
 }
 
-// leaveOut replaces the line by a note about it.
 func (e *logLine) leaveOut(why string) {
 	e.line.Message = TextLine("", "", fmt.Sprintf("(this line had %d bytes, %s; it was left out)", e.line.size(), why)).Message
 	e.note = true
@@ -100,27 +96,21 @@ func (e *logLine) lessen(why error) (bool, event) {
 	case e.note:
 		return false, nil
 	case isAbout(why, "step_id") && e.namesStep():
-		e.stepless = true
+		e.step.known = false // for the lines that follow, too
 	default:
 		e.leaveOut("which the server does not take")
 	}
 	return true, nil
 }
 
-// answered remembers that the step was what the server did not take, and counts a note that it has.
+// answered counts a note that the server has.
 func (e *logLine) answered(refusal error) {
-	switch {
-	case refusal != nil:
-		return
-	case e.stepless:
-		e.step.known = false
-	}
-	if e.note {
+	if refusal == nil && e.note {
 		e.box.delivery.count(func(s *Stats) { s.LogsShortened++ })
 	}
 }
 
-func (e *logLine) namesStep() bool { return e.step != nil && e.step.known && !e.stepless }
+func (e *logLine) namesStep() bool { return e.step != nil && e.step.known }
 
 func (e *logLine) payload() any {
 	p := e.entry()
@@ -150,16 +140,17 @@ func (e *logLine) entry() logEntry {
 type batch struct {
 	sending
 
-	lines []*logLine
+	box   *Outbox
+	lines []event
 }
 
 func (e *batch) payload() any {
 	p := struct {
 		RunID string     `json:"run_id"`
 		Logs  []logEntry `json:"logs"`
-	}{e.lines[0].box.run.ID, make([]logEntry, len(e.lines))}
+	}{e.box.run.ID, make([]logEntry, len(e.lines))}
 	for i, line := range e.lines {
-		p.Logs[i] = line.entry()
+		p.Logs[i] = line.(*logLine).entry()
 	}
 	return p
 }
@@ -167,20 +158,18 @@ func (e *batch) payload() any {
 // batchBytes bounds the lines of one batch, well under the limit of a frame even when escaping makes them longer.
 const batchBytes = 4 << 20
 
-// isBatched reports whether the event is a line that goes with others.
 func (o *Outbox) isBatched(e event) bool {
 	return o.delivery.cfg.BatchLogs.Limit > 1 && e.name() == lineEvent && !o.delivery.unbatched.Load()
 }
 
-// sendBatch delivers the lines at the head. A batch that is refused, for one bad line in it or for whatever reason,
-// is delivered line by line.
-func (o *Outbox) sendBatch(ctx context.Context, head event) error {
-	lines := o.collect(ctx)
-	if len(lines) == 1 {
-		return o.sendOne(ctx, head)
+// send delivers the events at the head: one, or a batch. A batch that is refused, for one bad line in it or for whatever
+// reason, is delivered line by line.
+func (o *Outbox) send(ctx context.Context, events []event) error {
+	if len(events) == 1 {
+		return o.sendOne(ctx, events[0])
 	}
 	before := o.epoch
-	refusal, err := o.deliver(ctx, &batch{sending{event: batchEvent}, lines})
+	refusal, err := o.deliver(ctx, &batch{sending{event: batchEvent}, o, events})
 	if err != nil {
 		return err
 	}
@@ -188,12 +177,9 @@ func (o *Outbox) sendBatch(ctx context.Context, head event) error {
 		o.delivery.batched.Store(true)
 	}
 	if refusal == nil || errors.Is(refusal, channel.ErrOutcomeUnknown) && o.delivery.cfg.LogsAtMostOnce {
-		for _, line := range lines {
-			o.conclude(line, refusal)
-		}
-		o.pop(len(lines))
+		o.conclude(len(events), refusal)
 	} else {
-		for _, line := range lines {
+		for _, line := range events {
 			if err := o.sendOne(ctx, line); err != nil {
 				return err
 			}
@@ -205,42 +191,4 @@ func (o *Outbox) sendBatch(ctx context.Context, head event) error {
 		o.log.Warn("the server crashed over run:batch_logs, and not over run:log; lines go one by one from now on", "error", refusal)
 	}
 	return nil
-}
-
-// collect returns the lines at the head that go together, at least one. It waits for more only while nothing else
-// waits behind them.
-func (o *Outbox) collect(ctx context.Context) []*logLine {
-	timer := time.NewTimer(o.delivery.cfg.BatchLogs.Interval)
-	defer timer.Stop()
-	for {
-		lines, complete := o.lines(o.delivery.cfg.BatchLogs.Limit)
-		if complete {
-			return lines
-		}
-		select {
-		case <-o.work:
-		case <-timer.C:
-			return lines
-		case <-ctx.Done():
-			return lines
-		case <-o.topic.Done():
-			return lines
-		}
-	}
-}
-
-// lines returns the lines at the head, limit at most, and whether there is no use in waiting for more.
-func (o *Outbox) lines(limit int) (lines []*logLine, complete bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	size := 0
-	for _, e := range o.queue {
-		line, is := e.(*logLine)
-		size += e.state().size
-		if !is || len(lines) == limit || len(lines) > 0 && size > batchBytes {
-			return lines, true
-		}
-		lines = append(lines, line)
-	}
-	return lines, o.closed || o.dead || len(lines) == limit
 }

@@ -2,9 +2,9 @@ package delivery
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,19 +28,17 @@ type Limits struct {
 	WithholdDataclips bool
 }
 
-// Outbox holds the events of one run in order, each until the server has acknowledged or refused it, and sends them
-// one at a time. The head is the one that is sent; those behind it are unsent. Its methods may be called
-// concurrently.
+// Outbox holds the events of one run in order, each until the server has acknowledged or refused it, and sends them one
+// at a time. The head is the one that is sent; those behind it are unsent. Its methods may be called concurrently.
 type Outbox struct {
 	delivery *Delivery
 	run      claim.Run
 	permit   Permit
 	log      *slog.Logger
 	tokenEnd time.Time
-	untold   bool // tokenEnd is a guess
-	scrub    scrubber
+	untold   bool                             // tokenEnd is a guess
+	secrets  atomic.Pointer[strings.Replacer] // with what stands for them
 	limits   atomic.Pointer[Limits]
-	leftOut  atomic.Int64 // lines that found no room
 
 	// These are the sender's own, which is the goroutine in Deliver.
 
@@ -53,18 +51,17 @@ type Outbox struct {
 	// delivered counts the events that the server has taken.
 	delivered int
 
-	mu sync.Mutex
-	// rejoined is called by the sender before the first event of a join that is not the first, until it returns
-	// false.
-	rejoined func(ctx context.Context, join *channel.Join) (again bool)
-	done     <-chan struct{} // closed when nobody waits for room any more
-	takesAll bool            // there is room for everything
-	queue    []event
-	bytes    int
-	closed   bool          // no more events will come
-	dead     bool          // nothing will be sent any more
-	work     chan struct{} // capacity one: the queue or closed changed
-	room     chan struct{} // closed and replaced when events have left
+	mu          sync.Mutex
+	credentials []any           // the payloads of those that were read; see readAgain
+	done        <-chan struct{} // closed when nobody waits for room any more
+	takesAll    bool            // there is room for everything
+	queue       []event
+	bytes       int
+	leftOut     int           // lines that found no room
+	closed      bool          // no more events will come
+	dead        bool          // nothing will be sent any more
+	work        chan struct{} // capacity one: the queue or closed changed
+	room        chan struct{} // closed and replaced when events have left
 }
 
 // overhead is counted for each event besides its variable part, so that many small ones fill the outbox as well.
@@ -72,21 +69,6 @@ const overhead = 256
 
 // Limit sets the limits of the run, which has none before.
 func (o *Outbox) Limit(limits Limits) { o.limits.Store(&limits) }
-
-// Hide has the secrets in these credentials, by job, replaced in all lines that come from now on.
-func (o *Outbox) Hide(credentials map[string]json.RawMessage) {
-	o.scrub.learn(o.run.Token, credentials)
-}
-
-// Scrub returns the text without the secrets of the run.
-func (o *Outbox) Scrub(text string) string { return o.scrub.plain(text) }
-
-// AfterRejoin says what a new join needs before its first event. It is called for each, until it returns false.
-func (o *Outbox) AfterRejoin(do func(ctx context.Context, join *channel.Join) (again bool)) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.rejoined = do
-}
 
 // WaitUntil ends the waiting for room when ctx ends: a line that has found none is left out. All else is taken in any
 // case, for there is little of it and the server counts on it.
@@ -105,18 +87,8 @@ func (o *Outbox) TakeAll() {
 
 // put appends an event whose variable part has so many bytes, when there is room.
 func (o *Outbox) put(e event, size int) {
-	e.state().size = size + overhead
-	if o.append(e) {
-		return
-	}
-	o.delivery.undeliver(e)
-	if e.name() == lineEvent {
-		o.leftOut.Add(1)
-	}
-}
-
-func (o *Outbox) append(e event) bool {
-	size := e.state().size
+	size += overhead
+	e.state().size = size
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for waiting := true; waiting && !o.closed && !o.dead && !o.fitsLocked(size); {
@@ -129,13 +101,17 @@ func (o *Outbox) append(e event) bool {
 		}
 		o.mu.Lock()
 	}
-	if o.closed || e.name() == lineEvent && !o.fitsLocked(size) {
-		return false
+	isLine := e.name() == lineEvent
+	if o.closed || isLine && !o.fitsLocked(size) {
+		o.delivery.undeliver(e)
+		if isLine {
+			o.leftOut++
+		}
+		return
 	}
 	o.queue = append(o.queue, e)
 	o.bytes += size
 	o.signalLocked()
-	return true
 }
 
 // fitsLocked reports whether there is room; an event that is larger than the outbox has it alone.
@@ -143,7 +119,6 @@ func (o *Outbox) fitsLocked(size int) bool {
 	return o.takesAll || o.bytes == 0 || o.bytes+size <= o.delivery.cfg.OutboxBytes
 }
 
-// putFirst puts an event before the head.
 func (o *Outbox) putFirst(e event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -172,24 +147,26 @@ func (o *Outbox) Deliver(ctx context.Context, topic *channel.Topic) error {
 	o.topic = topic
 	o.delivery.topics.Store(topic, nil)
 	defer o.delivery.topics.Delete(topic)
-	defer o.die() // after a panic, too
-	for {
-		e, last := o.head()
+	defer o.die()               // after a panic, too
+	var waited <-chan time.Time // fires when lines have waited for others long enough
+	for late := false; ; {
+		events, complete := o.next()
 		switch {
-		case last:
+		case complete && events == nil:
 			return o.refused
-		case e != nil:
-			send := o.sendOne
-			if o.isBatched(e) {
-				send = o.sendBatch
-			}
-			if err := send(ctx, e); err != nil {
+		case complete || late:
+			if err := o.send(ctx, events); err != nil {
 				return err
 			}
+			waited, late = nil, false
 			continue
+		case events != nil && waited == nil:
+			waited = time.After(o.delivery.cfg.BatchLogs.Interval)
 		}
 		select {
 		case <-o.work:
+		case <-waited:
+			late = true
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-topic.Done():
@@ -198,51 +175,60 @@ func (o *Outbox) Deliver(ctx context.Context, topic *channel.Topic) error {
 	}
 }
 
-// sendOne delivers the head.
+// next returns the events at the head that are sent together: one, or several lines as a batch. They are complete when
+// none is to be waited for; none at all, when none will come.
+func (o *Outbox) next() (events []event, complete bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.queue) == 0 {
+		return nil, o.closed
+	}
+	limit, size := 1, 0
+	if o.isBatched(o.queue[0]) {
+		limit = o.delivery.cfg.BatchLogs.Limit
+	}
+	for n, e := range o.queue {
+		size += e.state().size
+		if n == limit || n > 0 && (e.name() != lineEvent || size > batchBytes) {
+			return o.queue[:n], true
+		}
+	}
+	return o.queue, o.closed || len(o.queue) == limit
+}
+
 func (o *Outbox) sendOne(ctx context.Context, e event) error {
 	refusal, err := o.deliver(ctx, e)
-	if err != nil {
-		return err
+	if err == nil {
+		o.conclude(1, refusal)
 	}
-	o.conclude(e, refusal)
-	o.pop(1)
-	return nil
+	return err
 }
 
-// conclude tells everybody what became of an event.
-func (o *Outbox) conclude(e event, refusal error) {
-	e.answered(refusal)
-	if refusal == nil {
-		o.delivered++
-		return
+// conclude tells everybody what became of the first n events, and takes them out.
+func (o *Outbox) conclude(n int, refusal error) {
+	o.mu.Lock()
+	concluded := o.queue[:n]
+	o.mu.Unlock()
+	bytes := 0
+	for _, e := range concluded {
+		e.answered(refusal)
+		if refusal == nil {
+			o.delivered++
+		} else {
+			o.delivery.undeliver(e)
+			what := "the server does not take an event of the run"
+			if errors.Is(refusal, channel.ErrOutcomeUnknown) {
+				what = "an event may be lost, and is not sent again"
+			}
+			o.log.Warn(what, "event", e.name(), "error", refusal)
+		}
+		bytes += e.state().size
 	}
-	o.delivery.undeliver(e)
-	what := "the server does not take an event of the run"
-	if errors.Is(refusal, channel.ErrOutcomeUnknown) {
-		what = "an event may be lost, and is not sent again"
-	}
-	o.log.Warn(what, "event", e.name(), "error", refusal)
-}
-
-// head returns the event to send next, nil if there is none yet, and whether there will be none.
-func (o *Outbox) head() (e event, last bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.queue) > 0 {
-		return o.queue[0], false
-	}
-	return nil, o.closed
-}
-
-// pop takes the first n events out, of which it is known what became.
-func (o *Outbox) pop(n int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for i := range n {
-		o.bytes -= o.queue[i].state().size
-		o.queue[i] = nil // let the event go, the array stays
-	}
+	clear(o.queue[:n]) // let the events go, the array stays
 	o.queue = o.queue[n:]
+	o.bytes -= bytes
 	o.makeRoomLocked()
 }
 
@@ -254,7 +240,11 @@ func (o *Outbox) Waiting() int {
 }
 
 // LeftOut returns how many lines found no room by the end of the run's time, or came after it.
-func (o *Outbox) LeftOut() int64 { return o.leftOut.Load() }
+func (o *Outbox) LeftOut() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.leftOut
+}
 
 // Flush waits until everything was delivered.
 func (o *Outbox) Flush(ctx context.Context) error {

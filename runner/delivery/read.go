@@ -23,26 +23,30 @@ const (
 // connections before there is a server.
 const passesWithin = 30 * time.Second
 
-// Read pushes a read on the run's topic until it is answered; a refusal is an answer. It reports whether an earlier
-// one may have been answered as well. An answer that is large may take its time. The error is an [Unread], or that of the
-// topic or ctx, which have ended.
+// Read pushes a read on the run's topic until it is answered; a refusal is an answer. It reports whether an earlier one
+// may have been answered as well. An answer that is large may take its time. The error is an [Unread], or that of the
+// topic or ctx, which have ended. A credential that was read is read again under each new join, before the first event.
 func (o *Outbox) Read(ctx context.Context, topic *channel.Topic, event string, payload any, large bool) (reply channel.Reply, again bool, err error) {
-	began := time.Now()
-	unanswered, crashed, lost := 0, 0, 0
+	t, began := sending{event: event}, time.Now()
 	for {
 		join, err := joined(ctx, topic)
 		if err != nil {
-			return channel.Reply{}, again, err
+			return channel.Reply{}, t.unknown > 0, err
 		}
-		doublings := 0
-		if large || unanswered > 0 {
+		doublings := min(t.unanswered, 1)
+		if large {
 			doublings = 1
 		}
-		reply, err = o.push(ctx, join, event, payload, doublings)
+		again = t.unknown > 0
+		reply, err = o.push(ctx, join, &t, payload, doublings)
+		took := time.Since(began)
+		lost := t.unknown - t.unanswered - t.crashed
 		switch {
 		case err == nil:
-			if crashed > 0 {
-				o.delivery.hurry()
+			if event == repeatedRead {
+				o.mu.Lock()
+				o.credentials = append(o.credentials, payload)
+				o.mu.Unlock()
 			}
 			return reply, again, nil
 		case errors.Is(err, errTokenOver), errors.As(err, new(*channel.AnswerTooLargeError)), errors.As(err, new(*channel.TooLargeError)), errors.Is(err, channel.ErrPayload), refusalOf(err) != nil:
@@ -51,18 +55,40 @@ func (o *Outbox) Read(ctx context.Context, topic *channel.Topic, event string, p
 			continue
 		case !errors.Is(err, channel.ErrOutcomeUnknown):
 			return channel.Reply{}, again, err
-		case errors.Is(err, channel.ErrUnanswered):
-			unanswered++
-			o.log.Warn("the server has not answered a read; its topic is joined anew", "event", event)
-		case errors.Is(err, channel.ErrCrashed):
-			crashed++
-		default:
-			lost++
+		case t.unanswered >= mostUnanswered, took >= passesWithin && (t.crashed >= mostCrashes || lost >= manyLosses):
+			return channel.Reply{}, true, givenUp(took, t.crashed, t.unanswered, lost)
 		}
-		again = true
-		took := time.Since(began)
-		if unanswered >= mostUnanswered || took >= passesWithin && (crashed >= mostCrashes || lost >= manyLosses) {
-			return channel.Reply{}, again, givenUp(took, crashed, unanswered, lost)
+	}
+}
+
+// repeatedRead is the read whose answer concerns the server as well as the worker.
+const repeatedRead = "fetch:credential"
+
+// againWithin bounds the second read of the credentials.
+const againWithin = 10 * time.Second
+
+// readAgain reads the credentials once more for the server's sake, under a new join: it scrubs their secrets from the
+// log of a run, but forgets them with each join. That is worth one try, for the worker has scrubbed them itself; where
+// the server fails over it, there is none after the next rejoin.
+func (o *Outbox) readAgain(ctx context.Context, join *channel.Join) {
+	o.mu.Lock()
+	credentials := o.credentials
+	o.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, againWithin)
+	defer cancel()
+	for _, payload := range credentials {
+		_, err := join.PushWithin(ctx, againWithin, repeatedRead, payload)
+		if err == nil {
+			continue
+		}
+		o.log.Warn("a credential could not be fetched again after a rejoin; the worker alone scrubs it from the log", "error", err)
+		if errors.Is(err, channel.ErrCrashed) || errors.Is(err, channel.ErrUnanswered) || ctx.Err() != nil {
+			o.mu.Lock()
+			o.credentials = nil
+			o.mu.Unlock()
+		}
+		if refusalOf(err) == nil {
+			return
 		}
 	}
 }

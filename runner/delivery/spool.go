@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,8 +25,8 @@ import (
 )
 
 // Spooled is what could not be reported of a run: the events that the server has not acknowledged, oldest first. It
-// is kept as a JSON file <run id>.json in the folder [Config.Spool], readable by its owner only, for it holds the
-// run's token. An id that is no plain file name has another one like it; what the file says counts.
+// is kept as a JSON file of its own in the folder [Config.Spool], <run id>~<random>.json as far as the id can stand in a
+// name, readable by its owner only, for it holds the run's token.
 type Spooled struct {
 	RunID string `json:"run_id"`
 	Token string `json:"token"`
@@ -113,10 +111,9 @@ func (o *Outbox) payloadOf(e event) (payload json.RawMessage, err error) {
 	}
 }
 
-// Resend reports what was spooled, and removes its file when the server has all of it. An event that the server
-// refuses does not keep the others from being sent, the end of the run least of all; but the file stays, with what
-// the server does not have, and the error is the last refusal. The server takes it only while the run's token is
-// good.
+// Resend reports what was spooled, and removes its file when the server has all of it. An event that the server refuses
+// does not keep the others from being sent, the end of the run least of all; but the file stays, with what the server
+// does not have, and the error is the last refusal. The server takes it only while the run's token is good.
 func (s *Spooled) Resend(ctx context.Context, socket *channel.Socket) error {
 	topic, err := socket.Join(ctx, "run:"+s.RunID, map[string]string{"token": s.Token})
 	if err != nil {
@@ -231,50 +228,42 @@ func (f *spoolFolder) sweep() {
 // partName is what is being written, by this version or an earlier one.
 var partName = regexp.MustCompile(`^\..*\.part$|\.json\.part$`)
 
-// plainID is an id that is a file name: neither two that differ in capitals only, nor too long.
-var plainID = regexp.MustCompile(`^[a-z0-9_][a-z0-9_-]{0,99}$`)
-
-// spoolName makes a file name of a run's id, which the server chose. Each id has its own, on file systems without
-// capitals too.
+// spoolName makes a file name of a run's id, which the server chose, for people. What is random in it is what no other
+// file has, be it of another attempt at the same run.
 func spoolName(runID string) string {
-	if plainID.MatchString(runID) {
-		return runID + ".json"
-	}
 	readable := strings.Trim(strings.Map(func(c rune) rune {
 		if c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' {
 			return c
 		}
 		return '_'
 	}, strings.ToLower(runID)), "_-")
-	sum := sha256.Sum256([]byte(runID))
-	return cmp.Or(readable[:min(len(readable), 60)], "run") + "~" + hex.EncodeToString(sum[:16]) + ".json"
+	return cmp.Or(readable[:min(len(readable), 60)], "run") + "~" + strings.ToLower(rand.Text()) + ".json"
 }
 
-// write writes the file into the folder: where it was, or under a name that is free.
+// write writes the file into the folder: where it was, or under a name of its own.
 func (s *Spooled) write(dir string) error {
 	folder, err := openSpoolFolder(dir)
 	if err != nil {
 		return err
 	}
 	defer folder.Close()
+	name := spoolName(s.RunID)
+	if s.Path != "" {
+		name = filepath.Base(s.Path)
+	}
 	part, err := folder.writePart(s)
 	if err != nil {
 		return err
 	}
-	if s.Path != "" {
-		return folder.Rename(part, filepath.Base(s.Path))
-	}
-	defer func() { _ = folder.Remove(part) }()
-	name, err := folder.name(part, spoolName(s.RunID))
-	if err != nil {
-		return err
+	if err := folder.Rename(part, name); err != nil {
+		return errors.Join(err, folder.Remove(part))
 	}
 	s.Path = filepath.Join(dir, name)
 	return nil
 }
 
-// writePart writes a file of a name that nobody could know, so that it is there whole or not at all once it has its
-// own: the worker may be about to end, and the machine as well.
+// writePart writes a file under a name that nobody could know. With its own name, it is there whole or not at all:
+// the worker may be about to end, and the machine as well.
 func (f *spoolFolder) writePart(s *Spooled) (name string, err error) {
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -287,42 +276,21 @@ func (f *spoolFolder) writePart(s *Spooled) (name string, err error) {
 	}
 	_, err = file.Write(data)
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		_ = f.Remove(name)
-		return "", err
+		return "", errors.Join(err, f.Remove(name))
 	}
 	return name, nil
-}
-
-// name gives a file that name, or one like it if there is anything of that name: it may be the last copy of another
-// run, or of an earlier attempt at the same.
-func (f *spoolFolder) name(part, name string) (string, error) {
-	for range 3 {
-		err := f.Link(part, name)
-		if err != nil && !errors.Is(err, fs.ErrExist) { // not every file system has links
-			if _, missing := f.Lstat(name); errors.Is(missing, fs.ErrNotExist) {
-				return name, f.Rename(part, name)
-			}
-			err = fs.ErrExist
-		}
-		if err == nil {
-			return name, nil
-		}
-		name = strings.TrimSuffix(name, ".json") + "~" + strings.ToLower(rand.Text()[:8]) + ".json"
-	}
-	return "", fmt.Errorf("there are files of the names that it would have, up to %s", name)
 }
 
 // EachSpooled reads what lies in a spool folder, run by run, by name. What is no spooled run comes as an error, and
 // so does a folder that cannot be read.
 func EachSpooled(dir string) iter.Seq2[*Spooled, error] {
 	return func(yield func(*Spooled, error) bool) {
+		var entries []fs.DirEntry
 		folder, err := openSpoolFolder(dir)
-		if err != nil {
-			yield(nil, err)
-			return
+		if err == nil {
+			defer folder.Close()
+			entries, err = fs.ReadDir(folder.FS(), ".")
 		}
-		defer folder.Close()
-		entries, err := fs.ReadDir(folder.FS(), ".")
 		if err != nil {
 			yield(nil, err)
 			return

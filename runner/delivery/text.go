@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 
 	"github.com/phxworker/phxworker/channel/frame"
 )
@@ -50,7 +49,8 @@ func storable(data json.RawMessage) json.RawMessage {
 	return mapStrings(data, storableText)
 }
 
-// mapStrings changes what the strings in JSON text mean, keys included, and leaves all else as it is.
+// mapStrings changes what the strings in JSON text mean, keys included, and leaves all else as it is: a number would be
+// none without a secret in it.
 func mapStrings(in json.RawMessage, change func(string) string) json.RawMessage {
 	var out []byte
 	for rest := []byte(in); ; {
@@ -83,16 +83,6 @@ func mapString(in []byte, change func(string) string) []byte {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
-// scrubber replaces the secrets of a run in its log lines: those of its credentials, and its token.
-//
-// Lightning scrubs as well, but only on its side and only what it was asked for; a secret is safest when it is never
-// sent.
-//
-// Its methods may be called concurrently.
-type scrubber struct {
-	replace atomic.Pointer[strings.Replacer]
-}
-
 const (
 	scrubbed = "***"
 	// minSecret spares short values: a secret of three letters cannot be told from a word, and a log full of ***
@@ -107,9 +97,10 @@ var public = map[string]bool{
 	"hosturl": true, "baseurl": true, "instanceurl": true, "database": true,
 }
 
-// learn makes the scrubber replace these secrets, and no others.
-func (s *scrubber) learn(token string, credentials map[string]json.RawMessage) {
-	secrets := []string{token}
+// Hide has the run's token and the secrets in these credentials, by job, replaced in all lines that come from now on.
+// Lightning scrubs as well, but only on its side and only what it was asked for; a secret is safest when it is never sent.
+func (o *Outbox) Hide(credentials map[string]json.RawMessage) {
+	secrets := []string{o.run.Token}
 	for _, body := range credentials {
 		var value any
 		if json.Unmarshal(body, &value) == nil {
@@ -125,8 +116,11 @@ func (s *scrubber) learn(token string, credentials map[string]json.RawMessage) {
 			pairs = append(pairs, secret, scrubbed)
 		}
 	}
-	s.replace.Store(strings.NewReplacer(pairs...))
+	o.secrets.Store(strings.NewReplacer(pairs...))
 }
+
+// Scrub returns the text without the secrets of the run.
+func (o *Outbox) Scrub(text string) string { return o.secrets.Load().Replace(text) }
 
 func appendSecrets(secrets []string, key string, value any) []string {
 	switch v := value.(type) {
@@ -145,10 +139,3 @@ func appendSecrets(secrets []string, key string, value any) []string {
 	}
 	return secrets
 }
-
-// value scrubs the strings in JSON text, keys included. Everything else stays as it is: replacing a secret that is a
-// number outside a string would break the value.
-func (s *scrubber) value(in json.RawMessage) json.RawMessage { return mapStrings(in, s.plain) }
-
-// plain scrubs a text.
-func (s *scrubber) plain(text string) string { return s.replace.Load().Replace(text) }

@@ -4,25 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"sync"
 
 	"github.com/phxworker/phxworker/channel"
 )
 
-// maxNotices is how many notices may wait for an engine that is busy: a cancellation must not have to wait behind
-// them.
+// maxNotices is how many notices may wait for an engine that is busy: a cancellation must not have to wait behind them.
 const maxNotices = 64
 
 // Listen listens on a run's topic until ctx ends. It calls cancel when the server cancels the run, with a message that
-// may be empty, and notify with each notice, one at a time and from another goroutine; notify returns when it was taken
-// or ctx ends. What is not known, or was not agreed on, is counted and left at that.
+// may be empty, and notify with each notice, one at a time and from another goroutine, which is not waited for: it may
+// be an engine's by then. What is not known, or was not agreed on, is counted and left at that.
 func (t *Terms) Listen(ctx context.Context, topic *channel.Topic, cancel func(message string), notify func(ctx context.Context, notice json.RawMessage), log *slog.Logger) {
 	notices := make(chan json.RawMessage, maxNotices)
-	ctx, stop := context.WithCancel(ctx)
-	var handing sync.WaitGroup
-	defer handing.Wait()
-	defer stop() // whatever ends the listening
-	handing.Go(func() {
+	go func() {
 		for {
 			select {
 			case notice := <-notices:
@@ -31,7 +25,7 @@ func (t *Terms) Listen(ctx context.Context, topic *channel.Topic, cancel func(me
 				return
 			}
 		}
-	})
+	}()
 	for {
 		select {
 		case m := <-topic.Messages():

@@ -15,9 +15,8 @@ type Releaser interface {
 	// TakesBack reports whether the server takes runs back. That is not known while there is no connection. It
 	// does not wait.
 	TakesBack() (yes, known bool)
-	// Release returns a run, to be available again after the delay. It waits for a connection that is lost
-	// just now, until ctx ends. The error says why the server did not take the run; it is still the worker's
-	// then.
+	// Release returns a run, to be available again after the delay. It waits for a connection that is lost just
+	// now, until ctx ends. The error says why the server did not take the run; it is still the worker's then.
 	Release(ctx context.Context, r Release) error
 }
 

@@ -164,7 +164,7 @@ func (r *Runner) Run(work, report context.Context, socket Joiner, given claim.Ru
 		if work.Err() != nil { // meanwhile
 			failure = failureOf(work, context.Cause(work))
 		}
-		run.outbox.Complete(delivery.End{Reason: failure.Reason, ErrorType: failure.Type, ErrorMessage: failure.Message})
+		failure = run.complete(Result{}, failure)
 		run.outbox.GiveUp(err)
 		out := r.conclude(run, failure, err)
 		out.Refused = report.Err() == nil && errors.As(err, new(*channel.RefusedError))

@@ -81,7 +81,7 @@ func TestTheEndOfARunThatWasNeverJoinedIsSpooled(t *testing.T) {
 		r := New(Config{Engine: Func(twoSteps), Delivery: delivery.Config{Spool: dir}})
 		outcome := r.Run(work, report, w.socket, claim.Run{ID: id, Token: token}, nil)
 		require.Equal(t, Undelivered, outcome.Settled)
-		require.Equal(t, map[string]uint64{"run:complete": 1}, r.Stats().Undelivered)
+		require.Equal(t, map[string]uint64{"run:log": 2, "run:complete": 1}, r.Stats().Undelivered)
 		require.False(t, outcome.Refused, "it was not waited for")
 
 		all, err := readSpool(dir)

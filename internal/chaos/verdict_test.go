@@ -10,6 +10,7 @@ import (
 
 	"github.com/phxworker/phxworker/mockserver"
 	"github.com/phxworker/phxworker/mockserver/fault"
+	"github.com/phxworker/phxworker/runner"
 )
 
 // verdict compares the books: the server's, the scripts, and what the workers
@@ -133,9 +134,13 @@ func (j *judge) checkSaid() {
 // neverJoined is about a run that the server gave away and no worker had.
 func (j *judge) neverJoined() cause {
 	switch {
-	case j.record.State != "claimed":
-		j.fail("it was not joined, and is not claimed either")
 	case j.count(saysNoJoin, "") > 0:
+		if j.record.State != "claimed" { // its end was made good from the spool, and there is nothing else of it
+			j.checkOrder(ended(runner.Reason(j.record.Reason)))
+			if end := j.record.Reason + " " + j.record.ErrorType; end != "exception JoinError" && (end != "cancel WorkerStopped" || !j.aborted) {
+				j.fail("the wrong reason")
+			}
+		}
 		if j.struckBy("", fault.Expire) {
 			return tokenExpired
 		}
@@ -148,6 +153,8 @@ func (j *judge) neverJoined() cause {
 			j.fail("it was held and given up, and nobody was aborted")
 		}
 		return stopped
+	case j.record.State != "claimed":
+		j.fail("it was not joined, and is not claimed either")
 	case j.delivered:
 		j.fail("a worker had the reply to its claim, and did nothing")
 	}

@@ -83,14 +83,14 @@ func (q *queue) claim(ctx context.Context, req claim.Request, mayWait bool) ([]c
 	}
 	q.budget.count(err)
 	if errors.Is(err, channel.ErrOutcomeUnknown) {
-		what, fate := "a claim was not answered", "is lost"
+		what, fate := "a claim was not answered", "may be lost" // a server may take it back that finds nobody to answer
 		if errors.As(err, new(*channel.AnswerTooLargeError)) {
-			what = "a claim was answered with more than is read"
+			what, fate = "a claim was answered with more than is read", "is lost"
 		}
 		if q.set.Agreed(join, extClaimAck, nil) {
 			fate = "goes to another worker"
 		}
-		q.log.Warn(what+"; a run that the server may have given away with it "+fate, "queues", req.Queues, "error", err)
+		q.log.Warn(what+"; if the server has given a run away with it, that "+fate, "queues", req.Queues, "error", err)
 	}
 	if err != nil {
 		return nil, err

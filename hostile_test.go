@@ -382,7 +382,7 @@ func TestAClaimWhoseAnswerIsTooLargeToBeReadIsAFailedClaim(t *testing.T) {
 		stats := worker.Stats()
 		require.Equal(t, 1, stats.Connection.Connections)
 		require.EqualValues(t, 1, stats.Groups[0].Claims.Failed)
-		require.Contains(t, log.String(), "a claim was answered with more than is read; a run that the server may have given away with it is lost")
+		require.Contains(t, log.String(), "a claim was answered with more than is read; if the server has given a run away with it, that is lost")
 		require.Contains(t, log.String(), "more than 100000 bytes, the limit")
 	})
 }

@@ -220,7 +220,7 @@ func (r *report) down(err error) {
 
 func (r *report) up() {
 	now := time.Now()
-	if !r.greeted.IsZero() && now.Sub(r.greeted) < quiet {
+	if r.greeted.After(r.warned) && now.Sub(r.greeted) < quiet { // else the last word would be that there is none
 		return
 	}
 	r.greeted = now

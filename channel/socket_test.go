@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"runtime"
@@ -410,6 +411,25 @@ func TestLogIsTerse(t *testing.T) {
 		require.NoError(t, socket.Close()) // an expected stop is no line
 		require.Zero(t, log.Len())
 		require.NotContains(t, strings.Join(got, ""), "s3cret")
+	})
+}
+
+// Guards against a log whose last word is that there is no connection, while there is one.
+func TestTheLastLineOfATroubleIsHowItEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		r := report{log: slog.New(slog.NewTextHandler(&log, nil)), before: true}
+		r.down(io.EOF)
+		time.Sleep(time.Second)
+		r.up()
+		time.Sleep(time.Second)
+		r.down(io.EOF) // one that was short is no news
+		time.Sleep(quiet - 2*time.Second)
+		r.down(io.EOF)
+		require.Equal(t, 2, strings.Count(log.String(), "not connected"))
+		time.Sleep(time.Millisecond)
+		r.up()
+		require.Equal(t, 2, strings.Count(log.String(), "connected again"), log.String())
 	})
 }
 

@@ -12,57 +12,34 @@ import (
 	"github.com/phxworker/phxworker/runner"
 )
 
-// Guards against a VM that executes a second step: none that was used stands ready, and as many do as were in use at a time.
-func TestAVMIsForOneStep(t *testing.T) {
+// Guards against VMs without end, and against one that serves after its engine was left in the middle of something.
+func TestAVMServesAgain(t *testing.T) {
 	e := New(Config{})
 	require.NoError(t, e.Check(t.Context()))
 	s, err := e.stock()
 	require.NoError(t, err)
 	t.Cleanup(s.close)
 	require.Len(t, s.ready, 1, "the first step waits for none")
-	used := make(map[*sandbox]bool) // which keeps their addresses from being used again
-	for range 10 {
-		var taken []*sandbox
-		for range 3 {
-			box, err := s.take(1<<26, nil)
-			require.NoError(t, err)
-			require.False(t, used[box])
-			used[box] = true
-			taken = append(taken, box)
-		}
-		for _, box := range taken {
-			s.discard(box)
-		}
-		require.Eventually(t, func() bool {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return !s.working && len(s.ready) <= 3
-		}, time.Minute, time.Millisecond)
-		for _, box := range s.ready {
-			require.False(t, used[box])
-		}
+	first := s.ready[0]
+	var taken []*sandbox
+	for range mostReady + 1 {
+		box, err := s.take(1<<26, nil)
+		require.NoError(t, err)
+		taken = append(taken, box)
 	}
-	require.NotEmpty(t, s.ready)
-	require.Equal(t, 3, s.most)
-}
-
-// A VM that grew large is closed at once, and one that comes back late as well.
-func TestWhatAVMHeldIsFreed(t *testing.T) {
-	compiled, err := compilePrelude()
-	require.NoError(t, err)
-	s := &stock{prelude: compiled}
-	large, err := s.take(0, nil)
-	require.NoError(t, err)
-	_, err = large.vm.Eval("globalThis.much = 'x'.repeat(5e6)", 0)
-	require.NoError(t, err)
+	require.Same(t, first, taken[0])
+	require.PanicsWithValue(t, "as it is", func() {
+		_, _ = first.vm.Call(first.vm.Function(func([]any) (any, error) { panic("as it is") }))
+	})
+	for _, box := range taken {
+		s.discard(box)
+	}
+	require.Len(t, s.ready, mostReady)
+	require.NotContains(t, s.ready, first)
+	s.close()
 	late, err := s.take(0, nil)
 	require.NoError(t, err)
-	s.discard(large)
-	require.Nil(t, large.watch.hooks, "it is closed")
-	require.False(t, s.working)
-	s.close()
 	s.discard(late)
-	require.Nil(t, late.watch.hooks)
 	require.Empty(t, s.ready)
 }
 

@@ -39,12 +39,19 @@ type prelude struct {
 type lineRange struct{ first, last int }
 
 func compilePrelude() (*prelude, error) {
-	compiler, err := vm.New()
-	if err != nil {
+	p := &prelude{late: make(map[string][]byte)}
+	if err := p.compile(); err != nil {
 		return nil, err
 	}
+	return p, p.readExports()
+}
+
+func (p *prelude) compile() error {
+	compiler, err := vm.New()
+	if err != nil {
+		return err
+	}
 	defer compiler.Close()
-	p := &prelude{late: make(map[string][]byte)}
 	var text strings.Builder
 	fmt.Fprintf(&text, "(host, native) => {'use strict'; const utc = %t;\n", inUTC)
 	line := 2
@@ -53,7 +60,7 @@ func compilePrelude() (*prelude, error) {
 	}
 	text.WriteString("}")
 	if p.core, err = compiler.Compile(text.String()); err != nil {
-		return nil, fmt.Errorf("the prelude does not compile: %w", err)
+		return fmt.Errorf("the prelude does not compile: %w", err)
 	}
 	for _, name := range late {
 		text.Reset()
@@ -61,13 +68,13 @@ func compilePrelude() (*prelude, error) {
 		line = p.add(&text, name, line+1)
 		text.WriteString(");})()")
 		if p.late[name], err = compiler.Compile(text.String()); err != nil {
-			return nil, fmt.Errorf("%s of the prelude does not compile: %w", name, err)
+			return fmt.Errorf("%s of the prelude does not compile: %w", name, err)
 		}
 	}
 	if p.late[loaderName], err = compiler.Compile(chunk.Loader); err != nil {
-		return nil, fmt.Errorf("the loader of packages does not compile: %w", err)
+		return fmt.Errorf("the loader of packages does not compile: %w", err)
 	}
-	return p, p.readExports()
+	return nil
 }
 
 // add appends a file, which begins at a line, and returns the line after it.

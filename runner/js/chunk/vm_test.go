@@ -190,7 +190,8 @@ func execute(t *testing.T, store chunks, client *Client, code, name, argument st
 	test := New(Overlay(fstest.MapFS{testModule: {Data: []byte("module.exports =\n" + code)}}, maker.tree))
 	load := engine.Function(func(args []any) (any, error) {
 		id, _ := args[0].(string)
-		made, err := any(nil), error(nil)
+		var made any
+		var err error
 		if id == testModule {
 			var chunk Chunk
 			if chunk, err = test.Chunk(id); err == nil {

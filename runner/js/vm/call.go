@@ -87,22 +87,27 @@ func (v *VM) Load(bytecode []byte) (any, error) {
 
 // Call calls a function with null for this. Arguments are as those that a [Func] returns; a Value is lent.
 func (v *VM) Call(function Value, args ...any) (any, error) {
-	return v.run(func() lib.TJSValue {
+	return v.run(func() (answer lib.TJSValue) {
 		size := int(unsafe.Sizeof(null)) * max(len(args), 1)
 		first := v.tls.Alloc(size)
 		defer v.tls.Free(size)
 		given := unsafe.Slice(at[lib.TJSValue](first), len(args))
+		failed := false
 		for i, arg := range args {
-			if value, lent := arg.(Value); lent {
-				given[i] = value.v
-				continue
+			given[i] = v.value(arg)
+			if tagOf(given[i]) == lib.EJS_TAG_EXCEPTION {
+				answer, failed = given[i], true
 			}
-			if given[i] = v.value(arg); tagOf(given[i]) == lib.EJS_TAG_EXCEPTION {
-				return given[i]
-			}
-			defer lib.XFreeValue(v.tls, v.ctx, given[i])
 		}
-		return lib.XJS_Call(v.tls, v.ctx, function.v, null, int32(len(args)), first)
+		if !failed {
+			answer = lib.XJS_Call(v.tls, v.ctx, function.v, null, int32(len(args)), first)
+		}
+		for i, arg := range args {
+			if _, lent := arg.(Value); !lent {
+				lib.XFreeValue(v.tls, v.ctx, given[i])
+			}
+		}
+		return answer
 	})
 }
 
@@ -137,9 +142,6 @@ func (v *VM) called(_ *libc.TLS, _ uintptr, _ lib.TJSValue, count int32, first u
 	if v.interrupted.Load() { // whoever called must end too, whatever f made of it
 		return v.end()
 	}
-	if given, ok := answer.(Value); ok {
-		return given.v
-	}
 	return v.value(answer)
 }
 
@@ -171,10 +173,10 @@ func (v *VM) throw(message string) lib.TJSValue {
 // thrown takes what was thrown, as an error with its text.
 func (v *VM) thrown() error {
 	exception := lib.XJS_GetException(v.tls, v.ctx)
-	defer lib.XFreeValue(v.tls, v.ctx, exception)
 	v.under++ // to make a text of it may be to call a function
 	text, ok := v.text(exception)
 	v.under--
+	lib.XFreeValue(v.tls, v.ctx, exception)
 	if !ok { // it cannot be told
 		lib.XFreeValue(v.tls, v.ctx, lib.XJS_GetException(v.tls, v.ctx))
 	}
@@ -188,12 +190,14 @@ func (v *VM) moduleName(tls *libc.TLS, context, _, name, _ uintptr) uintptr {
 
 // module returns the module of a name.
 func (v *VM) module(_ *libc.TLS, _, name, _ uintptr) uintptr {
-	text, err := "", error(nil)
-	if v.Modules == nil {
-		err = errors.New("there are no modules")
-	} else {
-		err = v.lend(func() (err error) { text, err = v.Modules(libc.GoString(name)); return err })
-	}
+	var text string
+	err := v.lend(func() (err error) {
+		if v.Modules == nil {
+			return errors.New("there are no modules")
+		}
+		text, err = v.Modules(libc.GoString(name))
+		return err
+	})
 	if err != nil {
 		v.throw(err.Error())
 		return 0
@@ -206,11 +210,13 @@ func (v *VM) module(_ *libc.TLS, _, name, _ uintptr) uintptr {
 	return addressOf(compiled)
 }
 
-// value makes a value of one of Go's, which is given.
+// value makes a value of one of Go's.
 func (v *VM) value(of any) lib.TJSValue {
 	switch of := of.(type) {
 	case nil:
 		return null
+	case Value:
+		return of.v
 	case int:
 		if int64(of) == int64(int32(of)) {
 			return lib.XNewInt32(v.tls, v.ctx, int32(of))
@@ -253,8 +259,9 @@ func (v *VM) text(of lib.TJSValue) (text string, ok bool) {
 	if first == 0 {
 		return "", false
 	}
-	defer lib.XJS_FreeCString(v.tls, v.ctx, first)
-	return wellFormed(bytesAt(first, uintptr(*at[lib.Tsize_t](size)))), true
+	text = wellFormed(bytesAt(first, uintptr(*at[lib.Tsize_t](size))))
+	lib.XJS_FreeCString(v.tls, v.ctx, first)
+	return text, true
 }
 
 // pinned returns the address of a text that stays where it is until it is unpinned.

@@ -10,12 +10,14 @@ import (
 // memory is all that one engine has allocated. Its zero value but for tls is ready to use, by one goroutine at a time.
 //
 // The engine asks for cells of nearly 4 kB, in which it keeps what is small, and for what is larger than goes into one of their parts. Cells
-// are carved from slabs. All else is too until the picture is taken, so that slabs are all that a picture is of; afterwards each is a block of libc's.
+// are carved from slabs. All else is too until the picture is taken, so that slabs are all that a picture is of, and a little of it afterwards; the
+// rest are blocks of libc's, which rounds them up to powers of two.
 type memory struct {
 	tls    *libc.TLS
 	slabs  []slab    // cells are carved from the last one
 	free   []uintptr // cells that the engine has no more use for
 	blocks []uintptr // of libc's, that are in no slab
+	loose  uintptr   // bytes that may be carved for what is no cell, and is lost when the engine has no more use for it
 
 	// Of the picture: how many slabs it has, and the cells that were free. No slab has one before it is taken.
 	pictured int
@@ -41,8 +43,11 @@ const (
 	aCell      = -2 // in a slab
 	// cellSize is the most that the engine asks for to keep small things in, and smallestCell is less than that ever is.
 	cellSize, smallestCell = 4096, 4096 - 512
-	// slabSize leaves room for what libc puts before it, so that it is a page of libc's.
-	slabSize = 64<<10 - 64
+	// slabSize is that of slabs of a picture, and moreSize of those that come later: libc gives memory back to the system but for 4 MB of
+	// each size, and what is never touched takes none. Both leave room for what libc puts before them.
+	slabSize, moreSize = 64<<10 - 64, 4<<20 - 64
+	// mostLoose and looseSize bound what is carved after the picture was taken, in all and at a time.
+	mostLoose, looseSize = 1 << 20, 16 << 10
 )
 
 // at returns what is at an address of memory that is not Go's.
@@ -67,13 +72,22 @@ func (m *memory) allocate(size uintptr) uintptr {
 	if m.pictured == 0 {
 		return m.carve(size, inSlab)
 	}
+	if size <= min(m.loose, looseSize) {
+		m.loose -= size
+		return m.carve(size, inSlab)
+	}
 	base := libc.Xmalloc(m.tls, libc.Tsize_t(headerSize+size))
 	if base == 0 {
 		return 0
 	}
-	*at[header](base) = header{size: size, at: len(m.blocks)}
+	*at[header](base) = header{size: m.usable(base), at: len(m.blocks)}
 	m.blocks = append(m.blocks, base)
 	return base + headerSize
+}
+
+// usable is how much of a block of libc's may be used: often more than was asked for, so that what grows needs not be moved.
+func (m *memory) usable(base uintptr) uintptr {
+	return uintptr(libc.Xmalloc_usable_size(m.tls, base)) - headerSize
 }
 
 // carve takes size bytes from the last slab, or from a new one.
@@ -82,6 +96,9 @@ func (m *memory) carve(size uintptr, kind int) uintptr {
 	last := len(m.slabs) - 1
 	if last < 0 || m.slabs[last].end-m.slabs[last].next < need {
 		room := max(need, slabSize)
+		if m.pictured > 0 {
+			room = moreSize // nothing larger is carved any more
+		}
 		base := libc.Xmalloc(m.tls, libc.Tsize_t(room))
 		if base == 0 {
 			return 0
@@ -122,7 +139,7 @@ func (m *memory) resize(address, size uintptr) uintptr {
 			return 0
 		}
 		h = at[header](base)
-		h.size, m.blocks[h.at] = size, base
+		h.size, m.blocks[h.at] = m.usable(base), base
 		return base + headerSize
 	}
 	moved := m.allocate(size)
@@ -143,7 +160,7 @@ func (m *memory) picture() bool {
 		}
 		copy(bytesAt(s.picture, s.size), bytesAt(s.base, s.size))
 	}
-	m.pictured, m.wereFree = len(m.slabs), slices.Clone(m.free)
+	m.pictured, m.wereFree, m.loose = len(m.slabs), slices.Clone(m.free), mostLoose
 	return true
 }
 
@@ -155,7 +172,7 @@ func (m *memory) restore() {
 		s.next = s.base + s.size
 		copy(bytesAt(s.base, s.size), bytesAt(s.picture, s.size))
 	}
-	m.free = append(m.free[:0], m.wereFree...)
+	m.free, m.loose = append(m.free[:0], m.wereFree...), mostLoose
 }
 
 // drop frees all blocks, and all slabs but the first ones.

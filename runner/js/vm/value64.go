@@ -8,11 +8,8 @@ import (
 	lib "modernc.org/libquickjs"
 )
 
-// The engine's values are a word and a tag where addresses have 64 bits.
-
-var (
-	null = lib.TJSValue{Ftag: lib.EJS_TAG_NULL}
-)
+// null is one of the engine's values, which are a word and a tag where addresses have 64 bits.
+var null = lib.TJSValue{Ftag: lib.EJS_TAG_NULL}
 
 func tagOf(v lib.TJSValue) int32 { return int32(v.Ftag) }
 

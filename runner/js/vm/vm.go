@@ -21,6 +21,7 @@ package vm
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"sync/atomic"
 	"unsafe"
@@ -60,9 +61,6 @@ type VM struct {
 	rejected  map[lib.TJSValue]rejection // by promise: those rejected and not handled
 	rejection int                        // counts rejections
 }
-
-// none is a limit of no bytes in particular.
-const none = ^lib.Tsize_t(0)
 
 var errMemory = errors.New("there is no memory for a JavaScript VM")
 
@@ -128,14 +126,18 @@ func (v *VM) Close() {
 // LimitMemory lets the VM hold that many bytes at most. What would need more fails with an error that code can catch, and the VM is
 // interrupted; see [VM.Exhausted].
 func (v *VM) LimitMemory(bytes uint64) {
-	v.state().Fmalloc_limit = lib.Tsize_t(min(bytes, uint64(none)))
+	v.state().Fmalloc_limit = lib.Tsize_t(min(bytes, math.MaxUint)) //nolint:unconvert // smaller on other platforms
 }
 
 // CollectFrom has the VM look for garbage that refers to itself once it holds that many bytes, and again when it holds half as many more.
-func (v *VM) CollectFrom(bytes uint64) { v.runtime.Fmalloc_gc_threshold = lib.Tsize_t(bytes) }
+func (v *VM) CollectFrom(bytes uint64) {
+	v.runtime.Fmalloc_gc_threshold = lib.Tsize_t(bytes) //nolint:unconvert // smaller on other platforms
+}
 
 // Allocated returns how many bytes the VM holds.
-func (v *VM) Allocated() uint64 { return uint64(v.state().Fmalloc_size) }
+func (v *VM) Allocated() uint64 {
+	return uint64(v.state().Fmalloc_size) //nolint:unconvert // smaller on other platforms
+}
 
 // Peak returns the most bytes that the VM has held since it was made or reset.
 func (v *VM) Peak() uint64 { return v.peak }
@@ -205,7 +207,7 @@ func (v *VM) realloc(tls *libc.TLS, state, address uintptr, size lib.Tsize_t) ui
 		v.exhaust()
 		return 0
 	}
-	v.count(s, size-had)
+	v.count(s, lib.Tsize_t(headerOf(moved).size)-had)
 	return moved
 }
 

@@ -157,7 +157,7 @@ func TestRejectionsAndMemory(t *testing.T) {
 			require.Len(t, v.rejected, tt.rejected)
 			require.Equal(t, tt.exhausted, v.Exhausted())
 			require.GreaterOrEqual(t, v.Peak(), v.Allocated())
-			require.Less(t, v.Peak(), uint64(4<<20+1))
+			require.Less(t, v.Peak(), uint64(5<<20))
 			if tt.exhausted {
 				require.Greater(t, v.Peak(), uint64(1<<20))
 			}

@@ -103,3 +103,41 @@ func TestWhatIsLoadedLate(t *testing.T) {
 	require.Equal(t, "success", record.Reason, record.ErrorMessage)
 	require.JSONEq(t, `{"data":3}`, string(record.FinalState))
 }
+
+// Guards against what a job leaves in its VM, or in what Go keeps beside it, for the next one: an engine whose VMs serve again comes to
+// what one comes to that makes each anew.
+func TestAVMThatServesAgainIsLikeNew(t *testing.T) {
+	again, anew := New(Config{}), New(Config{})
+	s, err := anew.stock()
+	require.NoError(t, err)
+	s.close() // it keeps none from now on
+	kept, err := again.stock()
+	require.NoError(t, err)
+	t.Cleanup(kept.close)
+	limits := runner.Limits{MemoryMB: 20, RunTimeout: time.Minute}
+	jobs := []string{
+		`fn(s => ({ ...s, data: { n: 1.5, t: 'ä', l: [1, null], d: new Date(0), m: [...'ab'].map(x => x + x), b: String(2n ** 70n), j: JSON.stringify({ a: 1 }) } }))`,
+		`each('$.data[*]', fn(s => s)); fn(s => { console.log(Object.keys(globalThis), [3, 1, 2].sort(), /(?<a>.)b/.exec('ab').groups.a); return s; })`,
+		`fn(() => { null.x; })`,
+		`fn(() => { throw Object.assign(new Error('left'), { cause: globalThis }); })`,
+		`fn(s => { for (const o of [Object, Array, String, Map, Promise, JSON, Reflect]) for (const k of Reflect.ownKeys(o.prototype ?? o)) try { (o.prototype ?? o)[k] = () => 'left'; } catch {} return s; })`,
+		`fn(s => { Promise.reject(new Error('nobody')); return new Promise(r => setTimeout(r, 20, s)); })`,
+		`fn(s => { setTimeout(() => { globalThis.left = 1; }, 1e6); setInterval(() => {}, 1e6); new Promise(() => {}); return s; })`,
+		`fn(() => { const a = [1]; for (;;) a.push(...a); })`,
+		`fn(s => { try { const a = []; for (;;) a.push('x'.repeat(a.length)); } catch {} return s; })`,
+		`fn(() => new ArrayBuffer(64 << 20))`,
+		`const f = () => f(); fn(f)`,
+		`fn(s => { for (let i = 0; i < 5000; i++) globalThis['n' + i] = Symbol.for('s' + i); new FinalizationRegistry(() => {}).register({}, 1); return { w: new WeakRef(s), ...s }; })`,
+		`fn(s => JSON.parse('{"a" 1}'))`,
+		`import('left').catch(() => {}); fn(s => s)`,
+	}
+	outcome := func(e *Engine, job string) []any {
+		record := runtest.New(t, e).Run(t.Context(), limits, runtest.OneJob(job))
+		return []any{record.Reason, record.ErrorType, record.ErrorMessage, string(record.FinalState), runtest.Lines(t, record, "JOB")}
+	}
+	for _, job := range jobs {
+		require.Equal(t, outcome(anew, job), outcome(again, job), job)
+		require.Equal(t, outcome(anew, jobs[1]), outcome(again, jobs[1]), "after "+job)
+	}
+	require.Len(t, kept.ready, 1, "one after the other had the same")
+}

@@ -29,7 +29,6 @@ require (
 	golang.org/x/term v0.47.0
 	modernc.org/libc v1.79.0
 	modernc.org/libquickjs v0.14.0
-	modernc.org/quickjs v0.27.0
 )
 
 require (

@@ -78,6 +78,7 @@ func BenchmarkMemory(b *testing.B) {
 			enqueue(b, server, "first", bb.body) // installs
 			require.Equal(b, "success", wait(b, server, "first").Reason)
 			first := time.Since(begin)
+			used := processor(b, s.worker.Process.Pid)
 			for i := range b.N {
 				enqueue(b, server, fmt.Sprint("r", i), bb.body)
 			}
@@ -86,6 +87,7 @@ func BenchmarkMemory(b *testing.B) {
 				require.Equal(b, "success", wait(b, server, fmt.Sprint("r", i)).Reason)
 			}
 			b.StopTimer()
+			b.ReportMetric(float64(processor(b, s.worker.Process.Pid)-used)/float64(b.N), "cpu-ms/run")
 			after, anonymous := memory(b, s.worker.Process.Pid)
 			b.ReportMetric(first.Seconds(), "s-first-run")
 			b.ReportMetric(float64(idle)/1000, "MB-idle")
@@ -104,6 +106,17 @@ func benchRepo(b *testing.B, name string) string {
 		return runtest.Adaptors(b)
 	}
 	return b.TempDir()
+}
+
+// processor returns the time of the processor in ms that a process has used so far, without its children.
+func processor(b *testing.B, pid int) int {
+	b.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	require.NoError(b, err)
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')'):])
+	user, _ := strconv.Atoi(string(fields[12]))
+	system, _ := strconv.Atoi(string(fields[13]))
+	return (user + system) * 10 // of 100 ticks a second
 }
 
 // memory returns the proportional set size of a process and its children in kB, and the

@@ -79,7 +79,7 @@ func TestTheBillNamesEveryModuleOfTheBinary(t *testing.T) {
 	}
 	require.Equal(t, "v1.2.3", versions["github.com/phxworker/phxworker"])
 	require.Equal(t, runtime.Version(), "go"+versions["stdlib"])
-	require.NotEmpty(t, versions["modernc.org/quickjs"])
+	require.NotEmpty(t, versions["modernc.org/libquickjs"])
 	require.NotContains(t, versions, "github.com/stretchr/testify", "only tests need it")
 
 	files, err := src.contents(t.Context(), binary, made)

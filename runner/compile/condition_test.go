@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"modernc.org/quickjs"
 
 	"github.com/phxworker/phxworker/runner/compile"
+	"github.com/phxworker/phxworker/runner/js/vm"
 )
 
 func TestConditionRuns(t *testing.T) {
@@ -30,10 +30,10 @@ func TestConditionRuns(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			function, err := compile.Condition(tt.expression)
 			require.NoError(t, err)
-			vm, err := quickjs.NewVM()
+			engine, err := vm.New()
 			require.NoError(t, err)
-			defer vm.Close()
-			got, err := vm.Eval(function+"({ data: { n: 7, list: [1] } }, 'a')", quickjs.EvalGlobal)
+			defer engine.Close()
+			got, err := engine.Eval(function + "({ data: { n: 7, list: [1] } }, 'a')")
 			require.NoError(t, err)
 			require.Equal(t, tt.want, got)
 		})

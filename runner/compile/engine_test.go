@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"modernc.org/quickjs"
 
 	"github.com/phxworker/phxworker/runner/compile"
+	"github.com/phxworker/phxworker/runner/js/vm"
 )
 
 // adaptor is a small adaptor. Its operations record their arguments, as far as these are not functions of the state.
@@ -61,27 +61,25 @@ func adaptors() []compile.Adaptor {
 // run executes a compiled job in QuickJS on a state in JSON, and returns the resulting state in JSON.
 func run(t *testing.T, code, state string) string {
 	t.Helper()
-	vm, err := quickjs.NewVM()
+	engine, err := vm.New()
 	require.NoError(t, err)
-	defer vm.Close()
+	defer engine.Close()
 
 	modules := map[string]string{"job": code, adaptorName: adaptor, "@openfn/runtime": runtime}
-	vm.SetModuleLoader(func(_ *quickjs.VM, name string) (string, error) {
+	engine.Modules = func(name string) (string, error) {
 		if source, ok := modules[name]; ok {
 			return source, nil
 		}
 		return "", fmt.Errorf("no module %q", name)
-	}, func(_ *quickjs.VM, _, name string) (string, error) { return name, nil })
-
-	_, err = vm.Eval("globalThis.input = "+state, quickjs.EvalGlobal)
-	require.NoError(t, err)
-	_, err = vm.Eval(driver, quickjs.EvalModule)
-	require.NoError(t, err)
-	for pending := 1; pending > 0; {
-		pending, err = vm.ExecutePendingJobs()
-		require.NoError(t, err)
 	}
-	output, err := vm.Eval("String(globalThis.output)", quickjs.EvalGlobal)
+
+	_, err = engine.Eval("globalThis.input = " + state)
+	require.NoError(t, err)
+	_, err = engine.Eval(driver)
+	require.NoError(t, err)
+	_, err = engine.Drain(1 << 20)
+	require.NoError(t, err)
+	output, err := engine.Eval("String(globalThis.output)")
 	require.NoError(t, err)
 	return output.(string)
 }

@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"modernc.org/quickjs"
 
 	"github.com/phxworker/phxworker/internal/runtest"
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/compile"
+	"github.com/phxworker/phxworker/runner/js/vm"
 )
 
 const typicalJob = `fn(state => {
@@ -55,9 +55,9 @@ func BenchmarkParts(b *testing.B) {
 	b.Run("an empty VM", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			vm, err := quickjs.NewVM()
+			made, err := vm.New()
 			require.NoError(b, err)
-			require.NoError(b, vm.Close())
+			made.Close()
 		}
 	})
 	b.Run("a VM with the prelude", func(b *testing.B) {
@@ -66,6 +66,16 @@ func BenchmarkParts(b *testing.B) {
 			box, err := newSandbox(p)
 			require.NoError(b, err)
 			box.close()
+		}
+	})
+	b.Run("a VM that is used again", func(b *testing.B) {
+		b.ReportAllocs()
+		s := &stock{prelude: p}
+		defer s.close()
+		for b.Loop() {
+			box, err := s.take(1<<26, nil)
+			require.NoError(b, err)
+			s.discard(box)
 		}
 	})
 	b.Run("compiling a job", func(b *testing.B) {

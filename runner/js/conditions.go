@@ -6,8 +6,6 @@ import (
 	"errors"
 	"strings"
 
-	"modernc.org/quickjs"
-
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/compile"
 )
@@ -16,7 +14,7 @@ import (
 // job has touched.
 type conditions struct {
 	box       *sandbox
-	functions map[*edge]quickjs.Value
+	functions map[*edge]any
 	log       func(runner.Line)
 }
 
@@ -65,7 +63,7 @@ func (x *execution) follow(ctx context.Context, n *node, report *runner.Step, st
 
 func (x *execution) openConditions(ctx context.Context, report *runner.Step, state json.RawMessage) error {
 	if x.conditions == nil {
-		x.conditions = &conditions{functions: make(map[*edge]quickjs.Value)}
+		x.conditions = &conditions{functions: make(map[*edge]any)}
 		box, err := x.stock.take(uint64(x.run.Limits.MemoryMB*(1<<20)), x.conditions.serve)
 		if err != nil {
 			return &runner.Failure{Reason: runner.Exception, Type: "EngineError", Message: err.Error()}
@@ -84,7 +82,7 @@ func (x *execution) evaluate(ctx context.Context, e *edge) (bool, error) {
 	function, known := x.conditions.functions[e]
 	if !known {
 		var err error
-		if function, err = x.conditions.box.vm.EvalValue(e.function, quickjs.EvalGlobal); err != nil {
+		if function, err = x.conditions.box.vm.Eval(e.function); err != nil {
 			return false, edgeError(err.Error())
 		}
 		x.conditions.functions[e] = function
@@ -110,7 +108,7 @@ func (x *execution) conditionCall(ctx context.Context, entry string, args ...any
 	switch {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
-	case box.watch.exhausted:
+	case box.vm.Exhausted():
 		return "", &runner.Failure{Reason: runner.Kill, Type: "OOMError", Message: "Run exceeded maximum memory usage"}
 	case err != nil:
 		return "", edgeError(err.Error())
@@ -146,11 +144,7 @@ func (c *conditions) serve(operation string, args []any) (any, error) {
 }
 
 func (c *conditions) close(s *stock) {
-	if c.box == nil {
-		return
+	if c.box != nil {
+		s.discard(c.box)
 	}
-	for _, function := range c.functions {
-		function.Free()
-	}
-	s.discard(c.box)
 }

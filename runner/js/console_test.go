@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"modernc.org/quickjs"
+	"github.com/phxworker/phxworker/runner/js/vm"
 
 	"github.com/phxworker/phxworker/internal/runtest"
 )
@@ -64,7 +64,7 @@ func TestTheEnginesOwnLines(t *testing.T) {
 	record := w.Job(`assert(false, 'no')`)
 	engine := runtest.Lines(t, record, "R/T")
 	require.Equal(t, []string{`"Memory limit: 500mb"`, `"Timeout: 300s"`, `"Payload limit: 10mb"`}, runtest.Lines(t, record, "RTE"))
-	require.Equal(t, []string{`"Versions:\n    ▸ worker                     dev\n    ▸ engine                     js\n    ▸ runtime                    quickjs ` + quickjs.Version() + `\n    ▸ @openfn/language-common    3.3.4"`}, runtest.Lines(t, record, "VER"))
+	require.Equal(t, []string{`"Versions:\n    ▸ worker                     dev\n    ▸ engine                     js\n    ▸ runtime                    quickjs ` + vm.Version + `\n    ▸ @openfn/language-common    3.3.4"`}, runtest.Lines(t, record, "VER"))
 	for _, want := range []string{
 		`"Compiling all workflow steps..."`, `"Starting step a"`, `"Error reported by \"assert()\" operation line 1:"`,
 		`"Check state.errors.a for details"`, `"Run complete with status: fail"`,

@@ -13,8 +13,8 @@
 //
 // # Isolation
 //
-// Each step has a VM of its own, and so have the conditions of a run. Some stand ready: they have
-// executed nothing of a user's, and serve once. A state goes from one VM to the next as JSON. Whatever a job does to its globals ends
+// Each step has a VM to itself, and so have the conditions of a run. Afterwards all of its memory is made what it was before its
+// first step, so that it serves again; see package vm. A state goes from one VM to the next as JSON. Whatever a job does to its globals ends
 // with its step, and no job reaches the functions that stand behind its globals.
 //
 // # Limits

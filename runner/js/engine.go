@@ -10,11 +10,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"modernc.org/quickjs"
-
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/compile"
 	"github.com/phxworker/phxworker/runner/egress"
+	"github.com/phxworker/phxworker/runner/js/vm"
 )
 
 // Config configures an [Engine]. The zero value is ready to use.
@@ -121,7 +120,7 @@ func (e *Engine) Prepare(ctx context.Context, run *runner.Run) (runner.Execution
 	if err != nil {
 		return nil, err
 	}
-	versions := runner.Versions{"engine": "js", "runtime": "quickjs " + quickjs.Version()}
+	versions := runner.Versions{"engine": "js", "runtime": "quickjs " + vm.Version}
 	for i := range run.Plan.Jobs {
 		spec := run.Plan.Jobs[i].Adaptor
 		name, version, _ := checkAdaptor(spec)

@@ -8,9 +8,8 @@ import (
 	"runtime"
 	"time"
 
-	"modernc.org/quickjs"
-
 	"github.com/phxworker/phxworker/runner/js/chunk"
+	"github.com/phxworker/phxworker/runner/js/vm"
 )
 
 // Inspection is what [Inspect] found out about a package.
@@ -82,16 +81,10 @@ func Inspect(ctx context.Context, one *Package) (Inspection, error) {
 // Compile makes the bytecode of a chunk, without the text of its functions, for [chunk.OpenCache]. The error is [ErrNoVM], or
 // what is wrong with the text.
 func Compile(text string) ([]byte, error) {
-	vm, err := quickjs.NewVM()
+	compiler, err := vm.New()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoVM, err)
 	}
-	defer func() { _ = vm.Close() }()
-	w, err := newWatch(vm)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoVM, err)
-	}
-	defer w.close()
-	w.stripSource()
-	return vm.Compile(text, quickjs.EvalGlobal)
+	defer compiler.Close()
+	return compiler.Compile(text)
 }

@@ -3,10 +3,7 @@ package js
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
-
-	"modernc.org/quickjs"
 
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/compile"
@@ -99,20 +96,9 @@ func (s *step) refuseImports() *verdict {
 
 var errNoDynamicImport = errors.New("A dynamic import callback was not specified.") //nolint:staticcheck // as Node words it
 
-// resolveModule refuses what a job imports besides its adaptor; what it imports
-// by declaration has been checked before.
-func (s *step) resolveModule(_ *quickjs.VM, _, name string) (string, error) {
-	switch name {
-	case jobModule, globalsModule, commonAdaptor, runtimeModule:
-		return name, nil
-	}
-	if s.real(name) != nil {
-		return name, nil
-	}
-	return "", errNoDynamicImport
-}
-
-func (s *step) loadModule(_ *quickjs.VM, name string) (string, error) {
+// loadModule returns the text of what a job imports. What it imports by declaration has been checked before; all but its own modules
+// and its adaptor is refused.
+func (s *step) loadModule(name string) (string, error) {
 	if one := s.real(name); one != nil {
 		return one.code(s.node.job.Body + s.globals()), nil
 	}
@@ -126,5 +112,5 @@ func (s *step) loadModule(_ *quickjs.VM, name string) (string, error) {
 	case runtimeModule:
 		return moduleCode(runtimeModule, []string{"defer"}), nil
 	}
-	return "", fmt.Errorf("there is no module %q", name)
+	return "", errNoDynamicImport
 }

@@ -53,13 +53,13 @@ func (s *step) conclude(ctx context.Context, verdict verdict, limit uint64) (out
 	if err != nil {
 		return outcome{}, err
 	}
-	memory := runner.Memory{Job: s.box.watch.peak, System: s.box.watch.peak}
+	memory := runner.Memory{Job: s.box.vm.Peak(), System: s.box.vm.Peak()}
 
 	// Writing the state is not the job's doing and has memory of its own:
 	// more than the largest state that may come out needs while it grows.
 	s.box.limitMemory(2 * limit)
 	_, err = s.box.call("finish", failed, s.node.id, string(removed))
-	if mb := s.run.Limits.StateLimitMB(); s.box.watch.exhausted || mb > 0 && float64(len(s.final.state)) > mb*(1<<20) {
+	if mb := s.run.Limits.StateLimitMB(); s.box.vm.Exhausted() || mb > 0 && float64(len(s.final.state)) > mb*(1<<20) {
 		return outcome{}, tooLargeFailure(s.run.Limits, mb)
 	}
 	if err := s.check(ctx, err); err != nil {

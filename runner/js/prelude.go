@@ -8,9 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"modernc.org/quickjs"
-
 	"github.com/phxworker/phxworker/runner/js/chunk"
+	"github.com/phxworker/phxworker/runner/js/vm"
 )
 
 //go:embed lib/*.js
@@ -40,42 +39,42 @@ type prelude struct {
 type lineRange struct{ first, last int }
 
 func compilePrelude() (*prelude, error) {
-	vm, err := quickjs.NewVM()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = vm.Close() }()
-	w, err := newWatch(vm)
-	if err != nil {
-		return nil, err
-	}
-	defer w.close()
-	w.stripSource()
-
 	p := &prelude{late: make(map[string][]byte)}
+	if err := p.compile(); err != nil {
+		return nil, err
+	}
+	return p, p.readExports()
+}
+
+func (p *prelude) compile() error {
+	compiler, err := vm.New()
+	if err != nil {
+		return err
+	}
+	defer compiler.Close()
 	var text strings.Builder
-	fmt.Fprintf(&text, "(() => {'use strict'; const host = %[1]s, native = %[3]s, utc = %[2]t; delete globalThis.%[1]s; delete globalThis.%[3]s;\n", hostName, inUTC, nativeName)
+	fmt.Fprintf(&text, "(host, native) => {'use strict'; const utc = %t;\n", inUTC)
 	line := 2
 	for _, name := range core {
 		line = p.add(&text, name, line)
 	}
-	text.WriteString("})()")
-	if p.core, err = vm.Compile(text.String(), quickjs.EvalGlobal); err != nil {
-		return nil, fmt.Errorf("the prelude does not compile: %w", err)
+	text.WriteString("}")
+	if p.core, err = compiler.Compile(text.String()); err != nil {
+		return fmt.Errorf("the prelude does not compile: %w", err)
 	}
 	for _, name := range late {
 		text.Reset()
 		text.WriteString(strings.Repeat("\n", line-1) + "(() => {'use strict'; return (\n")
 		line = p.add(&text, name, line+1)
 		text.WriteString(");})()")
-		if p.late[name], err = vm.Compile(text.String(), quickjs.EvalGlobal); err != nil {
-			return nil, fmt.Errorf("%s of the prelude does not compile: %w", name, err)
+		if p.late[name], err = compiler.Compile(text.String()); err != nil {
+			return fmt.Errorf("%s of the prelude does not compile: %w", name, err)
 		}
 	}
-	if p.late[loaderName], err = vm.Compile(chunk.Loader, quickjs.EvalGlobal); err != nil {
-		return nil, fmt.Errorf("the loader of packages does not compile: %w", err)
+	if p.late[loaderName], err = compiler.Compile(chunk.Loader); err != nil {
+		return fmt.Errorf("the loader of packages does not compile: %w", err)
 	}
-	return p, p.readExports()
+	return nil
 }
 
 // add appends a file, which begins at a line, and returns the line after it.

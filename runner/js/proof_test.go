@@ -129,13 +129,13 @@ func builtInProof(t *testing.T, names []string, seed uint32, uses int) proof {
 		}
 		return nil, nil
 	})
-	s.box.vm.SetModuleLoader(s.loadModule, s.resolveModule)
+	s.box.vm.Modules = s.loadModule
 	_, err = s.box.call("receive", "null", "null", "null")
 	require.NoError(t, err)
 	_, err = s.box.call("begin", s.jobFacts())
 	for !s.settled {
 		require.NoError(t, err)
-		_, err = s.box.drain()
+		_, err = s.box.vm.Drain(mostPending)
 	}
 	require.Empty(t, ended)
 	_, err = s.box.call("finish", "", "a", "[]")

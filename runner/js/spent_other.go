@@ -4,7 +4,7 @@ package js
 
 import "time"
 
-var started = time.Now()
+var begun = time.Now()
 
 // spent is the time that has passed.
-func spent() time.Duration { return time.Since(started) }
+func spent() time.Duration { return time.Since(begun) }

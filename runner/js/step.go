@@ -52,7 +52,7 @@ func (s *step) execute(ctx context.Context) (outcome, error) {
 	release := box.guard(ctx)
 	defer release()
 
-	box.vm.SetModuleLoader(s.loadModule, s.resolveModule)
+	box.vm.Modules = s.loadModule
 	_, err = box.call("receive", orNull(s.input), orNull(s.node.job.State), orNull(s.run.Credential(s.node.id)))
 	if err := s.check(ctx, err); err != nil {
 		return outcome{}, err
@@ -73,7 +73,7 @@ func (s *step) settle(ctx context.Context, err error) error {
 		if err := s.check(ctx, err); err != nil {
 			return err
 		}
-		more, drainErr := s.box.drain()
+		more, drainErr := s.box.vm.Drain(mostPending)
 		if err = s.check(ctx, drainErr); err != nil {
 			return err
 		}
@@ -81,8 +81,9 @@ func (s *step) settle(ctx context.Context, err error) error {
 			continue
 		}
 		// Nothing that could still handle a rejected promise has been queued.
-		if s.box.watch.takeRejection(rejectionName) {
-			_, err = s.box.call("unhandled", rejectionName)
+		if reason, found := s.box.vm.TakeRejection(); found {
+			_, err = s.box.call("unhandled", reason)
+			s.box.vm.Free(reason)
 			continue
 		}
 		if s.settled {
@@ -109,7 +110,7 @@ func (s *step) check(ctx context.Context, err error) error {
 	switch {
 	case s.crash != nil:
 		return s.crash
-	case s.box.watch.exhausted:
+	case s.box.vm.Exhausted():
 		return &runner.Failure{Reason: runner.Kill, Type: "OOMError", Message: "Run exceeded maximum memory usage"}
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

@@ -12,57 +12,34 @@ import (
 	"github.com/phxworker/phxworker/runner"
 )
 
-// Guards against a VM that executes a second step: none that was used stands ready, and as many do as were in use at a time.
-func TestAVMIsForOneStep(t *testing.T) {
+// Guards against VMs without end, and against one that serves after its engine was left in the middle of something.
+func TestAVMServesAgain(t *testing.T) {
 	e := New(Config{})
 	require.NoError(t, e.Check(t.Context()))
 	s, err := e.stock()
 	require.NoError(t, err)
 	t.Cleanup(s.close)
 	require.Len(t, s.ready, 1, "the first step waits for none")
-	used := make(map[*sandbox]bool) // which keeps their addresses from being used again
-	for range 10 {
-		var taken []*sandbox
-		for range 3 {
-			box, err := s.take(1<<26, nil)
-			require.NoError(t, err)
-			require.False(t, used[box])
-			used[box] = true
-			taken = append(taken, box)
-		}
-		for _, box := range taken {
-			s.discard(box)
-		}
-		require.Eventually(t, func() bool {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return !s.working && len(s.ready) <= 3
-		}, time.Minute, time.Millisecond)
-		for _, box := range s.ready {
-			require.False(t, used[box])
-		}
+	first := s.ready[0]
+	var taken []*sandbox
+	for range mostReady + 1 {
+		box, err := s.take(1<<26, nil)
+		require.NoError(t, err)
+		taken = append(taken, box)
 	}
-	require.NotEmpty(t, s.ready)
-	require.Equal(t, 3, s.most)
-}
-
-// A VM that grew large is closed at once, and one that comes back late as well.
-func TestWhatAVMHeldIsFreed(t *testing.T) {
-	compiled, err := compilePrelude()
-	require.NoError(t, err)
-	s := &stock{prelude: compiled}
-	large, err := s.take(0, nil)
-	require.NoError(t, err)
-	_, err = large.vm.Eval("globalThis.much = 'x'.repeat(5e6)", 0)
-	require.NoError(t, err)
+	require.Same(t, first, taken[0])
+	require.PanicsWithValue(t, "as it is", func() {
+		_, _ = first.vm.Call(first.vm.Function(func([]any) (any, error) { panic("as it is") }))
+	})
+	for _, box := range taken {
+		s.discard(box)
+	}
+	require.Len(t, s.ready, mostReady)
+	require.NotContains(t, s.ready, first)
+	s.close()
 	late, err := s.take(0, nil)
 	require.NoError(t, err)
-	s.discard(large)
-	require.Nil(t, large.watch.hooks, "it is closed")
-	require.False(t, s.working)
-	s.close()
 	s.discard(late)
-	require.Nil(t, late.watch.hooks)
 	require.Empty(t, s.ready)
 }
 
@@ -125,4 +102,42 @@ func TestWhatIsLoadedLate(t *testing.T) {
 	record = w.Run(t.Context(), runner.Limits{}, run)
 	require.Equal(t, "success", record.Reason, record.ErrorMessage)
 	require.JSONEq(t, `{"data":3}`, string(record.FinalState))
+}
+
+// Guards against what a job leaves in its VM, or in what Go keeps beside it, for the next one: an engine whose VMs serve again comes to
+// what one comes to that makes each anew.
+func TestAVMThatServesAgainIsLikeNew(t *testing.T) {
+	again, anew := New(Config{}), New(Config{})
+	s, err := anew.stock()
+	require.NoError(t, err)
+	s.close() // it keeps none from now on
+	kept, err := again.stock()
+	require.NoError(t, err)
+	t.Cleanup(kept.close)
+	limits := runner.Limits{MemoryMB: 20, RunTimeout: time.Minute}
+	jobs := []string{
+		`fn(s => ({ ...s, data: { n: 1.5, t: 'ä', l: [1, null], d: new Date(0), m: [...'ab'].map(x => x + x), b: String(2n ** 70n), j: JSON.stringify({ a: 1 }) } }))`,
+		`each('$.data[*]', fn(s => s)); fn(s => { console.log(Object.keys(globalThis), [3, 1, 2].sort(), /(?<a>.)b/.exec('ab').groups.a); return s; })`,
+		`fn(() => { null.x; })`,
+		`fn(() => { throw Object.assign(new Error('left'), { cause: globalThis }); })`,
+		`fn(s => { for (const o of [Object, Array, String, Map, Promise, JSON, Reflect]) for (const k of Reflect.ownKeys(o.prototype ?? o)) try { (o.prototype ?? o)[k] = () => 'left'; } catch {} return s; })`,
+		`fn(s => { Promise.reject(new Error('nobody')); return new Promise(r => setTimeout(r, 20, s)); })`,
+		`fn(s => { setTimeout(() => { globalThis.left = 1; }, 1e6); setInterval(() => {}, 1e6); new Promise(() => {}); return s; })`,
+		`fn(() => { const a = [1]; for (;;) a.push(...a); })`,
+		`fn(s => { try { const a = []; for (;;) a.push('x'.repeat(a.length)); } catch {} return s; })`,
+		`fn(() => new ArrayBuffer(64 << 20))`,
+		`const f = () => f(); fn(f)`,
+		`fn(s => { for (let i = 0; i < 5000; i++) globalThis['n' + i] = Symbol.for('s' + i); new FinalizationRegistry(() => {}).register({}, 1); return { w: new WeakRef(s), ...s }; })`,
+		`fn(s => JSON.parse('{"a" 1}'))`,
+		`import('left').catch(() => {}); fn(s => s)`,
+	}
+	outcome := func(e *Engine, job string) []any {
+		record := runtest.New(t, e).Run(t.Context(), limits, runtest.OneJob(job))
+		return []any{record.Reason, record.ErrorType, record.ErrorMessage, string(record.FinalState), runtest.Lines(t, record, "JOB")}
+	}
+	for _, job := range jobs {
+		require.Equal(t, outcome(anew, job), outcome(again, job), job)
+		require.Equal(t, outcome(anew, jobs[1]), outcome(again, jobs[1]), "after "+job)
+	}
+	require.Len(t, kept.ready, 1, "one after the other had the same")
 }

@@ -12,9 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"modernc.org/quickjs"
-
 	"github.com/phxworker/phxworker/internal/owned"
+	"github.com/phxworker/phxworker/runner/js/vm"
 )
 
 // Cache keeps bytecode in a folder. QuickJS believes what it is given, so a file is what it was when its hash says so,
@@ -145,11 +144,11 @@ func (c *Cache) Lessen() error {
 
 // engineVersion is that of QuickJS, whose bytecode no other version may read, and of what bundles.
 func engineVersion() string {
-	versions := []string{quickjs.Version()}
+	versions := []string{vm.Version}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, module := range info.Deps {
 			switch module.Path {
-			case "modernc.org/quickjs", "modernc.org/libquickjs", "github.com/evanw/esbuild":
+			case "modernc.org/libquickjs", "github.com/evanw/esbuild":
 				versions = append(versions, module.Path+"@"+module.Version)
 			}
 		}

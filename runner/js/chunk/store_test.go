@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"modernc.org/quickjs"
+	"github.com/phxworker/phxworker/runner/js/vm"
 )
 
 func tree() fstest.MapFS {
@@ -63,12 +63,12 @@ func TestPackagesAreFound(t *testing.T) {
 
 // compile makes bytecode as the engine does, but for what it leaves out.
 func compile(text string) ([]byte, error) {
-	vm, err := quickjs.NewVM()
+	compiler, err := vm.New()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = vm.Close() }()
-	return vm.Compile(text, quickjs.EvalGlobal)
+	defer compiler.Close()
+	return compiler.Compile(text)
 }
 
 // storeIn returns the store of a tree in a folder, and its cache.
@@ -108,12 +108,11 @@ func TestAChunkThatWasChangedIsMadeAnew(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, files, 2, "what has another integrity is another chunk")
 
-	vm, err := quickjs.NewVM()
+	reader, err := vm.New()
 	require.NoError(t, err)
-	defer func() { require.NoError(t, vm.Close()) }()
-	value, err := vm.EvalBytecodeValue(again)
+	defer reader.Close()
+	_, err = reader.Load(again)
 	require.NoError(t, err)
-	value.Free()
 
 	require.NoError(t, os.Chmod(dir, 0o755))
 	_, err = OpenCache(dir, 1<<20, compile)

@@ -16,9 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"modernc.org/quickjs"
-
 	"github.com/phxworker/phxworker/internal/runtest"
+	"github.com/phxworker/phxworker/runner/js/vm"
 )
 
 const (
@@ -184,30 +183,41 @@ func execute(t *testing.T, store chunks, client *Client, code, name, argument st
 	if _, standsIn := builtins[name]; standsIn {
 		entry = nodePrefix + name
 	}
-	vm, err := quickjs.NewVM()
+	engine, err := vm.New()
 	require.NoError(t, err)
-	defer func() { require.NoError(t, vm.Close()) }()
-	vm.SetMaxStackSize(4 << 20)
+	defer engine.Close()
 	// A package's code, so that it has the globals of packages.
 	test := New(Overlay(fstest.MapFS{testModule: {Data: []byte("module.exports =\n" + code)}}, maker.tree))
-	require.NoError(t, vm.RegisterFunc("__load", func(id string) quickjs.Value {
+	load := engine.Function(func(args []any) (any, error) {
+		id, _ := args[0].(string)
+		var made any
+		var err error
 		if id == testModule {
-			made, err := test.Chunk(id)
-			return function(vm, id, err, func() (quickjs.Value, error) { return vm.EvalValue(made.Text, quickjs.EvalGlobal) })
+			var chunk Chunk
+			if chunk, err = test.Chunk(id); err == nil {
+				made, err = engine.Eval(chunk.Text)
+			}
+		} else {
+			var code []byte
+			if code, err = store.Bytecode(id); err == nil {
+				made, err = engine.Load(code)
+			}
 		}
-		code, err := store.Bytecode(id)
-		return function(vm, id, err, func() (quickjs.Value, error) { return vm.EvalBytecodeValue(code) })
-	}, false))
-	require.NoError(t, vm.RegisterHostFunc("__call", func(args []any) (any, error) {
+		if err != nil {
+			return fmt.Sprint(id, ": ", err), nil
+		}
+		return made, nil
+	})
+	call := engine.Function(func(args []any) (any, error) {
 		operation, _ := args[0].(string)
 		return Call(operation, args[1:])
-	}))
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	came, fired := make(chan answered), make(chan int)
 	var under sync.WaitGroup
 	defer under.Wait()
 	defer cancel()
-	require.NoError(t, vm.RegisterHostFunc("__exchange", func(args []any) (any, error) {
+	exchange := engine.Function(func(args []any) (any, error) {
 		var x Exchange
 		text, _ := args[1].(string)
 		id := number(args)
@@ -227,8 +237,8 @@ func execute(t *testing.T, store chunks, client *Client, code, name, argument st
 			}
 		})
 		return nil, err
-	}))
-	require.NoError(t, vm.RegisterHostFunc("__timer", func(args []any) (any, error) {
+	})
+	timer := engine.Function(func(args []any) (any, error) {
 		id, delay := number(args), number(args[1:])
 		under.Go(func() {
 			select {
@@ -242,25 +252,27 @@ func execute(t *testing.T, store chunks, client *Client, code, name, argument st
 			}
 		})
 		return nil, nil
-	}))
+	})
 	var answer string
-	require.NoError(t, vm.RegisterHostFunc("__answer", func(args []any) (any, error) {
+	told := engine.Function(func(args []any) (any, error) {
 		answer, _ = args[0].(string)
 		return nil, nil
-	}))
-	_, err = vm.Eval(fmt.Sprintf(harness, strings.TrimSpace(Loader), testModule, entry, argument), quickjs.EvalGlobal)
+	})
+	begin, err := engine.Eval(fmt.Sprintf(harness, strings.TrimSpace(Loader), testModule, entry, argument))
+	require.NoError(t, err)
+	dispatch, err := engine.Call(begin.(vm.Value), load, call, exchange, timer, told)
 	require.NoError(t, err)
 	for answer == "" {
-		n, err := vm.ExecutePendingJobs()
+		_, err := engine.Drain(1 << 20)
 		require.NoError(t, err)
-		if n > 0 {
-			continue
+		if answer != "" {
+			break
 		}
 		select {
 		case one := <-came:
-			_, err = vm.Call("__answered", one.id, one.text)
+			_, err = engine.Call(dispatch.(vm.Value), "answered", one.id, one.text)
 		case id := <-fired:
-			_, err = vm.Call("__fire", id)
+			_, err = engine.Call(dispatch.(vm.Value), "fire", id)
 		case <-time.After(time.Minute):
 			t.Fatal("nothing goes on")
 		}
@@ -272,7 +284,7 @@ func execute(t *testing.T, store chunks, client *Client, code, name, argument st
 }
 
 // harness is what the prelude gives to a loader, in little.
-const harness = `(() => {
+const harness = `(__load, __call, __exchange, __timer, __answer) => {
 	const quiet = {}; for (const level of ['log', 'debug', 'warn', 'error', 'info']) quiet[level] = () => {};
 	const timers = new Map(), waiting = new Map();
 	let last = 0;
@@ -280,8 +292,8 @@ const harness = `(() => {
 	globalThis.clearTimeout = id => { timers.delete(id); };
 	globalThis.setInterval = (f, delay, ...args) => { const id = ++last; const again = () => { f(...args); if (timers.has(id)) __timer(id, delay); }; timers.set(id, again); __timer(id, delay); return id; };
 	globalThis.clearInterval = clearTimeout;
-	globalThis.__fire = id => { timers.get(id)?.(); };
-	globalThis.__answered = (id, text) => { const done = waiting.get(id); waiting.delete(id); done(text); };
+	const fire = id => { timers.get(id)?.(); };
+	const answered = (id, text) => { const done = waiting.get(id); waiting.delete(id); done(text); };
 	Error.captureStackTrace ??= () => {};
 	const exchange = text => new Promise(done => { waiting.set(++last, done); __exchange(last, text); });
 	const Native = Function;
@@ -289,19 +301,8 @@ const harness = `(() => {
 	require(%q)(require(%q), { require, Buffer: require('node:buffer').Buffer, argument: %q, Native, ofGo: [__load, __call, __exchange, exchange] }).then(
 		lines => __answer(JSON.stringify(lines)),
 		error => __answer(JSON.stringify(['failed: ' + error + error.stack + (error.why ?? '')])));
-})()`
+	return (name, ...args) => ({ fire, answered })[name](...args);
+}`
 
 // testModule is the file of a test among the packages.
 const testModule = "node_modules/test/index.js"
-
-// function returns that of a chunk, or the words of why there is none.
-func function(vm *quickjs.VM, id string, err error, evaluate func() (quickjs.Value, error)) quickjs.Value {
-	if err == nil {
-		var value quickjs.Value
-		if value, err = evaluate(); err == nil {
-			return value
-		}
-	}
-	value, _ := vm.NewString(fmt.Sprint(id, ": ", err))
-	return value
-}

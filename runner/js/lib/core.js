@@ -1,7 +1,7 @@
 // core.js opens the prelude: the code that every VM runs before any code of a
 // job. The files of the prelude are put together, in the order of prelude.go,
 // into the body of one strict function, so they share a scope that no job can
-// reach. Before them stand `host` and `native`, through which they reach Go, and `utc`, which
+// reach. Its arguments are `host` and `native`, through which they reach Go; before them stands `utc`, which
 // tells whether that is the time zone.
 //
 // A job may redefine whatever is global. So what the prelude needs later it

@@ -57,12 +57,10 @@ function uncaught(error) {
 }
 
 // unhandled ends the run for a promise that was rejected and that nobody
-// handles. Go leaves the reason under a global name.
+// handles.
 // That a step failed with this error is no reason: the promise of a module that
 // throws, for one, is QuickJS's own.
-function unhandled(name) {
-  const reason = globalThis[name];
-  delete globalThis[name];
+function unhandled(reason) {
   if (!ended || reason !== endedBy) uncaught(reason);
 }
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/phxworker/phxworker/runner/npm"
@@ -55,16 +56,14 @@ func (r *Repo) writeBundle(ctx context.Context, modules []Package, files *npm.Fi
 	if err != nil {
 		return known, err
 	}
-	original := filepath.Join(dir, originalFolder)
-	defer os.RemoveAll(original)
-	for folder, names := range map[string]map[string]bool{filepath.Join(dir, besideFolder): beside, original: b.loadedWith(beside)} {
-		if err := writeFiles(files, names, folder); err != nil {
+	if err := writeFiles(files, beside, filepath.Join(dir, besideFolder)); err != nil {
+		return known, err
+	}
+	seen, ok := b.inspectAlone(ctx, load, dir)
+	if !ok {
+		if seen, err = b.inspectBoth(ctx, modules, files, beside, load, dir); err != nil {
 			return known, err
 		}
-	}
-	seen, err := inspect(ctx, entriesIn(original, modules), load, dir)
-	if err != nil {
-		return known, err
 	}
 	for i, p := range modules {
 		if problem := seen[i].problem(); problem != "" {
@@ -75,6 +74,28 @@ func (r *Repo) writeBundle(ctx context.Context, modules []Package, files *npm.Fi
 		}
 	}
 	return prepared{Exports: seen[0].Exports, Bundled: true}, nil
+}
+
+// inspectAlone loads a bundle, where that tells what its modules export: the names of an ES module are in its text, where esbuild has
+// found them. It is not ok if the bundle does not load or has nothing under one of the names.
+func (b *bundler) inspectAlone(ctx context.Context, load, dir string) (seen []exported, ok bool) {
+	if !b.namesKnown {
+		return nil, false
+	}
+	seen, err := inspect(ctx, nil, load, dir)
+	bad := func(e exported) bool { return e.problem() != "" }
+	return seen, err == nil && len(seen) == len(b.entries) && !slices.ContainsFunc(seen, bad)
+}
+
+// inspectBoth loads the modules as they were published, and compares them with the bundle. What CommonJS exports, Node alone knows: it
+// looks for names in the text by rules of its own.
+func (b *bundler) inspectBoth(ctx context.Context, modules []Package, files *npm.Files, beside map[string]bool, load, dir string) ([]exported, error) {
+	original := filepath.Join(dir, originalFolder)
+	defer os.RemoveAll(original)
+	if err := writeFiles(files, b.loadedWith(beside), original); err != nil {
+		return nil, err
+	}
+	return inspect(ctx, entriesIn(original, modules), load, dir)
 }
 
 // loadedWith are the files that are in the bundle, with those by which Node finds them, and others.

@@ -53,6 +53,10 @@ type bundler struct {
 	// outside are the folders of packages that are left to Node.
 	outside map[string]bool
 
+	// namesKnown tells that what the entries export is in their text: they are ES modules, and hand on no names of CommonJS
+	// modules that they do not say.
+	namesKnown bool
+
 	resolver  *resolve.Resolver
 	manifests sync.Map // of packages, by folder
 
@@ -81,6 +85,10 @@ func (b *bundler) bundle(ctx context.Context) (string, error) {
 	}
 	if bad := modern.unknown; len(bad) > 0 {
 		return "", unbundleable(strings.Join(bad, ", ") + " loads what is not known beforehand")
+	}
+	b.namesKnown = !strings.Contains(modern.code, reExport)
+	for _, file := range b.entries {
+		b.namesKnown = b.namesKnown && b.isESModule(file)
 	}
 	for {
 		var all strings.Builder
@@ -384,6 +392,9 @@ func (b *bundler) folders() []string {
 	}
 	return slices.Sorted(maps.Keys(all))
 }
+
+// reExport is in code of esbuild's if names are handed on of which it knows none (export * from a CommonJS module).
+const reExport = "__reExport("
 
 var (
 	// fromCommonJS is an import of a CommonJS module in what esbuild has made of ES modules.

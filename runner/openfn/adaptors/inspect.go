@@ -30,9 +30,9 @@ func (e exported) problem() string {
 }
 
 // inspect loads modules, in a process that may read the folder, and compares them
-// with the bundle that the file load gives, if it is not empty.
+// with the bundle that the file load gives, if it is not empty. Of no modules, it tells what the bundle has.
 func inspect(ctx context.Context, modules []Package, load, folder string) (seen []exported, err error) {
-	arguments := map[string]any{"entries": entries(modules), "load": load}
+	arguments := map[string]any{"entries": append([]string{}, entries(modules)...), "load": load}
 	for _, permission := range []string{"--permission", "--experimental-permission"} { // the latter before Node 22.13
 		flags := []string{permission, "--no-warnings", "--allow-fs-read=" + filepath.Join(folder, "*")}
 		err = script{flags: flags, code: inspectScript}.ask(ctx, arguments, &seen)
@@ -40,7 +40,7 @@ func inspect(ctx context.Context, modules []Package, load, folder string) (seen 
 			break
 		}
 	}
-	if err == nil && len(seen) != len(modules) {
+	if err == nil && len(modules) > 0 && len(seen) != len(modules) {
 		err = fmt.Errorf("of %d modules, %d were seen", len(modules), len(seen))
 	}
 	for i := range seen {

@@ -48,6 +48,11 @@ func (b *bundler) isCommonJS(file string) bool {
 	return false
 }
 
+// isESModule tells the same of what is none of CommonJS and has a name by which Node loads it.
+func (b *bundler) isESModule(file string) bool {
+	return path.Ext(file) == ".mjs" || path.Ext(file) == ".js" && !b.isCommonJS(file)
+}
+
 // packageOf returns the folder of the package that a file belongs to, the innermost; empty if there is none.
 func packageOf(file string) string {
 	const folder = "node_modules/"

@@ -1,7 +1,8 @@
-// inspect tells what modules export, and whether their bundle does the same.
+// inspect tells what modules export, and whether their bundle does the same. Without the modules, it tells what the bundle
+// exports, and whether there is something under each name.
 //
 //   arguments  a JSON object: entries, load
-//   answer     a JSON array, an object for each entry: exports, error, differs
+//   answer     a JSON array, an object for each module: exports, error, differs
 //
 // It runs what packages do as they are loaded.
 
@@ -25,6 +26,7 @@ let bundled = [];
 let failure;
 try {
   if (load) bundled = createRequire(load)(load).load(name => import(name));
+  if (!entries.length) for (const module of bundled) answers.push({ exports: Object.keys(module) });
 } catch (error) {
   failure = `${error?.message ?? error}`;
 }
@@ -32,7 +34,10 @@ try {
 const valueOf = (module, name) => module?.[name === 'module.exports' ? 'default' : name]; // a name that later versions of Node add
 
 for (const [i, answer] of answers.entries()) {
-  const other = answer.exports?.find(name => typeof valueOf(answer.module, name) !== typeof valueOf(bundled[i], name));
+  const isOther = answer.module
+    ? name => typeof valueOf(answer.module, name) !== typeof valueOf(bundled[i], name)
+    : name => bundled[i][name] === undefined;
+  const other = answer.exports?.find(isOther);
   if (failure) answer.differs = failure;
   else if (other !== undefined) answer.differs = `${other} is something else`;
   delete answer.module;

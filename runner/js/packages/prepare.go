@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -32,7 +31,7 @@ func (p *Provider) load(ctx context.Context, name, version string, tell func(str
 	if found, ok := p.readRecord(name, version); ok && !p.cfg.Again {
 		one := packageOf(found, p.cache.Store(found.Integrity, p.nodes))
 		whole := found.Node != "" || one.Chunks.Load(found.Chunks)
-		if whole && found.Builtins {
+		if whole && found.Node == "" && found.Builtins {
 			if err := p.loadBuiltins(ctx); err != nil {
 				return nil, err
 			}
@@ -55,7 +54,6 @@ func (p *Provider) load(ctx context.Context, name, version string, tell func(str
 	tell("Installing " + specifier)
 	p.cfg.Logger.Info("preparing a package for the embedded engine", "package", specifier)
 	found, one, err := p.prepare(ctx, name, version)
-	debug.FreeOSMemory() // of which bundling takes more than all else that a worker does
 	if err != nil {
 		p.cfg.Logger.Warn("a package was not prepared", "package", specifier, "error", err)
 		return nil, err
@@ -110,7 +108,7 @@ func (p *Provider) prepare(ctx context.Context, name, version string) (found rec
 		found = record{Name: name, Version: version, Made: judgesVersion(), Integrity: t.integrity}
 	}
 	switch {
-	case known && found.Builtins:
+	case known && found.Node == "" && found.Builtins:
 		err = p.loadBuiltins(ctx)
 	case known:
 	case name == js.Builtins:
@@ -139,7 +137,12 @@ func (p *Provider) look(ctx context.Context, found record, t tree, chunks *chunk
 		found.Node = "has no main module that is CommonJS"
 		return found, nil //nolint:nilerr // that is what was found out
 	}
-	w := &walk{files: t.files, maker: maker, store: chunks}
+	early, cancel := context.WithCancel(ctx)
+	var begun sync.WaitGroup
+	defer begun.Wait()
+	defer cancel() // nobody waits any more
+	// They begin as soon as one is asked for, since their files come over the network. Whoever needs them hears what is wrong.
+	w := &walk{files: t.files, maker: maker, store: chunks, wanted: func() { begun.Go(func() { _ = p.loadBuiltins(early) }) }}
 	if err := w.all(ctx, append([]string{found.Entry}, chunk.Stub...)); err != nil {
 		return record{}, err
 	}
@@ -200,6 +203,8 @@ type walk struct {
 	files fs.FS
 	maker *chunk.Maker
 	store *chunk.Store
+	// wanted is called once, when something of Node's is first asked for.
+	wanted func()
 
 	mu       sync.Mutex
 	seen     map[string]bool
@@ -262,7 +267,10 @@ func (w *walk) look(id string, made chunk.Chunk) {
 	}
 	if slices.ContainsFunc(made.Requires, func(id string) bool { return chunk.IsStandIn(id) && chunk.Lacking(id) == "" }) {
 		w.mu.Lock()
-		w.builtins = true
+		if !w.builtins {
+			w.builtins = true
+			w.wanted()
+		}
 		w.mu.Unlock()
 	}
 	if isPartOfVerified(nameOf(w.files, chunk.Folder(id))) {

@@ -46,6 +46,7 @@ func TestWhichEngineAnAdaptorIsFor(t *testing.T) {
 		{name: "plain", code: common},
 		{name: "own files and a dependency", manifest: `{"dependencies":{"helper":"^1.0.0"}}`, code: common + `exports.help = require('helper').help;`},
 		{name: "files", code: common + `const fs = require('fs'); exports.read = () => fs.readFileSync('/etc/passwd');`, want: `reaches fs of Node, which the embedded engine does not have \(@openfn/language-x@1.0.0\)`},
+		{name: "files, beside what the registry has nothing for", code: common + `require('events'); exports.fs = () => require('fs');`, want: `reaches fs of Node, which the embedded engine does not have \(@openfn/language-x@1.0.0\)`},
 		{name: "processes in a dependency", manifest: `{"dependencies":{"starter":"1.0.0"}}`, code: common + `exports.s = () => require('starter');`, want: `reaches child_process of Node, which the embedded engine does not have \(starter@1.0.0\)`},
 		{name: "a language", code: common + `exports.name = n => n.toLocaleString('de');`, want: `says toLocaleString, which the embedded engine does otherwise \(@openfn/language-x@1.0.0\)`},
 		{name: "Intl", code: common + `exports.name = () => new Intl.NumberFormat('de');`, want: `says Intl, which the embedded engine does otherwise \(@openfn/language-x@1.0.0\)`},

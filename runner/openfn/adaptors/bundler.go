@@ -3,7 +3,6 @@ package adaptors
 import (
 	"context"
 	_ "embed" // the frame of bundles
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -63,7 +62,8 @@ type bundler struct {
 	mu       sync.Mutex // esbuild asks from several goroutines; guards what follows
 	commonJS []string   // modules that ES modules import
 	files    map[string]bool
-	beside   map[string]bool // folders of packages whose files look for others, with whether for packages, too
+	beside   map[string]bool            // folders of packages whose files look for others, with whether for packages, too
+	imported map[string]map[string]bool // folders of packages, by that of the package that imports of them, in the build at hand
 	size     int
 	failure  error
 }
@@ -111,8 +111,7 @@ func (b *bundler) bundle(ctx context.Context) (string, error) {
 // built is what esbuild has made.
 type built struct {
 	code    string
-	unknown []string            // files of which it is not known what they load
-	imports map[string][]string // paths, by that of the file
+	unknown []string // files of which it is not known what they load
 }
 
 func (b *bundler) build(ctx context.Context, strict bool, name, contents string) (built, error) {
@@ -120,8 +119,9 @@ func (b *bundler) build(ctx context.Context, strict bool, name, contents string)
 	for _, id := range unknowable {
 		overrides[id] = api.LogLevelWarning
 	}
+	b.imported = make(map[string]map[string]bool)
 	build, failed := api.Context(api.BuildOptions{
-		AbsWorkingDir: "/", Bundle: true, Metafile: true, Outfile: "/bundle.js",
+		AbsWorkingDir: "/", Bundle: true, Outfile: "/bundle.js",
 		Stdin:  &api.StdinOptions{Contents: contents, ResolveDir: "/", Sourcefile: name},
 		Format: api.FormatCommonJS, Platform: api.PlatformNode,
 		Engines:   []api.Engine{{Name: api.EngineNode, Version: oldestNode}},
@@ -153,7 +153,7 @@ func (b *bundler) build(ctx context.Context, strict bool, name, contents string)
 	if len(result.Errors) > 0 {
 		return built{}, told(result.Errors)
 	}
-	made := built{code: string(result.OutputFiles[0].Contents), imports: importsOf(result.Metafile)}
+	made := built{code: string(result.OutputFiles[0].Contents)}
 	if !b.trusted {
 		for _, w := range result.Warnings {
 			if slices.Contains(unknowable, w.ID) && w.Location != nil && !slices.Contains(made.unknown, w.Location.File) {
@@ -177,21 +177,6 @@ func told(errs []api.Message) error {
 	return unbundleable(strings.Join(lines, "; "))
 }
 
-// importsOf reads what files import from what esbuild tells of a bundle.
-func importsOf(metafile string) map[string][]string {
-	var meta struct {
-		Inputs map[string]struct{ Imports []struct{ Path string } }
-	}
-	_ = json.Unmarshal([]byte(metafile), &meta) // esbuild wrote it
-	imports := make(map[string][]string)
-	for file, input := range meta.Inputs {
-		for _, i := range input.Imports {
-			imports[file] = append(imports[file], i.Path)
-		}
-	}
-	return imports
-}
-
 // plug has esbuild read from the tree, and nothing from the disk.
 func (b *bundler) plug(build api.PluginBuild, strict bool) {
 	build.OnResolve(api.OnResolveOptions{Filter: ".*"}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
@@ -208,10 +193,11 @@ func (b *bundler) resolve(a api.OnResolveArgs, strict bool) (api.OnResolveResult
 	if isBuiltin(a.Path) {
 		return external, nil
 	}
-	from := path.Dir(strings.TrimPrefix(a.Importer, "/"))
+	importer := strings.TrimPrefix(a.Importer, "/")
+	from := path.Dir(importer)
 	relative := strings.HasPrefix(a.Path, "./") || strings.HasPrefix(a.Path, "../") || a.Path == "." || a.Path == ".."
 	if path.IsAbs(a.Path) || relative && !fs.ValidPath(path.Join(from, a.Path)) { // jobs may read the bundle, and nothing that is not of the tree
-		return external, b.fail(unbundleable(fmt.Sprintf("%s imports %s, which is outside of its folder", strings.TrimPrefix(a.Importer, "/"), a.Path)))
+		return external, b.fail(unbundleable(fmt.Sprintf("%s imports %s, which is outside of its folder", importer, a.Path)))
 	}
 	conditions := []string{"node", "require"}
 	if a.Kind == api.ResolveJSImportStatement || a.Kind == api.ResolveJSDynamicImport {
@@ -225,6 +211,7 @@ func (b *bundler) resolve(a api.OnResolveArgs, strict bool) (api.OnResolveResult
 	case err != nil:
 		return external, nil //nolint:nilerr // it may be optional; if not, it fails as without a bundle
 	}
+	b.imports(packageOf(importer), packageOf(found))
 	result := api.OnResolveResult{Path: "/" + found, Namespace: "file"}
 	if b.manifestOf(found).isPure() {
 		result.SideEffects = api.SideEffectsFalse
@@ -241,6 +228,16 @@ func (b *bundler) resolve(a api.OnResolveArgs, strict bool) (api.OnResolveResult
 		return api.OnResolveResult{Path: b.toRoot + "/" + found, External: true}, nil
 	}
 	return result, nil
+}
+
+// imports notes that a package imports of another.
+func (b *bundler) imports(from, of string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.imported[from] == nil {
+		b.imported[from] = make(map[string]bool)
+	}
+	b.imported[from][of] = true
 }
 
 // fail remembers why no bundle can be made, which esbuild would tell in words of its own.
@@ -280,9 +277,9 @@ func (b *bundler) needs(file string, packages bool) {
 }
 
 var (
-	shebang = regexp.MustCompile(`^#!.*`)
-	imports = regexp.MustCompile(`\bimport\(`)
-	dynamic = regexp.MustCompile(`import\s*\(`) // begins with a word, which is found fast
+	shebang   = regexp.MustCompile(`^#!.*`)
+	importing = regexp.MustCompile(`\bimport\(`)
+	dynamic   = regexp.MustCompile(`import\s*\(`) // begins with a word, which is found fast
 	// hidden is code in a string that imports, a habit of compilers to CommonJS.
 	hidden = regexp.MustCompile(`\b(?:Function|eval)\s*\([^)]*\bimport\s*\(`)
 	// places are what tells a file where it lies.
@@ -317,7 +314,7 @@ func (b *bundler) load(file string) (api.OnLoadResult, error) {
 	}
 	text = shebang.ReplaceAllLiteralString(text, "")
 	if b.trusted && slices.Contains(b.entries, file) { // what OpenFn's runtime imports is not known beforehand, so that is handed in
-		text = imports.ReplaceAllLiteralString(text, "__phx_import(")
+		text = importing.ReplaceAllLiteralString(text, "__phx_import(")
 	}
 	var warnings []api.Message
 	if dynamic.MatchString(text) && hidden.MatchString(text) {
@@ -353,16 +350,7 @@ func (b *bundler) leaveOut(from built) error {
 		}
 		b.outside[dir] = true
 		found = append(found, b.dependencies(dir)...)
-		for file, imported := range from.imports {
-			if packageOf(file) != dir {
-				continue
-			}
-			for _, i := range imported {
-				if p := packageOf(i); p != "" && !strings.HasPrefix(i, b.toRoot) {
-					found = append(found, p)
-				}
-			}
-		}
+		found = slices.AppendSeq(found, maps.Keys(b.imported[dir]))
 	}
 	for _, entry := range b.entries {
 		if b.outside[packageOf(entry)] {
@@ -399,7 +387,7 @@ const reExport = "__reExport("
 var (
 	// fromCommonJS is an import of a CommonJS module in what esbuild has made of ES modules.
 	fromCommonJS = regexp.MustCompile(`__toESM\(require\("phx:(\d+)"\)\)`)
-	lateImport   = regexp.MustCompile(`\bvar ([\w$]+)=((?:__toESM\()?require\("phx:(\d+)"\)(?:,1\))?);`)
+	lateImport   = regexp.MustCompile(`var ([\w$]+)=((?:__toESM\()?require\("phx:(\d+)"\)(?:,1\))?);`)
 )
 
 // lazy are packages that ES modules get when they first read something of them. Loading undici is most of what
@@ -414,7 +402,7 @@ func (b *bundler) compose(modern, old string) string {
 		if !slices.Contains(lazy, b.manifestOf(b.commonJS[i]).Name) {
 			return line
 		}
-		whole := regexp.MustCompile(`\b` + regexp.QuoteMeta(parts[1]) + `\b[^.]`)
+		whole := regexp.MustCompile(regexp.QuoteMeta(parts[1]) + `\b[^.]`)
 		if len(whole.FindAllStringIndex(modern, 2)) > 1 { // not only members are read
 			return line
 		}

@@ -214,13 +214,15 @@ func (f *spoolFolder) sweep() {
 // partName is what is being written, by this version or an earlier one.
 var partName = regexp.MustCompile(`^\..*\.part$|\.json\.part$`)
 
-// plainID is an id that is a file name: neither two that differ in capitals only, nor too long.
-var plainID = regexp.MustCompile(`^[a-z0-9_][a-z0-9_-]{0,99}$`)
+// plainID is an id that is a file name, of up to mostPlain bytes: no two differ in capitals only.
+var plainID = regexp.MustCompile(`^[a-z0-9_][a-z0-9_-]*$`)
+
+const mostPlain = 100
 
 // spoolName makes a file name of a run's id, which the server chose. Each id has its own, on file systems without
 // capitals too.
 func spoolName(runID string) string {
-	if plainID.MatchString(runID) {
+	if len(runID) <= mostPlain && plainID.MatchString(runID) {
 		return runID + ".json"
 	}
 	readable := strings.Trim(strings.Map(func(c rune) rune {

@@ -46,6 +46,9 @@ func (p *Provider) load(ctx context.Context, name, version string, tell func(str
 		}
 		defer p.turns.Release(1)
 	}
+	if p.cfg.Again {
+		_ = os.Remove(p.recordFile(name, version, markSuffix)) // what cannot be removed counts
+	}
 	begin := time.Now()
 	specifier := name + "@" + version
 	if name == js.Builtins { // the other engine has nothing of the kind

@@ -66,6 +66,8 @@ type Chunk struct {
 	Text string
 	// Requires are the ids of the chunks that it may ask for, those behind Node's globals among them, sorted.
 	Requires []string
+	// Lacks are the packages that it asks for and the tree does not have, sorted.
+	Lacks []string
 	// Native tells that it is in part machine code, which is left out.
 	Native bool
 }
@@ -140,14 +142,28 @@ func (m *Maker) Chunk(id string) (Chunk, error) {
 		required.external(global)
 	}
 	text := strings.Repeat("\n", FirstLine) + "(function (require, module, exports, " + hostName + ") {" + code + "\n})"
-	return Chunk{Text: text, Requires: required.sorted(), Native: required.native}, nil
+	return Chunk{Text: text, Requires: required.sorted(), Lacks: slices.Sorted(maps.Keys(required.lacking)), Native: required.native}, nil
 }
 
 // others are the ids of chunks that one asks for. esbuild looks for them from several goroutines.
 type others struct {
-	mu     sync.Mutex
-	ids    map[string]bool
-	native bool
+	mu      sync.Mutex
+	ids     map[string]bool
+	lacking map[string]bool // names of packages
+	native  bool
+}
+
+// missing leaves something to who requires it, and finds it missing as in Node.
+func (o *others) missing(specifier, lacking string) api.OnResolveResult {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.lacking == nil {
+		o.lacking = make(map[string]bool)
+	}
+	if lacking != "" {
+		o.lacking[lacking] = true
+	}
+	return api.OnResolveResult{Path: missingPrefix + specifier, External: true}
 }
 
 // external leaves something to another chunk.
@@ -282,8 +298,8 @@ func (m *Maker) plug(build api.PluginBuild, id, entry string, required *others) 
 		}
 		found, err := m.resolver.Find(a.Path, from, conditions)
 		switch {
-		case err != nil: // found missing when it is required, as in Node
-			return api.OnResolveResult{Path: missingPrefix + a.Path, External: true}, nil //nolint:nilerr // see above
+		case err != nil:
+			return required.missing(a.Path, m.resolver.Lacking(a.Path, from)), nil //nolint:nilerr // that is told when it is required
 		case packageOf(found) == own:
 			return api.OnResolveResult{Path: found, Namespace: namespace}, nil
 		}

@@ -2,7 +2,6 @@ package packages
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -276,7 +275,13 @@ func (w *walk) look(id string, made chunk.Chunk) {
 		}
 		w.mu.Unlock()
 	}
-	if isPartOfVerified(nameOf(w.files, chunk.Folder(id))) {
+	of := manifestOf(w.files, chunk.Folder(id))
+	for _, name := range made.Lacks {
+		if of.needs(name) { // others are looked for, and done without
+			w.note(id, "lacks "+name+", which it depends on")
+		}
+	}
+	if isPartOfVerified(of.String()) {
 		return
 	}
 	for _, next := range made.Requires {
@@ -292,7 +297,7 @@ func (w *walk) look(id string, made chunk.Chunk) {
 func (w *walk) note(id, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if name := nameOf(w.files, chunk.Folder(id)); name != "" {
+	if name := manifestOf(w.files, chunk.Folder(id)).String(); name != "" {
 		why += " (" + name + ")"
 	}
 	w.reasons = append(w.reasons, why)
@@ -314,13 +319,4 @@ func (w *walk) ids() []string {
 	}
 	slices.Sort(ids)
 	return ids
-}
-
-// nameIn returns the name and version that a package.json says.
-func nameIn(text []byte) string {
-	var manifest struct{ Name, Version string }
-	if json.Unmarshal(text, &manifest) != nil || manifest.Name == "" {
-		return ""
-	}
-	return manifest.Name + "@" + manifest.Version
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -126,11 +127,32 @@ func (nothing) Open(name string) (fs.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
-// nameOf returns the name and version of the package in a folder of a tree, "" if it does not say.
-func nameOf(files fs.FS, folder string) string {
-	text, err := fs.ReadFile(files, path.Join(folder, "package.json"))
-	if err != nil {
+// manifest is what a package.json says.
+type manifest struct {
+	Name, Version                      string
+	Dependencies, OptionalDependencies map[string]any
+}
+
+// needs reports whether a package says that it depends on another.
+func (m manifest) needs(name string) bool {
+	_, needed := m.Dependencies[name]
+	_, optional := m.OptionalDependencies[name]
+	return needed && !optional
+}
+
+// String is the name and version, "" if it does not say.
+func (m manifest) String() string {
+	if m.Name == "" {
 		return ""
 	}
-	return nameIn(text)
+	return m.Name + "@" + m.Version
+}
+
+// manifestOf returns that of the package in a folder of a tree; nothing where it cannot be read.
+func manifestOf(files fs.FS, folder string) (m manifest) {
+	text, err := fs.ReadFile(files, path.Join(folder, "package.json"))
+	if err != nil || json.Unmarshal(text, &m) != nil {
+		return manifest{}
+	}
+	return m
 }

@@ -95,6 +95,23 @@ func (r *Resolver) Find(specifier, from string, conditions []string) (string, er
 	return "", fmt.Errorf("cannot find module %q from %s", specifier, from)
 }
 
+// Lacking returns the name of the package that a module of the folder from means by a specifier, if that package is nowhere in the tree
+// where it would be looked for; "" if it is there, or the specifier is a path.
+func (r *Resolver) Lacking(specifier, from string) string {
+	if strings.HasPrefix(specifier, ".") || strings.HasPrefix(specifier, "#") || path.IsAbs(specifier) {
+		return ""
+	}
+	name, _ := splitSpecifier(specifier)
+	for dir := from; ; dir = path.Dir(dir) {
+		if _, there := r.manifest(path.Join(dir, modulesFolder, name)); there {
+			return ""
+		}
+		if dir == "." {
+			return name
+		}
+	}
+}
+
 // splitSpecifier returns the name of the package and the path in it, "." for its main module.
 func splitSpecifier(specifier string) (name, below string) {
 	parts := strings.SplitN(specifier, "/", 3)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -123,4 +124,30 @@ func TestWhatIsUnfitStaysSoThoughItIsPreparedMeanwhile(t *testing.T) {
 			require.Contains(t, openIn(t, dir).List(), Verdict{Name: "@openfn/language-x", Version: "1.0.0"})
 		})
 	}
+}
+
+// Guards against an adaptor that is for Node for ever, since a machine was slow when it was looked into.
+func TestWhatTookLongIsLookedIntoAgain(t *testing.T) {
+	registry := serve(t)
+	dir := t.TempDir()
+	_, err := openIn(t, dir).Package(t.Context(), languageX, nil)
+	require.NoError(t, err)
+	p := openIn(t, dir)
+	found, ok := p.readRecord("@openfn/language-x", "1.0.0")
+	require.True(t, ok)
+	found.Node, found.LoadMS = "takes 500 ms to load", 500
+	of := func(judged time.Duration) string {
+		t.Helper()
+		found.Judged = time.Now().Add(-judged)
+		p.write(found.Name, found.Version, recordSuffix, found)
+		one, err := openIn(t, dir).Package(t.Context(), languageX, nil)
+		require.NoError(t, err)
+		return one.Node
+	}
+	require.Equal(t, found.Node, of(slowFor/2))
+	require.Empty(t, of(2*slowFor))
+	registry.Fail(http.StatusServiceUnavailable)
+	t.Setenv("npm_config_fetch_retries", "0")
+	t.Setenv("npm_config_cache", t.TempDir())
+	require.Equal(t, found.Node, of(2*slowFor), "what it is made of cannot be had")
 }

@@ -27,10 +27,11 @@ const mostLoad = 100 * time.Millisecond
 // load returns a package that was prepared before, or prepares it.
 func (p *Provider) load(ctx context.Context, name, version string, tell func(string)) (*js.Package, error) {
 	p.openCache()
-	if found, ok := p.readRecord(name, version); ok && !p.cfg.Again {
-		one := packageOf(found, p.cache.Store(found.Integrity, p.nodes))
-		whole := found.Node != "" || one.Chunks.Load(found.Chunks)
-		if whole && found.Node == "" && found.Builtins {
+	before, known := p.readRecord(name, version)
+	if known = known && !p.cfg.Again; known && !before.outdated() {
+		one := packageOf(before, p.cache.Store(before.Integrity, p.nodes))
+		whole := before.Node != "" || one.Chunks.Load(before.Chunks)
+		if whole && before.Node == "" && before.Builtins {
 			if err := p.loadBuiltins(ctx); err != nil {
 				return nil, err
 			}
@@ -58,6 +59,9 @@ func (p *Provider) load(ctx context.Context, name, version string, tell func(str
 	found, one, err := p.prepare(ctx, name, version)
 	if err != nil {
 		p.cfg.Logger.Warn("a package was not prepared", "package", specifier, "error", err)
+		if known && before.Node != "" && ctx.Err() == nil {
+			return p.remember(packageOf(before, nil), nil), nil // for Node it is in any case
+		}
 		return nil, err
 	}
 	one = p.remember(one, &found)
@@ -196,7 +200,7 @@ func inspect(ctx context.Context, found record, one *js.Package) (record, error)
 	case err != nil:
 		found.Node = "does not load in the embedded engine: " + strings.Join(strings.Fields(err.Error()), " ")
 	}
-	found.Exports, found.LoadMS = seen.Exports, seen.Took.Milliseconds()
+	found.Exports, found.LoadMS, found.Judged = seen.Exports, seen.Took.Milliseconds(), time.Now()
 	return found, nil
 }
 

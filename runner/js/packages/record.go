@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"deps.dev/util/semver"
 
@@ -33,9 +34,19 @@ type record struct {
 	Chunks []string `json:"chunks"`
 	// Builtins tells that it asks for some of Node's.
 	Builtins bool `json:"builtins,omitempty"`
-	// LoadMS is how long all of it took to load, in milliseconds.
+	// LoadMS is how long all of it took to load, in milliseconds of a processor.
 	LoadMS int64 `json:"load_ms"`
+	// Judged is when that was measured.
+	Judged time.Time `json:"judged,omitzero"`
 }
+
+// slowFor is how long an adaptor that takes long to load is believed to.
+const slowFor = 24 * time.Hour
+
+// tooSlow reports whether an adaptor is for Node since it takes long to load. Another time, or on another machine, it may not.
+func (r record) tooSlow() bool { return r.Node != "" && r.LoadMS > mostLoad.Milliseconds() }
+
+func (r record) outdated() bool { return r.tooSlow() && time.Since(r.Judged) > slowFor }
 
 // mark is what a run has shown of an adaptor. It has a file of its own beside the record, for another worker may be writing that.
 type mark struct {

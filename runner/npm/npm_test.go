@@ -207,13 +207,14 @@ func TestTheTreeIsNPMs(t *testing.T) {
 			questions = append(questions, question{r.URL, root, "*"})
 		}
 	}
-	answers, node := askNPM(t, 3*time.Second, questions)
+	answers, node := askNPM(t, 20*time.Second, questions)
 	c := client(t, r, Config{Node: node})
-	same, failed := 0, 0
+	same, failed, untold := 0, 0, 0
 	for i, q := range questions {
 		tree, err := c.Resolve(t.Context(), q.Name, q.Wanted)
 		switch {
-		case answers[i].Code == "ENDLESS":
+		case answers[i].Code == "ENDLESS", strings.HasPrefix(answers[i].Code, "TypeError"):
+			untold++
 		case answers[i].Code != "":
 			failed++
 			require.Error(t, err, "%s: npm says %s: %s", q.Name, answers[i].Code, answers[i].Message)
@@ -225,7 +226,8 @@ func TestTheTreeIsNPMs(t *testing.T) {
 			same++
 		}
 	}
-	t.Logf("%d of %d trees are the same; %d cannot be", same, len(questions), failed)
+	t.Logf("%d of %d trees are the same; %d cannot be; of %d, npm cannot tell", same, len(questions), failed, untold)
+	require.NotZero(t, same)
 }
 
 // A tree is not made again, nor is what the registry says read, as long as that says the same.

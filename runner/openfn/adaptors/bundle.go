@@ -59,11 +59,9 @@ func (r *Repo) writeBundle(ctx context.Context, modules []Package, files *npm.Fi
 	if err := writeFiles(files, beside, filepath.Join(dir, besideFolder)); err != nil {
 		return known, err
 	}
-	seen, ok := b.inspectAlone(ctx, load, dir)
-	if !ok {
-		if seen, err = b.inspectBoth(ctx, modules, files, beside, load, dir); err != nil {
-			return known, err
-		}
+	seen, cache, err := r.inspect(ctx, b, modules, files, beside, inspection{Entries: []string{}, Load: load, Cache: len(r.flags) > 0, folder: dir, flags: r.flags})
+	if err != nil {
+		return known, err
 	}
 	for i, p := range modules {
 		if problem := seen[i].problem(); problem != "" {
@@ -73,29 +71,26 @@ func (r *Repo) writeBundle(ctx context.Context, modules []Package, files *npm.Fi
 			return known, err
 		}
 	}
-	return prepared{Exports: seen[0].Exports, Bundled: true}, nil
+	return prepared{Exports: seen[0].Exports, Bundled: true}, storeCache(cache, home)
 }
 
-// inspectAlone loads a bundle, where that tells what its modules export: the names of an ES module are in its text, where esbuild has
-// found them. It is not ok if the bundle does not load or has nothing under one of the names.
-func (b *bundler) inspectAlone(ctx context.Context, load, dir string) (seen []exported, ok bool) {
-	if !b.namesKnown {
-		return nil, false
+// inspect tells what the modules of a bundle export, and makes its code cache. The names of ES modules are in their text, where esbuild
+// has found them: it is enough that their bundle loads, and has something under each. What CommonJS exports, Node alone knows, which looks for
+// names in the text by rules of its own: so the modules are loaded as they were published, and compared.
+func (r *Repo) inspect(ctx context.Context, b *bundler, modules []Package, files *npm.Files, beside map[string]bool, alone inspection) (seen []exported, cache []byte, err error) {
+	if b.namesKnown {
+		seen, cache, err := alone.run(ctx)
+		if bad := func(e exported) bool { return e.problem() != "" }; err == nil && len(seen) == len(modules) && !slices.ContainsFunc(seen, bad) {
+			return seen, cache, nil
+		}
 	}
-	seen, err := inspect(ctx, nil, load, dir)
-	bad := func(e exported) bool { return e.problem() != "" }
-	return seen, err == nil && len(seen) == len(b.entries) && !slices.ContainsFunc(seen, bad)
-}
-
-// inspectBoth loads the modules as they were published, and compares them with the bundle. What CommonJS exports, Node alone knows: it
-// looks for names in the text by rules of its own.
-func (b *bundler) inspectBoth(ctx context.Context, modules []Package, files *npm.Files, beside map[string]bool, load, dir string) ([]exported, error) {
-	original := filepath.Join(dir, originalFolder)
+	original := filepath.Join(alone.folder, originalFolder)
 	defer os.RemoveAll(original)
 	if err := writeFiles(files, b.loadedWith(beside), original); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return inspect(ctx, entriesIn(original, modules), load, dir)
+	alone.Entries = entries(entriesIn(original, modules))
+	return alone.run(ctx)
 }
 
 // loadedWith are the files that are in the bundle, with those by which Node finds them, and others.

@@ -337,3 +337,35 @@ func TestWhatNodeCannotLoadIsTold(t *testing.T) {
 		require.Contains(t, p.Problem, tt.problem)
 	}
 }
+
+// The process that asks a bundle what it exports makes its code cache as well, for the flags that V8 will have: none is started for it.
+func TestWhatIsInstalledHasItsCodeCache(t *testing.T) {
+	needNode(t)
+	w := npmtest.Serve(t)
+	w.Use(t)
+	publish(t, w, "1.0.0", files{"x/package.json": esmPackage, "x/index.js": `export const a = 1;`})
+	publish(t, w, "2.0.0", files{"x/package.json": cjsPackage, "x/index.js": `exports.a = 1;`})
+	for _, version := range []string{"1.0.0", "2.0.0"} {
+		for _, heap := range []string{"--max-old-space-size=300", "--max-old-space-size=400"} { // from the same cache of packages
+			for range 2 {
+				r := open(t, Config{Flags: []string{heap}})
+				p, err := r.Resolve(t.Context(), "x@"+version, nil)
+				require.NoError(t, err)
+				require.True(t, p.Bundled)
+				answer, err := script{
+					node: "node", flags: append(hostFlags(t, p), heap), args: []string{p.Dir},
+					code: `
+						import { writeSync } from 'node:fs';
+						import { createRequire } from 'node:module';
+						const bundle = createRequire(import.meta.url)(process.argv[2] + '/load.cjs');
+						writeSync(3, String(bundle.load()[0].a === 1 && bundle.missingCache() === undefined));
+					`,
+				}.run(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, "true", string(answer))
+				require.NoError(t, r.WarmCache(t.Context(), "node-that-is-not-there", []string{"--no-warnings", heap}, p), "nothing to do")
+				require.Error(t, r.WarmCache(t.Context(), "node-that-is-not-there", nil, p), "other flags")
+			}
+		}
+	}
+}

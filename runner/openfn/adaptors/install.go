@@ -87,6 +87,9 @@ func (r *Repo) fetchAndPrepare(ctx context.Context, s specifier, again bool, tel
 		return Package{}, r.notFetched(s, err)
 	}
 	r.renewed.Store(s, true)
+	if caches, _ := filepath.Glob(filepath.Join(globEscape(p.Dir), "bundle-*.cache")); len(caches) > 0 {
+		r.cached.Store(p.Dir, true)
+	}
 	took := time.Since(began).Round(100 * time.Millisecond)
 	r.log.Info("package is installed", "package", s.String(), "bundled", p.Bundled, "took", took)
 	tell(fmt.Sprintf("Installed %s in %v", s, took))

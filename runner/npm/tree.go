@@ -62,7 +62,7 @@ func (c *Client) resolve(ctx context.Context, name, text string, picked func(Pac
 		return tree, nil
 	}
 	c.lookAhead(ctx, s, picked)
-	made := builder{manifest: c.manifest, legacyPeers: c.settings.legacyPeers}
+	made := builder{manifest: c.manifest, legacyPeers: c.settings.legacyPeers, forNode: c.by.node}
 	root, err := made.build(ctx, dependency{name, text})
 	if err != nil {
 		return nil, about(s.String(), err)
@@ -83,7 +83,7 @@ type resolved struct {
 // treeKey says all that a tree depends on besides documents.
 func (c *Client) treeKey(name, text string) string {
 	s := &c.settings
-	return fmt.Sprintf("tree 1 %q %q %q %q %q %v %q %v", name, text, s.registry, s.scopes, c.by.tag, s.legacyPeers, c.by.node, thisPlatform())
+	return fmt.Sprintf("tree 2 %q %q %q %q %q %v %q %v", name, text, s.registry, s.scopes, c.by.tag, s.legacyPeers, c.by.node, thisPlatform())
 }
 
 // recall returns the tree as it was resolved before, if the registry still says the same of all packages that were chosen

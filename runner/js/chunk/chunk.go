@@ -110,7 +110,7 @@ func IsStandIn(id string) bool {
 }
 
 // Folder returns the folder of the package that a chunk is of.
-func Folder(id string) string { return packageOf(id) }
+func Folder(id string) string { return resolve.Folder(id) }
 
 // Code returns the text of a chunk.
 func (m *Maker) Code(id string) (string, error) {
@@ -279,7 +279,7 @@ func globalsOf(code string) []string {
 // plug has esbuild read from the tree, and leave out what is another chunk's.
 func (m *Maker) plug(build api.PluginBuild, id, entry string, required *others) {
 	const namespace = "tree"
-	own := packageOf(entry)
+	own := resolve.Folder(entry)
 	build.OnResolve(api.OnResolveOptions{Filter: ".*"}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
 		if a.Kind == api.ResolveEntryPoint {
 			return api.OnResolveResult{Path: entry, Namespace: namespace}, nil
@@ -300,7 +300,7 @@ func (m *Maker) plug(build api.PluginBuild, id, entry string, required *others) 
 		switch {
 		case err != nil:
 			return required.missing(a.Path, m.resolver.Lacking(a.Path, from)), nil //nolint:nilerr // that is told when it is required
-		case packageOf(found) == own:
+		case resolve.Folder(found) == own:
 			return api.OnResolveResult{Path: found, Namespace: namespace}, nil
 		}
 		return required.external(found), nil
@@ -325,20 +325,4 @@ func (m *Maker) plug(build api.PluginBuild, id, entry string, required *others) 
 		}
 		return api.OnLoadResult{Contents: &text, Loader: loader}, err
 	})
-}
-
-// packageOf returns the folder of the package that a file belongs to.
-func packageOf(file string) string {
-	parts := strings.Split(file, "/")
-	slices.Reverse(parts)
-	i := slices.Index(parts, "node_modules")
-	if i < 0 {
-		return ""
-	}
-	slices.Reverse(parts)
-	n := len(parts) - i
-	if n < len(parts) && strings.HasPrefix(parts[n], "@") {
-		n++
-	}
-	return strings.Join(parts[:min(n+1, len(parts))], "/")
 }

@@ -281,7 +281,7 @@ func (w *walk) look(id string, made chunk.Chunk) {
 	}
 	of := manifestOf(w.files, chunk.Folder(id))
 	for _, name := range made.Lacks {
-		if of.needs(name) { // others are looked for, and done without
+		if of.Needs(name) { // others are looked for, and done without
 			w.note(id, "lacks "+name+", which it depends on")
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"github.com/phxworker/phxworker/runner/js"
 	"github.com/phxworker/phxworker/runner/js/chunk"
 	"github.com/phxworker/phxworker/runner/npm"
+	"github.com/phxworker/phxworker/runner/npm/resolve"
 	"github.com/phxworker/phxworker/runner/openfn/adaptors"
 )
 
@@ -127,32 +127,12 @@ func (nothing) Open(name string) (fs.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
-// manifest is what a package.json says.
-type manifest struct {
-	Name, Version                      string
-	Dependencies, OptionalDependencies map[string]any
-}
-
-// needs reports whether a package says that it depends on another.
-func (m manifest) needs(name string) bool {
-	_, needed := m.Dependencies[name]
-	_, optional := m.OptionalDependencies[name]
-	return needed && !optional
-}
-
-// String is the name and version, "" if it does not say.
-func (m manifest) String() string {
-	if m.Name == "" {
-		return ""
+// manifestOf returns what the package in a folder of a tree says of itself; nothing where it cannot be read.
+func manifestOf(files fs.FS, folder string) *resolve.Manifest {
+	if text, err := fs.ReadFile(files, path.Join(folder, "package.json")); err == nil {
+		if m, err := resolve.ParseManifest(text); err == nil {
+			return m
+		}
 	}
-	return m.Name + "@" + m.Version
-}
-
-// manifestOf returns that of the package in a folder of a tree; nothing where it cannot be read.
-func manifestOf(files fs.FS, folder string) (m manifest) {
-	text, err := fs.ReadFile(files, path.Join(folder, "package.json"))
-	if err != nil || json.Unmarshal(text, &m) != nil {
-		return manifest{}
-	}
-	return m
+	return new(resolve.Manifest)
 }

@@ -56,8 +56,7 @@ type bundler struct {
 	// modules that they do not say.
 	namesKnown bool
 
-	resolver  *resolve.Resolver
-	manifests sync.Map // of packages, by folder
+	resolver *resolve.Resolver
 
 	mu       sync.Mutex // esbuild asks from several goroutines; guards what follows
 	commonJS []string   // modules that ES modules import
@@ -211,16 +210,16 @@ func (b *bundler) resolve(a api.OnResolveArgs, strict bool) (api.OnResolveResult
 	case err != nil:
 		return external, nil //nolint:nilerr // it may be optional; if not, it fails as without a bundle
 	}
-	b.imports(packageOf(importer), packageOf(found))
+	b.imports(resolve.Folder(importer), resolve.Folder(found))
 	result := api.OnResolveResult{Path: "/" + found, Namespace: "file"}
-	if b.manifestOf(found).isPure() {
+	if b.manifestOf(found).SideEffects == false { // its modules need not be loaded if nothing of them is used
 		result.SideEffects = api.SideEffectsFalse
 	}
 	if strict && b.isCommonJS(found) {
 		result.Path, result.Namespace, result.External = b.later(found), "", true
 		return result, nil
 	}
-	if path.Ext(found) == ".node" || b.outside[packageOf(found)] {
+	if path.Ext(found) == ".node" || b.outside[resolve.Folder(found)] {
 		if !b.isCommonJS(found) {
 			return external, b.fail(unbundleable(found + " is an ES module of a package that cannot be bundled"))
 		}
@@ -272,7 +271,7 @@ func (b *bundler) later(file string) string {
 func (b *bundler) needs(file string, packages bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	dir := packageOf(file)
+	dir := resolve.Folder(file)
 	b.beside[dir] = b.beside[dir] || packages
 }
 
@@ -340,7 +339,7 @@ func hasPlace(text string) bool {
 func (b *bundler) leaveOut(from built) error {
 	var found []string
 	for _, file := range from.unknown {
-		found = append(found, packageOf(file))
+		found = append(found, resolve.Folder(file))
 	}
 	for len(found) > 0 {
 		dir := found[len(found)-1]
@@ -353,7 +352,7 @@ func (b *bundler) leaveOut(from built) error {
 		found = slices.AppendSeq(found, maps.Keys(b.imported[dir]))
 	}
 	for _, entry := range b.entries {
-		if b.outside[packageOf(entry)] {
+		if b.outside[resolve.Folder(entry)] {
 			return unbundleable(strings.Join(from.unknown, ", ") + " loads what is not known beforehand")
 		}
 	}

@@ -56,8 +56,8 @@ func (p *program) adaptorsCommand() *cli.Command {
 // the one above it.
 func anyArguments(context.Context, *cli.Command) error { return nil }
 
-// repo returns the repo of the command line.
-func (p *program) repo(cmd *cli.Command) (*adaptors.Repo, error) {
+// repo returns the repo of the command line. The flags are those that Node will have for V8.
+func (p *program) repo(cmd *cli.Command, flags ...string) (*adaptors.Repo, error) {
 	set := cmd.String("repo-dir")
 	if set == "" {
 		set = p.getenv("WORKER_REPO_DIR")
@@ -66,7 +66,7 @@ func (p *program) repo(cmd *cli.Command) (*adaptors.Repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	repo, err := adaptors.Open(adaptors.Config{Dir: dir, Again: cmd.Bool("force")})
+	repo, err := adaptors.Open(adaptors.Config{Dir: dir, Flags: flags, Again: cmd.Bool("force")})
 	if err != nil {
 		return nil, &usageError{err.Error()}
 	}
@@ -77,7 +77,11 @@ func (p *program) repo(cmd *cli.Command) (*adaptors.Repo, error) {
 // that runs which need no other adaptors need no network. It goes on after a
 // failure, to tell all of them.
 func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
-	repo, err := p.repo(cmd)
+	memory, err := options.RunMemory(p.getenv)
+	if err != nil {
+		return err
+	}
+	repo, err := p.repo(cmd, openfn.V8Flags(memory)...)
 	if err != nil {
 		return err
 	}
@@ -86,10 +90,6 @@ func (p *program) installAdaptors(ctx context.Context, cmd *cli.Command) error {
 		if !strings.HasPrefix(specifier, "@openfn/") {
 			return &usageError{fmt.Sprintf("%q is no adaptor: their names begin with @openfn/, as in @openfn/language-http@7.2.10", specifier)}
 		}
-	}
-	memory, err := options.RunMemory(p.getenv)
-	if err != nil {
-		return err
 	}
 	provider, err := packages.Open(packages.Config{Repo: repo, Again: cmd.Bool("force")})
 	if err != nil {

@@ -18,7 +18,7 @@ const idleAfter = 5 * time.Second
 func releaseIdleMemory(ctx context.Context, worker *phxworker.Worker) {
 	ticker := time.NewTicker(idleAfter)
 	defer ticker.Stop()
-	given, before := 0, 0
+	given, before := -1, 0 // what the start took is given back as well
 	for {
 		select {
 		case <-ticker.C:

@@ -154,25 +154,27 @@ func sumOf(key string, data []byte) []byte {
 	return h.Sum(nil)
 }
 
-func (c cache) storeSealed(folder, key string, data []byte) error {
-	return c.store(c.sealed(folder, key), func(w io.Writer) error {
-		_, err := io.Copy(w, io.MultiReader(bytes.NewReader(sumOf(key, data)), bytes.NewReader(data)))
+// storeSealed keeps what has a key, and returns its sum in any case.
+func (c cache) storeSealed(folder, key string, data []byte) ([]byte, error) {
+	sum := sumOf(key, data)
+	return sum, c.store(c.sealed(folder, key), func(w io.Writer) error {
+		_, err := io.Copy(w, io.MultiReader(bytes.NewReader(sum), bytes.NewReader(data)))
 		return err
 	})
 }
 
-// readSealed returns what has a key, if it is whole, and since when it is there.
-func (c cache) readSealed(folder, key string) (data []byte, since time.Time, ok bool) {
+// readSealed returns what has a key, if it is whole, its sum and since when it is there.
+func (c cache) readSealed(folder, key string) (data, sum []byte, since time.Time, ok bool) {
 	path := c.sealed(folder, key)
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, since, false
+		return nil, nil, since, false
 	}
 	raw, err := os.ReadFile(path) //nolint:gosec // named by a sum
 	if err != nil || len(raw) < sha256.Size || !bytes.Equal(sumOf(key, raw[sha256.Size:]), raw[:sha256.Size]) {
-		return nil, since, false
+		return nil, nil, since, false
 	}
-	return raw[sha256.Size:], info.ModTime(), true
+	return raw[sha256.Size:], raw[:sha256.Size], info.ModTime(), true
 }
 
 // lessen removes what was not used for longest, until at most limit bytes are left, and what

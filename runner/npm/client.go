@@ -5,11 +5,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,7 +112,7 @@ func (c *Client) Close() {
 
 // Made returns what was kept under a key, if it is whole and nobody else could have written it.
 func (c *Client) Made(key string) (data []byte, ok bool) {
-	data, _, ok = c.cache.readSealed(made, key)
+	data, _, _, ok = c.cache.readSealed(made, key)
 	if ok = ok && c.cache.ours(made); ok {
 		used(c.cache.sealed(made, key))
 	}
@@ -122,7 +122,7 @@ func (c *Client) Made(key string) (data []byte, ok bool) {
 // Keep keeps what was made of packages, for all who use the same cache. The key says all that it depends on. What
 // cannot be kept is made again.
 func (c *Client) Keep(key string, data []byte) {
-	if err := c.cache.storeSealed(made, key, data); err != nil {
+	if _, err := c.cache.storeSealed(made, key, data); err != nil {
 		c.log.Debug("what was made of packages was not kept", "error", err)
 	}
 }
@@ -177,11 +177,9 @@ type document struct {
 	name, host string
 	tag        string // the registry's, by which it knows it again
 	text       []byte
+	sum        []byte // of where it came from, its tag and its text
 	asked      time.Time
 }
-
-// sum is that of what it says, in the version that the registry has tagged.
-func (d *document) sum() string { return string(sumOf(d.name+"\x00"+d.host+"\x00"+d.tag, d.text)) }
 
 func (c *Client) read(d *document) (*packument, error) {
 	return c.packuments.do(d.name+" "+d.tag+" "+d.asked.String(), func() (*packument, error) { return readPackument(d.text, d.name, d.host) })
@@ -199,12 +197,12 @@ func (c *Client) keyOf(name string) string {
 // kept returns what is in the cache, of whatever age; nil if there is nothing.
 func (c *Client) kept(name string) *document {
 	d, _ := c.stored.do(name, func() (*document, error) {
-		data, asked, ok := c.cache.readSealed(metadata, c.keyOf(name))
+		data, sum, asked, ok := c.cache.readSealed(metadata, c.keyOf(name))
 		if !ok {
 			return nil, nil
 		}
 		tag, text, _ := bytes.Cut(data, []byte("\n"))
-		return &document{name, hostOf(c.settings.registryOf(name)), string(tag), text, asked}, nil
+		return &document{name, hostOf(c.settings.registryOf(name)), string(tag), text, sum, asked}, nil
 	})
 	return d
 }
@@ -257,7 +255,7 @@ func (c *Client) ask(ctx context.Context, name string) (*document, error) {
 		if _, err := c.read(d); err != nil {
 			return nil, err
 		}
-		if err := c.cache.storeSealed(metadata, c.keyOf(name), fmt.Appendf(nil, "%s\n%s", d.tag, d.text)); err != nil {
+		if d.sum, err = c.cache.storeSealed(metadata, c.keyOf(name), slices.Concat([]byte(d.tag+"\n"), d.text)); err != nil {
 			c.log.Warn("what a registry says was not kept", "package", name, "error", err)
 		}
 		return d, nil

@@ -19,6 +19,7 @@ const (
 type builder struct {
 	manifest    func(ctx context.Context, s spec) (*manifest, error)
 	legacyPeers bool
+	forNode     string // the version of Node; empty if that does not matter
 
 	root  *node
 	queue []*node
@@ -283,8 +284,8 @@ func (b *builder) fetchPeer(ctx context.Context, e *edge, set *node, wanted map[
 	return conflictError(e)
 }
 
-// leaveOut removes what is optional and cannot be had, or is for another system, with what only that
-// needs. The error is about what is not optional.
+// leaveOut removes what is optional and cannot be had, or is for another system or Node, with what only that
+// needs. The error is about what is not, or would be a link.
 func (b *builder) leaveOut(system platform) error {
 	all := b.root.all()[1:]
 	needed := map[*node]bool{b.root: true}
@@ -307,17 +308,15 @@ func (b *builder) leaveOut(system platform) error {
 		if n.root() != b.root {
 			continue
 		}
-		err := n.failure
-		if err == nil && !system.runs(n.manifest) {
-			err = &Error{Kind: Unsupported, Package: n.manifest.Name + "@" + n.version(), Reason: fmt.Sprintf("it is not for this system (%s, %s)", system.os, system.cpu)}
+		fits := n.manifest != nil && system.runs(n.manifest)
+		switch {
+		case n.failure != nil && (needed[n] || fits && n.manifest.nodeOK(b.forNode)):
+			return n.failure
+		case n.failure == nil && needed[n] && !fits:
+			return &Error{Kind: Unsupported, Package: n.manifest.Name + "@" + n.version(), Reason: fmt.Sprintf("it is not for this system (%s, %s)", system.os, system.cpu)}
+		case n.failure != nil, !needed[n] && !(fits && n.manifest.nodeOK(b.forNode)):
+			without(n)
 		}
-		if err == nil {
-			continue
-		}
-		if needed[n] {
-			return err
-		}
-		without(n)
 	}
 	if left := len(b.root.all()) - 1; left > mostPackages {
 		return &Error{Kind: Untrusted, Reason: fmt.Sprintf("it needs more than %d packages", mostPackages)}

@@ -51,7 +51,7 @@ func (e *edge) satisfiedBy(n *node) bool {
 type node struct {
 	name     string // of its folder
 	manifest *manifest
-	failure  error // why it could not be had; it has no manifest then
+	failure  error // why it could not be had; it has no manifest then, unless npm would make a link
 
 	parent   *node
 	children map[string]*node

@@ -1,7 +1,6 @@
 package npm
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -33,7 +32,7 @@ func readPackument(raw []byte, name, host string) (*packument, error) {
 		Versions map[string]json.RawMessage    `json:"versions"`
 		Time     map[string]lenient[time.Time] `json:"time"`
 	}
-	if err := json.NewDecoder(bytes.NewReader(raw)).Decode(&document); err != nil {
+	if err := json.Unmarshal(raw, &document); err != nil {
 		return nil, &Error{Kind: Untrusted, Package: name, Reason: fmt.Sprintf("the answer of %s makes no sense: %s", host, oneLine(err)), Err: errManifest}
 	}
 	if len(document.Versions) > mostVersions {

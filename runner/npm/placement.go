@@ -87,8 +87,10 @@ func (p *placement) put() {
 		return
 	}
 	for n := target; !n.top(); n = n.parent {
-		if n.same(p.dep) { // npm makes a link here
-			p.failure = &Error{Kind: Unsupported, Package: n.manifest.Name + "@" + n.version(), Reason: "it needs itself below itself, by way of other versions of what needs it"}
+		if n.same(p.dep) { // npm makes a link here, which counts for nothing if the package is left out in the end
+			p.placed = &node{name: p.dep.name, manifest: p.dep.manifest, children: make(map[string]*node)}
+			p.placed.failure = &Error{Kind: Unsupported, Package: n.manifest.Name + "@" + n.version(), Reason: "it needs itself below itself, by way of other versions of what needs it"}
+			p.placed.put(target)
 			return
 		}
 	}

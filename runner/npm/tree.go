@@ -1,6 +1,7 @@
 package npm
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -62,7 +63,7 @@ func (c *Client) resolve(ctx context.Context, name, text string, picked func(Pac
 		return tree, nil
 	}
 	c.lookAhead(ctx, s, picked)
-	made := builder{manifest: c.manifest, legacyPeers: c.settings.legacyPeers}
+	made := builder{manifest: c.manifest, legacyPeers: c.settings.legacyPeers, forNode: c.by.node}
 	root, err := made.build(ctx, dependency{name, text})
 	if err != nil {
 		return nil, about(s.String(), err)
@@ -83,7 +84,7 @@ type resolved struct {
 // treeKey says all that a tree depends on besides documents.
 func (c *Client) treeKey(name, text string) string {
 	s := &c.settings
-	return fmt.Sprintf("tree 1 %q %q %q %q %q %v %q %v", name, text, s.registry, s.scopes, c.by.tag, s.legacyPeers, c.by.node, thisPlatform())
+	return fmt.Sprintf("tree 3 %q %q %q %q %q %v %q %v", name, text, s.registry, s.scopes, c.by.tag, s.legacyPeers, c.by.node, thisPlatform())
 }
 
 // recall returns the tree as it was resolved before, if the registry still says the same of all packages that were chosen
@@ -98,7 +99,7 @@ func (c *Client) recall(ctx context.Context, key string) (*Tree, bool) {
 	for name, sum := range known.Documents {
 		all.Go(func() error {
 			d, _, err := c.document(ctx, name)
-			if err == nil && d.sum() != string(sum) {
+			if err == nil && !bytes.Equal(d.sum, sum) {
 				err = errSum
 			}
 			return err
@@ -110,7 +111,7 @@ func (c *Client) recall(ctx context.Context, key string) (*Tree, bool) {
 func (c *Client) remember(key string, tree *Tree) {
 	known := resolved{tree, make(map[string][]byte)}
 	c.used.Range(func(name, d any) bool {
-		known.Documents[name.(string)] = []byte(d.(*document).sum()) //nolint:forcetypeassert // see used
+		known.Documents[name.(string)] = d.(*document).sum //nolint:forcetypeassert // see used
 		return true
 	})
 	if raw, err := json.Marshal(known); err == nil && c.by.before.IsZero() {

@@ -136,7 +136,7 @@ func New(cfg Config) (*Engine, error) {
 		}
 		cfg.MonorepoDir = dir
 	}
-	repo, err := adaptors.Open(adaptors.Config{Dir: cfg.RepoDir, Monorepo: cfg.MonorepoDir, LatestFor: cfg.LatestFor, Logger: cfg.Logger})
+	repo, err := adaptors.Open(adaptors.Config{Dir: cfg.RepoDir, Monorepo: cfg.MonorepoDir, LatestFor: cfg.LatestFor, Flags: V8Flags(cfg.MemoryMB), Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}

@@ -105,9 +105,14 @@ func (n node) flags(memoryMB float64) []string {
 	flags := []string{
 		"--experimental-vm-modules", // the runtime makes a module of each job
 		"--no-warnings",
-		"--max-old-space-size=" + strconv.Itoa(int(memoryMB)),
 	}
-	return append(flags, n.permission...)
+	return append(append(flags, V8Flags(memoryMB)...), n.permission...)
+}
+
+// V8Flags are those of them that are V8's, for the [adaptors.Config] of packages that are to have their code caches at once.
+// memoryMB is as in [Config].
+func V8Flags(memoryMB float64) []string {
+	return []string{"--max-old-space-size=" + strconv.Itoa(int(Config{MemoryMB: memoryMB}.withDefaults().MemoryMB))}
 }
 
 // Warm makes the code caches of packages for engines of this Config, so that the

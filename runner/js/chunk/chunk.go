@@ -66,6 +66,8 @@ type Chunk struct {
 	Text string
 	// Requires are the ids of the chunks that it may ask for, those behind Node's globals among them, sorted.
 	Requires []string
+	// Lacks are the packages that it asks for and the tree does not have, sorted.
+	Lacks []string
 	// Native tells that it is in part machine code, which is left out.
 	Native bool
 }
@@ -108,7 +110,7 @@ func IsStandIn(id string) bool {
 }
 
 // Folder returns the folder of the package that a chunk is of.
-func Folder(id string) string { return packageOf(id) }
+func Folder(id string) string { return resolve.Folder(id) }
 
 // Code returns the text of a chunk.
 func (m *Maker) Code(id string) (string, error) {
@@ -140,14 +142,28 @@ func (m *Maker) Chunk(id string) (Chunk, error) {
 		required.external(global)
 	}
 	text := strings.Repeat("\n", FirstLine) + "(function (require, module, exports, " + hostName + ") {" + code + "\n})"
-	return Chunk{Text: text, Requires: required.sorted(), Native: required.native}, nil
+	return Chunk{Text: text, Requires: required.sorted(), Lacks: slices.Sorted(maps.Keys(required.lacking)), Native: required.native}, nil
 }
 
 // others are the ids of chunks that one asks for. esbuild looks for them from several goroutines.
 type others struct {
-	mu     sync.Mutex
-	ids    map[string]bool
-	native bool
+	mu      sync.Mutex
+	ids     map[string]bool
+	lacking map[string]bool // names of packages
+	native  bool
+}
+
+// missing leaves something to who requires it, and finds it missing as in Node.
+func (o *others) missing(specifier, lacking string) api.OnResolveResult {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.lacking == nil {
+		o.lacking = make(map[string]bool)
+	}
+	if lacking != "" {
+		o.lacking[lacking] = true
+	}
+	return api.OnResolveResult{Path: missingPrefix + specifier, External: true}
 }
 
 // external leaves something to another chunk.
@@ -231,7 +247,7 @@ func defines(isOurs bool) map[string]string {
 var (
 	// lazyGlobals are the lines of the loader that say what is behind globals: names, and a builtin or another global.
 	lazyGlobals = regexp.MustCompile(`(?m)^  lazily\(\[(.*?)\], .*?(?:require\('(node:[^']+)'\)|host\.(Buffer)\b)`)
-	hostMember  = regexp.MustCompile(`\b` + regexp.QuoteMeta(hostName) + `(?:\.(\w+)|\[)`)
+	hostMember  = regexp.MustCompile(regexp.QuoteMeta(hostName) + `(?:\.(\w+)|\[)`) // begins with a word, which is found fast
 )
 
 // builtinsOfGlobals are the builtins behind Node's globals, by their names, as the loader has them.
@@ -263,7 +279,7 @@ func globalsOf(code string) []string {
 // plug has esbuild read from the tree, and leave out what is another chunk's.
 func (m *Maker) plug(build api.PluginBuild, id, entry string, required *others) {
 	const namespace = "tree"
-	own := packageOf(entry)
+	own := resolve.Folder(entry)
 	build.OnResolve(api.OnResolveOptions{Filter: ".*"}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
 		if a.Kind == api.ResolveEntryPoint {
 			return api.OnResolveResult{Path: entry, Namespace: namespace}, nil
@@ -282,9 +298,9 @@ func (m *Maker) plug(build api.PluginBuild, id, entry string, required *others) 
 		}
 		found, err := m.resolver.Find(a.Path, from, conditions)
 		switch {
-		case err != nil: // found missing when it is required, as in Node
-			return api.OnResolveResult{Path: missingPrefix + a.Path, External: true}, nil //nolint:nilerr // see above
-		case packageOf(found) == own:
+		case err != nil:
+			return required.missing(a.Path, m.resolver.Lacking(a.Path, from)), nil //nolint:nilerr // that is told when it is required
+		case resolve.Folder(found) == own:
 			return api.OnResolveResult{Path: found, Namespace: namespace}, nil
 		}
 		return required.external(found), nil
@@ -309,20 +325,4 @@ func (m *Maker) plug(build api.PluginBuild, id, entry string, required *others) 
 		}
 		return api.OnLoadResult{Contents: &text, Loader: loader}, err
 	})
-}
-
-// packageOf returns the folder of the package that a file belongs to.
-func packageOf(file string) string {
-	parts := strings.Split(file, "/")
-	slices.Reverse(parts)
-	i := slices.Index(parts, "node_modules")
-	if i < 0 {
-		return ""
-	}
-	slices.Reverse(parts)
-	n := len(parts) - i
-	if n < len(parts) && strings.HasPrefix(parts[n], "@") {
-		n++
-	}
-	return strings.Join(parts[:min(n+1, len(parts))], "/")
 }

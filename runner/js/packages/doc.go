@@ -5,9 +5,10 @@
 //
 // An adaptor is for the embedded engine if what it reaches is there: no builtin of Node's that nothing stands in for, no
 // machine code, no Intl and nothing that depends on a language; and if all that it exports loads here, fast enough to be
-// worth it. Packages that are part of an adaptor in verified.json, which a test has compared with Node, may reach what the
+// worth it. What it declares to depend on has to be there. Packages that are part of an adaptor in verified.json, which a test has compared with Node, may reach what the
 // comparison has shown to be of no harm. What calls for something missing while a run executes ends that run, and is for
-// Node from then on. The verdict is kept with its reason, and made anew by a version of this program whose chunks are others.
+// Node from then on. The verdict is kept with its reason, and made anew by a version of this program whose chunks are others;
+// that an adaptor takes long to load is believed for a day.
 //
 // # On the disk
 //

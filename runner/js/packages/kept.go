@@ -31,9 +31,9 @@ func (p *Provider) recall(t tree, name, version string, chunks *chunk.Store) (fo
 	return known.Record, true
 }
 
-// keep keeps what recall returns. That a package takes long to load is not kept: another time, the machine may be less busy.
+// keep keeps what recall returns. That a package takes long to load is not kept.
 func keep(t tree, found record, chunks *chunk.Store) {
-	if t.fetched == nil || found.Node != "" && found.LoadMS > mostLoad.Milliseconds() {
+	if t.fetched == nil || found.tooSlow() {
 		return
 	}
 	known := kept{found, make(map[string][]byte)}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -80,34 +81,73 @@ func TestADamagedCacheIsMadeAnew(t *testing.T) {
 	}
 }
 
-// Guards against an adaptor that a run has shown to be unfit, and that is fit again since it was just being prepared anew.
+// Guards against an adaptor that a run has shown to be unfit, in this worker or in another one with the same folder, and that is fit
+// again since it was just being prepared anew.
 func TestWhatIsUnfitStaysSoThoughItIsPreparedMeanwhile(t *testing.T) {
+	for _, where := range []string{"in this worker", "in another"} {
+		t.Run(where, func(t *testing.T) {
+			registry := serve(t)
+			registry.Publish(t, "@openfn/language-y", "1.0.0", "", "package/index.js", common)
+			dir := t.TempDir()
+			p := openIn(t, dir)
+			p.known.most = 1
+			one, err := p.Package(t.Context(), languageX, nil)
+			require.NoError(t, err)
+			shown := p
+			if where == "in another" {
+				shown = openIn(t, dir)
+			}
+			_, err = p.Package(t.Context(), "@openfn/language-y@1.0.0", nil) // has the other forgotten
+			require.NoError(t, err)
+			chunks, err := filepath.Glob(filepath.Join(dir, ".embedded", "chunks", "*"))
+			require.NoError(t, err)
+			for _, file := range chunks {
+				require.NoError(t, os.Remove(file))
+			}
+			t.Setenv("npm_config_cache", t.TempDir())
+			var once sync.Once
+			registry.Instead(func(http.ResponseWriter, *http.Request) bool {
+				once.Do(func() { shown.Unfit(one, "calls fs.readFileSync of Node") })
+				return false
+			})
+			one, err = p.Package(t.Context(), languageX, nil)
+			require.NoError(t, err)
+			require.Equal(t, "calls fs.readFileSync of Node", one.Node)
+			require.Contains(t, p.List(), Verdict{Name: "@openfn/language-x", Version: "1.0.0", Node: "calls fs.readFileSync of Node"})
+
+			again, err := Open(Config{Repo: p.cfg.Repo, Again: true})
+			require.NoError(t, err)
+			defer again.Close()
+			one, err = again.Package(t.Context(), languageX, nil)
+			require.NoError(t, err)
+			require.Empty(t, one.Node, "it is looked into anew")
+			require.Contains(t, openIn(t, dir).List(), Verdict{Name: "@openfn/language-x", Version: "1.0.0"})
+		})
+	}
+}
+
+// Guards against an adaptor that is for Node for ever, since a machine was slow when it was looked into.
+func TestWhatTookLongIsLookedIntoAgain(t *testing.T) {
 	registry := serve(t)
-	registry.Publish(t, "@openfn/language-y", "1.0.0", "", "package/index.js", common)
 	dir := t.TempDir()
+	_, err := openIn(t, dir).Package(t.Context(), languageX, nil)
+	require.NoError(t, err)
 	p := openIn(t, dir)
-	p.known.most = 1
-	one, err := p.Package(t.Context(), languageX, nil)
-	require.NoError(t, err)
-	_, err = p.Package(t.Context(), "@openfn/language-y@1.0.0", nil) // has the other forgotten
-	require.NoError(t, err)
-	chunks, err := filepath.Glob(filepath.Join(dir, ".embedded", "chunks", "*"))
-	require.NoError(t, err)
-	for _, file := range chunks {
-		require.NoError(t, os.Remove(file))
+	found, ok := p.readRecord("@openfn/language-x", "1.0.0")
+	require.True(t, ok)
+	found.Node, found.LoadMS = "takes 500 ms to load", 500
+	of := func(judged time.Duration) string {
+		t.Helper()
+		found.Judged = time.Now().Add(-judged)
+		p.write(found.Name, found.Version, recordSuffix, found)
+		one, err := openIn(t, dir).Package(t.Context(), languageX, nil)
+		require.NoError(t, err)
+		return one.Node
 	}
+	require.Equal(t, found.Node, of(slowFor/2))
+	require.Empty(t, of(2*slowFor))
+	registry.Fail(http.StatusServiceUnavailable)
+	t.Setenv("npm_config_fetch_retries", "0")
 	t.Setenv("npm_config_cache", t.TempDir())
-	var once sync.Once
-	registry.Instead(func(http.ResponseWriter, *http.Request) bool {
-		once.Do(func() { p.Unfit(one, "calls fs.readFileSync of Node") })
-		return false
-	})
-	one, err = p.Package(t.Context(), languageX, nil)
-	require.NoError(t, err)
-	require.Equal(t, "calls fs.readFileSync of Node", one.Node)
-	for _, known := range p.List() {
-		if known.Name == "@openfn/language-x" {
-			require.Equal(t, "calls fs.readFileSync of Node", known.Node)
-		}
-	}
+	require.Equal(t, found.Node, of(2*slowFor), "what it is made of cannot be had")
 }

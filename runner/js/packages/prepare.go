@@ -2,7 +2,6 @@ package packages
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -29,10 +27,11 @@ const mostLoad = 100 * time.Millisecond
 // load returns a package that was prepared before, or prepares it.
 func (p *Provider) load(ctx context.Context, name, version string, tell func(string)) (*js.Package, error) {
 	p.openCache()
-	if found, ok := p.readRecord(name, version); ok && !p.cfg.Again {
-		one := packageOf(found, p.cache.Store(found.Integrity, p.nodes))
-		whole := found.Node != "" || one.Chunks.Load(found.Chunks)
-		if whole && found.Builtins {
+	before, known := p.readRecord(name, version)
+	if known = known && !p.cfg.Again; known && !before.outdated() {
+		one := packageOf(before, p.cache.Store(before.Integrity, p.nodes))
+		whole := before.Node != "" || one.Chunks.Load(before.Chunks)
+		if whole && before.Node == "" && before.Builtins {
 			if err := p.loadBuiltins(ctx); err != nil {
 				return nil, err
 			}
@@ -47,6 +46,9 @@ func (p *Provider) load(ctx context.Context, name, version string, tell func(str
 		}
 		defer p.turns.Release(1)
 	}
+	if p.cfg.Again {
+		_ = os.Remove(p.recordFile(name, version, markSuffix)) // what cannot be removed counts
+	}
 	begin := time.Now()
 	specifier := name + "@" + version
 	if name == js.Builtins { // the other engine has nothing of the kind
@@ -55,9 +57,11 @@ func (p *Provider) load(ctx context.Context, name, version string, tell func(str
 	tell("Installing " + specifier)
 	p.cfg.Logger.Info("preparing a package for the embedded engine", "package", specifier)
 	found, one, err := p.prepare(ctx, name, version)
-	debug.FreeOSMemory() // of which bundling takes more than all else that a worker does
 	if err != nil {
 		p.cfg.Logger.Warn("a package was not prepared", "package", specifier, "error", err)
+		if known && before.Node != "" && ctx.Err() == nil {
+			return p.remember(packageOf(before, nil), nil), nil // for Node it is in any case
+		}
 		return nil, err
 	}
 	one = p.remember(one, &found)
@@ -110,7 +114,7 @@ func (p *Provider) prepare(ctx context.Context, name, version string) (found rec
 		found = record{Name: name, Version: version, Made: judgesVersion(), Integrity: t.integrity}
 	}
 	switch {
-	case known && found.Builtins:
+	case known && found.Node == "" && found.Builtins:
 		err = p.loadBuiltins(ctx)
 	case known:
 	case name == js.Builtins:
@@ -139,7 +143,12 @@ func (p *Provider) look(ctx context.Context, found record, t tree, chunks *chunk
 		found.Node = "has no main module that is CommonJS"
 		return found, nil //nolint:nilerr // that is what was found out
 	}
-	w := &walk{files: t.files, maker: maker, store: chunks}
+	early, cancel := context.WithCancel(ctx)
+	var begun sync.WaitGroup
+	defer begun.Wait()
+	defer cancel() // nobody waits any more
+	// They begin as soon as one is asked for, since their files come over the network. Whoever needs them hears what is wrong.
+	w := &walk{files: t.files, maker: maker, store: chunks, wanted: func() { begun.Go(func() { _ = p.loadBuiltins(early) }) }}
 	if err := w.all(ctx, append([]string{found.Entry}, chunk.Stub...)); err != nil {
 		return record{}, err
 	}
@@ -191,7 +200,7 @@ func inspect(ctx context.Context, found record, one *js.Package) (record, error)
 	case err != nil:
 		found.Node = "does not load in the embedded engine: " + strings.Join(strings.Fields(err.Error()), " ")
 	}
-	found.Exports, found.LoadMS = seen.Exports, seen.Took.Milliseconds()
+	found.Exports, found.LoadMS, found.Judged = seen.Exports, seen.Took.Milliseconds(), time.Now()
 	return found, nil
 }
 
@@ -200,6 +209,8 @@ type walk struct {
 	files fs.FS
 	maker *chunk.Maker
 	store *chunk.Store
+	// wanted is called once, when something of Node's is first asked for.
+	wanted func()
 
 	mu       sync.Mutex
 	seen     map[string]bool
@@ -262,10 +273,19 @@ func (w *walk) look(id string, made chunk.Chunk) {
 	}
 	if slices.ContainsFunc(made.Requires, func(id string) bool { return chunk.IsStandIn(id) && chunk.Lacking(id) == "" }) {
 		w.mu.Lock()
-		w.builtins = true
+		if !w.builtins {
+			w.builtins = true
+			w.wanted()
+		}
 		w.mu.Unlock()
 	}
-	if isPartOfVerified(nameOf(w.files, chunk.Folder(id))) {
+	of := manifestOf(w.files, chunk.Folder(id))
+	for _, name := range made.Lacks {
+		if of.Needs(name) { // others are looked for, and done without
+			w.note(id, "lacks "+name+", which it depends on")
+		}
+	}
+	if isPartOfVerified(of.String()) {
 		return
 	}
 	for _, next := range made.Requires {
@@ -281,7 +301,7 @@ func (w *walk) look(id string, made chunk.Chunk) {
 func (w *walk) note(id, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if name := nameOf(w.files, chunk.Folder(id)); name != "" {
+	if name := manifestOf(w.files, chunk.Folder(id)).String(); name != "" {
 		why += " (" + name + ")"
 	}
 	w.reasons = append(w.reasons, why)
@@ -303,13 +323,4 @@ func (w *walk) ids() []string {
 	}
 	slices.Sort(ids)
 	return ids
-}
-
-// nameIn returns the name and version that a package.json says.
-func nameIn(text []byte) string {
-	var manifest struct{ Name, Version string }
-	if json.Unmarshal(text, &manifest) != nil || manifest.Name == "" {
-		return ""
-	}
-	return manifest.Name + "@" + manifest.Version
 }

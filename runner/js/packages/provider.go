@@ -136,7 +136,10 @@ func (p *Provider) remember(one *js.Package, found *record) *js.Package {
 		return marked
 	}
 	if found != nil {
-		p.writeRecord(*found)
+		p.write(one.Name, one.Version, recordSuffix, found)
+	}
+	if why := p.readMark(one.Name, one.Version); why != "" {
+		one = unfit(one, why)
 	}
 	p.known.put(one)
 	return one
@@ -163,13 +166,14 @@ func (p *Provider) Unfit(one *js.Package, why string) {
 	if isVerified(key) {
 		return
 	}
-	marked := *one
-	marked.Node, marked.Chunks = why, nil
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.known.put(&marked)
-	if found, ok := p.readRecord(one.Name, one.Version); ok {
-		found.Node = why
-		p.writeRecord(found)
-	}
+	p.known.put(unfit(one, why))
+	p.write(one.Name, one.Version, markSuffix, mark{why, judgesVersion()})
+}
+
+func unfit(one *js.Package, why string) *js.Package {
+	marked := *one
+	marked.Node, marked.Chunks = why, nil
+	return &marked
 }

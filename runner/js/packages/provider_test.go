@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -46,6 +47,7 @@ func TestWhichEngineAnAdaptorIsFor(t *testing.T) {
 		{name: "plain", code: common},
 		{name: "own files and a dependency", manifest: `{"dependencies":{"helper":"^1.0.0"}}`, code: common + `exports.help = require('helper').help;`},
 		{name: "files", code: common + `const fs = require('fs'); exports.read = () => fs.readFileSync('/etc/passwd');`, want: `reaches fs of Node, which the embedded engine does not have \(@openfn/language-x@1.0.0\)`},
+		{name: "files, beside what the registry has nothing for", code: common + `require('events'); exports.fs = () => require('fs');`, want: `reaches fs of Node, which the embedded engine does not have \(@openfn/language-x@1.0.0\)`},
 		{name: "processes in a dependency", manifest: `{"dependencies":{"starter":"1.0.0"}}`, code: common + `exports.s = () => require('starter');`, want: `reaches child_process of Node, which the embedded engine does not have \(starter@1.0.0\)`},
 		{name: "a language", code: common + `exports.name = n => n.toLocaleString('de');`, want: `says toLocaleString, which the embedded engine does otherwise \(@openfn/language-x@1.0.0\)`},
 		{name: "Intl", code: common + `exports.name = () => new Intl.NumberFormat('de');`, want: `says Intl, which the embedded engine does otherwise \(@openfn/language-x@1.0.0\)`},
@@ -75,6 +77,27 @@ func TestWhichEngineAnAdaptorIsFor(t *testing.T) {
 			require.Equal(t, "exception", record.Reason)
 			require.Regexp(t, tt.want, record.ErrorMessage)
 			require.NotContains(t, events(record), "run:start")
+		})
+	}
+}
+
+// Guards against an adaptor that ends a run in the middle, since something that it depends on is not there: what is only looked for may
+// be done without.
+func TestADependencyThatIsNotThereIsTold(t *testing.T) {
+	tests := []struct{ name, manifest, code, want string }{
+		{"declared", `{"dependencies":{"@scope/helper":"1.0.0"}}`, `exports.help = () => state => require('@scope/helper/below').help(state);`, "lacks @scope/helper, which it depends on (@openfn/language-x@1.0.0)"},
+		{"optional", `{"dependencies":{"helper":"1.0.0"},"optionalDependencies":{"helper":"1.0.0"}}`, `try { require('helper') } catch {}`, ""},
+		{"not declared", `{"main":"index.js"}`, `try { require('helper') } catch {}`, ""},
+		{"one of its files", `{"main":"index.js"}`, `try { require('./gone') } catch {}`, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			registry := npmtest.Serve(t)
+			registry.Use(t)
+			registry.PublishArchive(t, "@openfn/language-x", "1.0.0", "", npmtest.Archive(t, "package/package.json", strings.Replace(tt.manifest, "{", `{"name":"@openfn/language-x","version":"1.0.0",`, 1), "package/index.js", common+tt.code)) // the registry's metadata has none
+			one, err := openIn(t, t.TempDir()).Package(t.Context(), languageX, nil)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, one.Node)
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package packages
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"deps.dev/util/semver"
 
@@ -32,49 +34,85 @@ type record struct {
 	Chunks []string `json:"chunks"`
 	// Builtins tells that it asks for some of Node's.
 	Builtins bool `json:"builtins,omitempty"`
-	// LoadMS is how long all of it took to load, in milliseconds.
+	// LoadMS is how long all of it took to load, in milliseconds of a processor.
 	LoadMS int64 `json:"load_ms"`
+	// Judged is when that was measured.
+	Judged time.Time `json:"judged,omitzero"`
 }
 
-const recordSuffix = ".json"
+// slowFor is how long an adaptor that takes long to load is believed to.
+const slowFor = 24 * time.Hour
+
+// tooSlow reports whether an adaptor is for Node since it takes long to load. Another time, or on another machine, it may not.
+func (r record) tooSlow() bool { return r.Node != "" && r.LoadMS > mostLoad.Milliseconds() }
+
+func (r record) outdated() bool { return r.tooSlow() && time.Since(r.Judged) > slowFor }
+
+// mark is what a run has shown of an adaptor. It has a file of its own beside the record, for another worker may be writing that.
+type mark struct {
+	Node string `json:"node"`
+	Made string `json:"made"`
+}
+
+const (
+	recordSuffix = ".json"
+	markSuffix   = ".unfit"
+)
 
 func (p *Provider) recordsDir() string { return filepath.Join(p.cfg.Dir, "adaptors") }
 
-func (p *Provider) recordFile(name, version string) string {
-	return filepath.Join(p.recordsDir(), strings.ReplaceAll(name, "/", "+")+"@"+version+recordSuffix)
+func (p *Provider) recordFile(name, version, suffix string) string {
+	return filepath.Join(p.recordsDir(), strings.ReplaceAll(name, "/", "+")+"@"+version+suffix)
 }
 
 // readRecord returns what was found out about an adaptor by a program that makes the same chunks.
 func (p *Provider) readRecord(name, version string) (found record, ok bool) {
-	file := p.recordFile(name, version)
+	if !p.read(p.recordFile(name, version, recordSuffix), &found) || found.Name != name || found.Version != version || found.Made != judgesVersion() {
+		return found, false
+	}
+	found.Node = cmp.Or(p.readMark(name, version), found.Node)
+	return found, true
+}
+
+// readMark returns why a run has shown an adaptor to be for Node, "" if none has.
+func (p *Provider) readMark(name, version string) string {
+	var m mark
+	if !p.read(p.recordFile(name, version, markSuffix), &m) || m.Made != judgesVersion() {
+		return ""
+	}
+	return m.Node
+}
+
+// read reads a file of the folder, if that is nobody else's.
+func (p *Provider) read(file string, value any) bool {
 	info, err := os.Stat(p.cfg.Dir)
 	if err != nil || info.Mode().Perm()&0o077 != 0 || owned.By(info) != os.Geteuid() {
-		return found, false
+		return false
 	}
 	text, err := os.ReadFile(file) //nolint:gosec // name and version were checked
-	if err != nil || json.Unmarshal(text, &found) != nil {
-		return found, false
-	}
-	return found, found.Name == name && found.Version == version && found.Made == judgesVersion()
+	return err == nil && json.Unmarshal(text, value) == nil
 }
 
-// judgesVersion changes with all that a verdict depends on besides the adaptor: its chunks, and what is verified.
+// judges is to be another one when something else makes a verdict.
+const judges = "2"
+
+// judgesVersion changes with all that a verdict depends on besides the adaptor: what is looked at, its chunks, and what is verified.
 func judgesVersion() string {
 	sum := sha256.Sum256(verifiedText)
-	return chunk.Version() + " " + hex.EncodeToString(sum[:])
+	return judges + " " + chunk.Version() + " " + hex.EncodeToString(sum[:])
 }
 
-// writeRecord keeps what was found out. If that fails, it is found out again.
-func (p *Provider) writeRecord(found record) {
-	text, err := json.Marshal(found)
+// write keeps what was found out. If that fails, it is found out again.
+func (p *Provider) write(name, version, suffix string, value any) {
+	text, err := json.Marshal(value)
 	if err == nil {
 		err = os.MkdirAll(p.recordsDir(), 0o700)
 	}
 	if err == nil {
-		err = replace(p.recordFile(found.Name, found.Version), text)
+		err = replace(p.recordFile(name, version, suffix), text)
 	}
 	if err != nil {
-		p.cfg.Logger.Debug("what was found out about an adaptor was not kept", "package", found.Name+"@"+found.Version, "error", err)
+		p.cfg.Logger.Debug("what was found out about an adaptor was not kept", "package", name+"@"+version, "error", err)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/phxworker/phxworker/runner/js"
 	"github.com/phxworker/phxworker/runner/js/chunk"
 	"github.com/phxworker/phxworker/runner/npm"
+	"github.com/phxworker/phxworker/runner/npm/resolve"
 	"github.com/phxworker/phxworker/runner/openfn/adaptors"
 )
 
@@ -126,11 +127,12 @@ func (nothing) Open(name string) (fs.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
-// nameOf returns the name and version of the package in a folder of a tree, "" if it does not say.
-func nameOf(files fs.FS, folder string) string {
-	text, err := fs.ReadFile(files, path.Join(folder, "package.json"))
-	if err != nil {
-		return ""
+// manifestOf returns what the package in a folder of a tree says of itself; nothing where it cannot be read.
+func manifestOf(files fs.FS, folder string) *resolve.Manifest {
+	if text, err := fs.ReadFile(files, path.Join(folder, "package.json")); err == nil {
+		if m, err := resolve.ParseManifest(text); err == nil {
+			return m
+		}
 	}
-	return nameIn(text)
+	return new(resolve.Manifest)
 }

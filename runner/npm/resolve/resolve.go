@@ -3,7 +3,9 @@
 package resolve
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -12,11 +14,44 @@ import (
 	"sync"
 )
 
-// manifest is what Node reads of a package.json to find a module.
-type manifest struct {
-	Name, Version    string
+// Manifest is what a package.json says, as far as it makes sense.
+type Manifest struct {
+	Name, Version, Type                                  string
+	SideEffects                                          any
+	Dependencies, OptionalDependencies, PeerDependencies map[string]any
+
 	Main             mainModule
 	Exports, Imports targets
+}
+
+// ParseManifest reads a package.json. What is of another kind than it should be is left out.
+func ParseManifest(text []byte) (*Manifest, error) {
+	m := new(Manifest)
+	err := json.Unmarshal(text, m)
+	if _, odd := errors.AsType[*json.UnmarshalTypeError](err); odd {
+		err = nil
+	}
+	return m, err
+}
+
+// Module returns the path of the main module, relative to its folder, with conditions as for [Resolver.Find].
+func (m *Manifest) Module(conditions []string) string {
+	return cmp.Or(exportOf(m.Exports, ".", conditions), string(m.Main), "index.js")
+}
+
+// String is the name and version, "" if there is no name.
+func (m *Manifest) String() string {
+	if m.Name == "" {
+		return ""
+	}
+	return m.Name + "@" + m.Version
+}
+
+// Needs reports whether a package says that it depends on another, and could not do without.
+func (m *Manifest) Needs(name string) bool {
+	_, needed := m.Dependencies[name]
+	_, optional := m.OptionalDependencies[name]
+	return needed && !optional
 }
 
 // mainModule is a path, "" for what is none: packages without a main module say so in several ways.
@@ -67,7 +102,7 @@ func (r *Resolver) Find(specifier, from string, conditions []string) (string, er
 			return found, nil
 		}
 	case strings.HasPrefix(specifier, "#"):
-		dir, m := r.around(from)
+		dir, m := r.Around(from)
 		if found := exportOf(m.Imports, specifier, conditions); strings.HasPrefix(found, "./") {
 			if found = path.Join(dir, found); r.isFile(found) {
 				return found, nil
@@ -78,7 +113,7 @@ func (r *Resolver) Find(specifier, from string, conditions []string) (string, er
 	case path.IsAbs(specifier):
 	default:
 		name, below := splitSpecifier(specifier)
-		if dir, m := r.around(from); m.Name == name && m.Exports.all != nil {
+		if dir, m := r.Around(from); m.Name == name && m.Exports.all != nil {
 			if found, ok := r.inPackage(dir, below, conditions); ok {
 				return found, nil
 			}
@@ -95,6 +130,23 @@ func (r *Resolver) Find(specifier, from string, conditions []string) (string, er
 	return "", fmt.Errorf("cannot find module %q from %s", specifier, from)
 }
 
+// Lacking returns the name of the package that a module of the folder from means by a specifier, if that package is nowhere in the tree
+// where it would be looked for; "" if it is there, or the specifier is a path.
+func (r *Resolver) Lacking(specifier, from string) string {
+	if strings.HasPrefix(specifier, ".") || strings.HasPrefix(specifier, "#") || path.IsAbs(specifier) {
+		return ""
+	}
+	name, _ := splitSpecifier(specifier)
+	for dir := from; ; dir = path.Dir(dir) {
+		if r.manifest(path.Join(dir, modulesFolder, name)) != nil {
+			return ""
+		}
+		if dir == "." {
+			return name
+		}
+	}
+}
+
 // splitSpecifier returns the name of the package and the path in it, "." for its main module.
 func splitSpecifier(specifier string) (name, below string) {
 	parts := strings.SplitN(specifier, "/", 3)
@@ -107,37 +159,46 @@ func splitSpecifier(specifier string) (name, below string) {
 	return name, strings.TrimSuffix("./"+strings.Join(parts[n:], "/"), "/")
 }
 
-func (r *Resolver) manifest(dir string) (manifest, bool) {
+// manifest returns what the package.json in a folder says; nil if there is none that can be read.
+func (r *Resolver) manifest(dir string) *Manifest {
 	known, ok := r.manifests.Load(dir)
 	if !ok {
-		var m *manifest
+		var m *Manifest
 		if data, err := fs.ReadFile(r.tree, path.Join(dir, "package.json")); err == nil {
-			if m = new(manifest); json.Unmarshal(data, m) != nil {
+			if m, err = ParseManifest(data); err != nil {
 				m = nil
 			}
 		}
 		known, _ = r.manifests.LoadOrStore(dir, m)
 	}
-	m, _ := known.(*manifest)
-	if m == nil {
-		return manifest{}, false
-	}
-	return *m, true
+	m, _ := known.(*Manifest)
+	return m
 }
 
-// around returns the folder of the package that a folder is in, with what its package.json says.
-func (r *Resolver) around(dir string) (string, manifest) {
+// Around returns the folder of the package that a folder is in, with what its package.json says, which is nothing if there is none.
+func (r *Resolver) Around(dir string) (string, *Manifest) {
 	for ; dir != "." && path.Base(dir) != modulesFolder; dir = path.Dir(dir) {
-		if m, ok := r.manifest(dir); ok {
+		if m := r.manifest(dir); m != nil {
 			return dir, m
 		}
 	}
-	return "", manifest{}
+	return "", new(Manifest)
+}
+
+// Folder returns the folder of the package that a file belongs to, the innermost; "" if there is none.
+func Folder(file string) string {
+	const folder = modulesFolder + "/"
+	i := strings.LastIndex("/"+file, "/"+folder)
+	if i < 0 {
+		return ""
+	}
+	name, _ := splitSpecifier(file[i+len(folder):])
+	return file[:i] + folder + name
 }
 
 func (r *Resolver) inPackage(dir, below string, conditions []string) (string, bool) {
-	m, ok := r.manifest(dir)
-	if !ok {
+	m := r.manifest(dir)
+	if m == nil {
 		return "", false
 	}
 	if m.Exports.all != nil {
@@ -233,7 +294,7 @@ func (r *Resolver) file(name string) (string, bool) {
 	if info, err := fs.Stat(r.tree, name); err != nil || !info.IsDir() {
 		return "", false
 	}
-	if m, ok := r.manifest(name); ok && m.Main != "" && m.Main != "." && path.Join(name, string(m.Main)) != name {
+	if m := r.manifest(name); m != nil && m.Main != "" && m.Main != "." && path.Join(name, string(m.Main)) != name {
 		if found, ok := r.file(path.Join(name, string(m.Main))); ok {
 			return found, true
 		}

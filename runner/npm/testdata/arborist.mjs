@@ -16,7 +16,7 @@ async function answer({ registry, name, wanted }) {
   const path = mkdtempSync(join(cache, 'tree-'));
   let timer;
   try {
-    const arborist = new Arborist({ path, registry, cache: join(cache, 'npm'), fetchRetries: 0 });
+    const arborist = new Arborist({ path, registry, cache: join(cache, 'npm'), fetchRetries: 0, save: true }); // as the program has it
     // It goes round in circles for some trees.
     const late = new Promise((_, reject) => {
       timer = setTimeout(() => reject(Object.assign(new Error('it does not end'), { code: 'ENDLESS' })), Number(patience));

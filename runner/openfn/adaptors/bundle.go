@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/phxworker/phxworker/runner/npm"
@@ -55,14 +56,10 @@ func (r *Repo) writeBundle(ctx context.Context, modules []Package, files *npm.Fi
 	if err != nil {
 		return known, err
 	}
-	original := filepath.Join(dir, originalFolder)
-	defer os.RemoveAll(original)
-	for folder, names := range map[string]map[string]bool{filepath.Join(dir, besideFolder): beside, original: b.loadedWith(beside)} {
-		if err := writeFiles(files, names, folder); err != nil {
-			return known, err
-		}
+	if err := writeFiles(files, beside, filepath.Join(dir, besideFolder)); err != nil {
+		return known, err
 	}
-	seen, err := inspect(ctx, entriesIn(original, modules), load, dir)
+	seen, cache, err := r.inspect(ctx, b, modules, files, beside, inspection{Entries: []string{}, Load: load, Cache: len(r.flags) > 0, folder: dir, flags: r.flags})
 	if err != nil {
 		return known, err
 	}
@@ -74,7 +71,26 @@ func (r *Repo) writeBundle(ctx context.Context, modules []Package, files *npm.Fi
 			return known, err
 		}
 	}
-	return prepared{Exports: seen[0].Exports, Bundled: true}, nil
+	return prepared{Exports: seen[0].Exports, Bundled: true}, storeCache(cache, home)
+}
+
+// inspect tells what the modules of a bundle export, and makes its code cache. The names of ES modules are in their text, where esbuild
+// has found them: it is enough that their bundle loads, and has something under each. What CommonJS exports, Node alone knows, which looks for
+// names in the text by rules of its own: so the modules are loaded as they were published, and compared.
+func (r *Repo) inspect(ctx context.Context, b *bundler, modules []Package, files *npm.Files, beside map[string]bool, alone inspection) (seen []exported, cache []byte, err error) {
+	if b.namesKnown {
+		seen, cache, err := alone.run(ctx)
+		if bad := func(e exported) bool { return e.problem() != "" }; err == nil && len(seen) == len(modules) && !slices.ContainsFunc(seen, bad) {
+			return seen, cache, nil
+		}
+	}
+	original := filepath.Join(alone.folder, originalFolder)
+	defer os.RemoveAll(original)
+	if err := writeFiles(files, b.loadedWith(beside), original); err != nil {
+		return nil, nil, err
+	}
+	alone.Entries = entries(entriesIn(original, modules))
+	return alone.run(ctx)
 }
 
 // loadedWith are the files that are in the bundle, with those by which Node finds them, and others.

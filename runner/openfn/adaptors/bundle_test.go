@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -265,5 +267,105 @@ func TestUndiciIsLoadedLate(t *testing.T) {
 			require.True(t, p.Bundled)
 			require.JSONEq(t, tt.want, evaluate(t, p.Entry))
 		})
+	}
+}
+
+// The names of an ES module are in its text: the module is not loaded beside its bundle, which takes longer than all else of an
+// install. It is where they are not, and where the bundle has nothing under one of them.
+func TestWhatAnESModuleExportsIsAskedOfItsBundle(t *testing.T) {
+	needNode(t)
+	w := npmtest.Serve(t)
+	w.Use(t)
+	node, err := exec.LookPath("node")
+	require.NoError(t, err)
+	bin, told := t.TempDir(), filepath.Join(t.TempDir(), "told")
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "node"), []byte("#!/bin/sh\nfor last; do :; done\necho \"$last\" >>"+told+"\nexec "+node+" \"$@\"\n"), 0o755))
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	r := open(t, Config{})
+	const dep = `exports.a = 1; exports.b = 2;`
+	tests := []struct {
+		name    string
+		files   files
+		loaded  bool // as it was published
+		exports []string
+	}{
+		{"its own names", files{"x/index.js": `import dep, { b } from "dep"; export const a = dep.a; export { b as "odd name" }; export default 3; export * as d from "dep";`, "dep/index.js": dep}, false, []string{"a", "d", "default", "odd name"}},
+		{"those of another ES module", files{"x/index.js": `export * from "./b.js";`, "x/b.js": `export const b = 1; export default 2;`}, false, []string{"b"}},
+		{"those of CommonJS", files{"x/index.js": `export * from "dep";`, "dep/index.js": dep}, true, []string{"a", "b"}},
+		{"those of a builtin", files{"x/index.js": `export * from "node:querystring";`}, true, []string{"decode", "encode", "escape", "parse", "stringify", "unescape", "unescapeBuffer"}},
+		{"CommonJS", files{"x/package.json": cjsPackage, "x/index.js": dep}, true, []string{"a", "b", "default"}},
+		{"a name without a value", files{"x/index.js": `export let a; export const b = 1;`}, true, []string{"a", "b"}},
+	}
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			require.NoError(t, os.RemoveAll(told))
+			version := fmt.Sprintf("1.0.%d", i)
+			if tt.files["x/package.json"] == "" {
+				tt.files["x/package.json"] = esmPackage
+			}
+			publish(t, w, version, tt.files)
+			p, err := r.Resolve(t.Context(), "x@"+version, nil)
+			require.NoError(t, err)
+			require.True(t, p.Bundled)
+			p.Exports = slices.DeleteFunc(p.Exports, func(name string) bool { return name == "module.exports" }) // Node 23 has it for CommonJS
+			require.Equal(t, tt.exports, p.Exports)
+			asked, err := os.ReadFile(told)
+			require.NoError(t, err)
+			require.Equal(t, tt.loaded, strings.Contains(string(asked), originalFolder), string(asked))
+		})
+	}
+}
+
+// What Node cannot load is told in its words.
+func TestWhatNodeCannotLoadIsTold(t *testing.T) {
+	needNode(t)
+	w := npmtest.Serve(t)
+	w.Use(t)
+	r := open(t, Config{})
+	for i, tt := range []struct {
+		files   files
+		problem string
+	}{
+		{files{"x/package.json": esmPackage, "x/index.js": `import gone from "gone"; export const a = 1;`}, "Cannot find package 'gone'"},
+		{files{"x/package.json": esmPackage, "x/index.js": `throw new Error("it has no home"); export const a = 1;`}, "it has no home"},
+	} {
+		version := fmt.Sprintf("1.0.%d", i)
+		publish(t, w, version, tt.files)
+		p, err := r.Resolve(t.Context(), "x@"+version, nil)
+		require.NoError(t, err)
+		require.False(t, p.Bundled)
+		require.Contains(t, p.Problem, tt.problem)
+	}
+}
+
+// The process that asks a bundle what it exports makes its code cache as well, for the flags that V8 will have: none is started for it.
+func TestWhatIsInstalledHasItsCodeCache(t *testing.T) {
+	needNode(t)
+	w := npmtest.Serve(t)
+	w.Use(t)
+	publish(t, w, "1.0.0", files{"x/package.json": esmPackage, "x/index.js": `export const a = 1;`})
+	publish(t, w, "2.0.0", files{"x/package.json": cjsPackage, "x/index.js": `exports.a = 1;`})
+	for _, version := range []string{"1.0.0", "2.0.0"} {
+		for _, heap := range []string{"--max-old-space-size=300", "--max-old-space-size=400"} { // from the same cache of packages
+			for range 2 {
+				r := open(t, Config{Flags: []string{heap}})
+				p, err := r.Resolve(t.Context(), "x@"+version, nil)
+				require.NoError(t, err)
+				require.True(t, p.Bundled)
+				answer, err := script{
+					node: "node", flags: append(hostFlags(t, p), heap), args: []string{p.Dir},
+					code: `
+						import { writeSync } from 'node:fs';
+						import { createRequire } from 'node:module';
+						const bundle = createRequire(import.meta.url)(process.argv[2] + '/load.cjs');
+						writeSync(3, String(bundle.load()[0].a === 1 && bundle.missingCache() === undefined));
+					`,
+				}.run(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, "true", string(answer))
+				require.NoError(t, r.WarmCache(t.Context(), "node-that-is-not-there", []string{"--no-warnings", heap}, p), "nothing to do")
+				require.Error(t, r.WarmCache(t.Context(), "node-that-is-not-there", nil, p), "other flags")
+			}
+		}
 	}
 }

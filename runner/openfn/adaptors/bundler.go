@@ -3,7 +3,6 @@ package adaptors
 import (
 	"context"
 	_ "embed" // the frame of bundles
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -53,13 +52,17 @@ type bundler struct {
 	// outside are the folders of packages that are left to Node.
 	outside map[string]bool
 
-	resolver  *resolve.Resolver
-	manifests sync.Map // of packages, by folder
+	// namesKnown tells that what the entries export is in their text: they are ES modules, and hand on no names of CommonJS
+	// modules that they do not say.
+	namesKnown bool
+
+	resolver *resolve.Resolver
 
 	mu       sync.Mutex // esbuild asks from several goroutines; guards what follows
 	commonJS []string   // modules that ES modules import
 	files    map[string]bool
-	beside   map[string]bool // folders of packages whose files look for others, with whether for packages, too
+	beside   map[string]bool            // folders of packages whose files look for others, with whether for packages, too
+	imported map[string]map[string]bool // folders of packages, by that of the package that imports of them, in the build at hand
 	size     int
 	failure  error
 }
@@ -82,6 +85,10 @@ func (b *bundler) bundle(ctx context.Context) (string, error) {
 	if bad := modern.unknown; len(bad) > 0 {
 		return "", unbundleable(strings.Join(bad, ", ") + " loads what is not known beforehand")
 	}
+	b.namesKnown = !strings.Contains(modern.code, reExport)
+	for _, file := range b.entries {
+		b.namesKnown = b.namesKnown && b.isESModule(file)
+	}
 	for {
 		var all strings.Builder
 		for _, file := range b.commonJS {
@@ -103,8 +110,7 @@ func (b *bundler) bundle(ctx context.Context) (string, error) {
 // built is what esbuild has made.
 type built struct {
 	code    string
-	unknown []string            // files of which it is not known what they load
-	imports map[string][]string // paths, by that of the file
+	unknown []string // files of which it is not known what they load
 }
 
 func (b *bundler) build(ctx context.Context, strict bool, name, contents string) (built, error) {
@@ -112,8 +118,9 @@ func (b *bundler) build(ctx context.Context, strict bool, name, contents string)
 	for _, id := range unknowable {
 		overrides[id] = api.LogLevelWarning
 	}
+	b.imported = make(map[string]map[string]bool)
 	build, failed := api.Context(api.BuildOptions{
-		AbsWorkingDir: "/", Bundle: true, Metafile: true, Outfile: "/bundle.js",
+		AbsWorkingDir: "/", Bundle: true, Outfile: "/bundle.js",
 		Stdin:  &api.StdinOptions{Contents: contents, ResolveDir: "/", Sourcefile: name},
 		Format: api.FormatCommonJS, Platform: api.PlatformNode,
 		Engines:   []api.Engine{{Name: api.EngineNode, Version: oldestNode}},
@@ -145,7 +152,7 @@ func (b *bundler) build(ctx context.Context, strict bool, name, contents string)
 	if len(result.Errors) > 0 {
 		return built{}, told(result.Errors)
 	}
-	made := built{code: string(result.OutputFiles[0].Contents), imports: importsOf(result.Metafile)}
+	made := built{code: string(result.OutputFiles[0].Contents)}
 	if !b.trusted {
 		for _, w := range result.Warnings {
 			if slices.Contains(unknowable, w.ID) && w.Location != nil && !slices.Contains(made.unknown, w.Location.File) {
@@ -169,21 +176,6 @@ func told(errs []api.Message) error {
 	return unbundleable(strings.Join(lines, "; "))
 }
 
-// importsOf reads what files import from what esbuild tells of a bundle.
-func importsOf(metafile string) map[string][]string {
-	var meta struct {
-		Inputs map[string]struct{ Imports []struct{ Path string } }
-	}
-	_ = json.Unmarshal([]byte(metafile), &meta) // esbuild wrote it
-	imports := make(map[string][]string)
-	for file, input := range meta.Inputs {
-		for _, i := range input.Imports {
-			imports[file] = append(imports[file], i.Path)
-		}
-	}
-	return imports
-}
-
 // plug has esbuild read from the tree, and nothing from the disk.
 func (b *bundler) plug(build api.PluginBuild, strict bool) {
 	build.OnResolve(api.OnResolveOptions{Filter: ".*"}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
@@ -200,10 +192,11 @@ func (b *bundler) resolve(a api.OnResolveArgs, strict bool) (api.OnResolveResult
 	if isBuiltin(a.Path) {
 		return external, nil
 	}
-	from := path.Dir(strings.TrimPrefix(a.Importer, "/"))
+	importer := strings.TrimPrefix(a.Importer, "/")
+	from := path.Dir(importer)
 	relative := strings.HasPrefix(a.Path, "./") || strings.HasPrefix(a.Path, "../") || a.Path == "." || a.Path == ".."
 	if path.IsAbs(a.Path) || relative && !fs.ValidPath(path.Join(from, a.Path)) { // jobs may read the bundle, and nothing that is not of the tree
-		return external, b.fail(unbundleable(fmt.Sprintf("%s imports %s, which is outside of its folder", strings.TrimPrefix(a.Importer, "/"), a.Path)))
+		return external, b.fail(unbundleable(fmt.Sprintf("%s imports %s, which is outside of its folder", importer, a.Path)))
 	}
 	conditions := []string{"node", "require"}
 	if a.Kind == api.ResolveJSImportStatement || a.Kind == api.ResolveJSDynamicImport {
@@ -217,15 +210,16 @@ func (b *bundler) resolve(a api.OnResolveArgs, strict bool) (api.OnResolveResult
 	case err != nil:
 		return external, nil //nolint:nilerr // it may be optional; if not, it fails as without a bundle
 	}
+	b.imports(resolve.Folder(importer), resolve.Folder(found))
 	result := api.OnResolveResult{Path: "/" + found, Namespace: "file"}
-	if b.manifestOf(found).isPure() {
+	if b.manifestOf(found).SideEffects == false { // its modules need not be loaded if nothing of them is used
 		result.SideEffects = api.SideEffectsFalse
 	}
 	if strict && b.isCommonJS(found) {
 		result.Path, result.Namespace, result.External = b.later(found), "", true
 		return result, nil
 	}
-	if path.Ext(found) == ".node" || b.outside[packageOf(found)] {
+	if path.Ext(found) == ".node" || b.outside[resolve.Folder(found)] {
 		if !b.isCommonJS(found) {
 			return external, b.fail(unbundleable(found + " is an ES module of a package that cannot be bundled"))
 		}
@@ -233,6 +227,16 @@ func (b *bundler) resolve(a api.OnResolveArgs, strict bool) (api.OnResolveResult
 		return api.OnResolveResult{Path: b.toRoot + "/" + found, External: true}, nil
 	}
 	return result, nil
+}
+
+// imports notes that a package imports of another.
+func (b *bundler) imports(from, of string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.imported[from] == nil {
+		b.imported[from] = make(map[string]bool)
+	}
+	b.imported[from][of] = true
 }
 
 // fail remembers why no bundle can be made, which esbuild would tell in words of its own.
@@ -267,14 +271,14 @@ func (b *bundler) later(file string) string {
 func (b *bundler) needs(file string, packages bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	dir := packageOf(file)
+	dir := resolve.Folder(file)
 	b.beside[dir] = b.beside[dir] || packages
 }
 
 var (
-	shebang = regexp.MustCompile(`^#!.*`)
-	imports = regexp.MustCompile(`\bimport\(`)
-	dynamic = regexp.MustCompile(`import\s*\(`) // begins with a word, which is found fast
+	shebang   = regexp.MustCompile(`^#!.*`)
+	importing = regexp.MustCompile(`\bimport\(`)
+	dynamic   = regexp.MustCompile(`import\s*\(`) // begins with a word, which is found fast
 	// hidden is code in a string that imports, a habit of compilers to CommonJS.
 	hidden = regexp.MustCompile(`\b(?:Function|eval)\s*\([^)]*\bimport\s*\(`)
 	// places are what tells a file where it lies.
@@ -309,7 +313,7 @@ func (b *bundler) load(file string) (api.OnLoadResult, error) {
 	}
 	text = shebang.ReplaceAllLiteralString(text, "")
 	if b.trusted && slices.Contains(b.entries, file) { // what OpenFn's runtime imports is not known beforehand, so that is handed in
-		text = imports.ReplaceAllLiteralString(text, "__phx_import(")
+		text = importing.ReplaceAllLiteralString(text, "__phx_import(")
 	}
 	var warnings []api.Message
 	if dynamic.MatchString(text) && hidden.MatchString(text) {
@@ -335,7 +339,7 @@ func hasPlace(text string) bool {
 func (b *bundler) leaveOut(from built) error {
 	var found []string
 	for _, file := range from.unknown {
-		found = append(found, packageOf(file))
+		found = append(found, resolve.Folder(file))
 	}
 	for len(found) > 0 {
 		dir := found[len(found)-1]
@@ -345,19 +349,10 @@ func (b *bundler) leaveOut(from built) error {
 		}
 		b.outside[dir] = true
 		found = append(found, b.dependencies(dir)...)
-		for file, imported := range from.imports {
-			if packageOf(file) != dir {
-				continue
-			}
-			for _, i := range imported {
-				if p := packageOf(i); p != "" && !strings.HasPrefix(i, b.toRoot) {
-					found = append(found, p)
-				}
-			}
-		}
+		found = slices.AppendSeq(found, maps.Keys(b.imported[dir]))
 	}
 	for _, entry := range b.entries {
-		if b.outside[packageOf(entry)] {
+		if b.outside[resolve.Folder(entry)] {
 			return unbundleable(strings.Join(from.unknown, ", ") + " loads what is not known beforehand")
 		}
 	}
@@ -385,10 +380,13 @@ func (b *bundler) folders() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
+// reExport is in code of esbuild's if names are handed on of which it knows none (export * from a CommonJS module).
+const reExport = "__reExport("
+
 var (
 	// fromCommonJS is an import of a CommonJS module in what esbuild has made of ES modules.
 	fromCommonJS = regexp.MustCompile(`__toESM\(require\("phx:(\d+)"\)\)`)
-	lateImport   = regexp.MustCompile(`\bvar ([\w$]+)=((?:__toESM\()?require\("phx:(\d+)"\)(?:,1\))?);`)
+	lateImport   = regexp.MustCompile(`var ([\w$]+)=((?:__toESM\()?require\("phx:(\d+)"\)(?:,1\))?);`)
 )
 
 // lazy are packages that ES modules get when they first read something of them. Loading undici is most of what
@@ -403,7 +401,7 @@ func (b *bundler) compose(modern, old string) string {
 		if !slices.Contains(lazy, b.manifestOf(b.commonJS[i]).Name) {
 			return line
 		}
-		whole := regexp.MustCompile(`\b` + regexp.QuoteMeta(parts[1]) + `\b[^.]`)
+		whole := regexp.MustCompile(regexp.QuoteMeta(parts[1]) + `\b[^.]`)
 		if len(whole.FindAllStringIndex(modern, 2)) > 1 { // not only members are read
 			return line
 		}

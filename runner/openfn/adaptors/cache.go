@@ -42,6 +42,12 @@ func (w *warmed) add(key string) {
 	w.done[key] = true
 }
 
+// hasCache reports whether a package has just got its code cache, for processes that are started with execArgs.
+func (r *Repo) hasCache(p Package, execArgs []string) bool {
+	_, made := r.cached.Load(p.Dir)
+	return made && !slices.ContainsFunc(r.flags, func(flag string) bool { return !slices.Contains(execArgs, flag) })
+}
+
 // WarmCache makes the code caches of V8 that bundled packages lack, for
 // processes of node that are started with execArgs. V8 takes no cache that was
 // made under other flags of its own, such as --max-old-space-size; flags of Node
@@ -60,7 +66,7 @@ func (r *Repo) WarmCache(ctx context.Context, node string, execArgs []string, pa
 	var all errgroup.Group
 	all.SetLimit(atATime)
 	for _, p := range packages {
-		if !p.Bundled || r.warmed.has(how+p.Dir) {
+		if !p.Bundled || r.warmed.has(how+p.Dir) || r.hasCache(p, execArgs) {
 			continue
 		}
 		all.Go(func() error {

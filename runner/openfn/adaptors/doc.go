@@ -18,13 +18,15 @@
 //
 // Most of what a fresh Node costs is finding, reading and compiling the many files
 // of an adaptor. So each package is made into one file by esbuild, from the verified archives in memory, and V8's
-// compiled code of it is kept beside. A bundle does what the package does: its
-// names are compared with those of the package, ES modules stay strict code, files
+// compiled code of it is kept beside. A bundle does what the package does: one of
+// an ES module has something under each name in the module's text, one of CommonJS, whose names Node alone knows, is compared
+// with the package as it was published; ES modules stay strict code, files
 // find those beside them where npm would put them, and native dependencies
 // and those that choose by themselves what to load are loaded from there. These alone are on the disk as they were published. A
 // package for which this does not work (or that uses await at its top level, or nests too deeply for a parser, or is
 // very large) is written with all its files, and used as it was published. The path of a bundle ends like that of the package,
-// for OpenFn's runtime judges an error by the paths in its stack.
+// for OpenFn's runtime judges an error by the paths in its stack. A name that an ES module imports and a CommonJS module does not have is
+// undefined in a bundle, where Node would not load the module.
 //
 // A bundle of exactly these packages that was made before, for whatever folder, is taken from the cache of what was fetched,
 // with what it was seen to export; so is V8's code cache. [Config.Again] has both made anew.

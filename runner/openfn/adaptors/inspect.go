@@ -1,8 +1,10 @@
 package adaptors
 
 import (
+	"bytes"
 	"context"
 	_ "embed" // the script
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -29,30 +31,47 @@ func (e exported) problem() string {
 	return e.Differs
 }
 
-// inspect loads modules, in a process that may read the folder, and compares them
-// with the bundle that the file load gives, if it is not empty.
-func inspect(ctx context.Context, modules []Package, load, folder string) (seen []exported, err error) {
-	arguments := map[string]any{"entries": entries(modules), "load": load}
+// An inspection loads modules, in a process that may read a folder, and compares them with their bundle.
+type inspection struct {
+	// Entries are the modules; of none, it tells what the bundle has.
+	Entries []string `json:"entries"`
+	// Load is the file that gives the bundle; empty for none.
+	Load string `json:"load"`
+	// Cache tells to make the code cache of the bundle as well, for the flags.
+	Cache bool `json:"cache"`
+
+	folder string
+	flags  []string // of V8
+}
+
+// run returns what the modules export, and an answer for [storeCache].
+func (i inspection) run(ctx context.Context) (seen []exported, cache []byte, err error) {
+	var answer []byte
 	for _, permission := range []string{"--permission", "--experimental-permission"} { // the latter before Node 22.13
-		flags := []string{permission, "--no-warnings", "--allow-fs-read=" + filepath.Join(folder, "*")}
-		err = script{flags: flags, code: inspectScript}.ask(ctx, arguments, &seen)
+		flags := append([]string{permission, "--no-warnings", "--allow-fs-read=" + filepath.Join(i.folder, "*")}, i.flags...)
+		answer, err = script{flags: flags, code: inspectScript}.ask(ctx, i)
 		if failed, ok := errors.AsType[*scriptError](err); !ok || failed.exit.ExitCode() != unknownFlag {
 			break
 		}
 	}
-	if err == nil && len(seen) != len(modules) {
-		err = fmt.Errorf("of %d modules, %d were seen", len(modules), len(seen))
+	if err != nil {
+		return nil, nil, err
+	}
+	told, cache, _ := bytes.Cut(answer, []byte("\n"))
+	err = json.Unmarshal(told, &seen)
+	if err == nil && len(i.Entries) > 0 && len(seen) != len(i.Entries) {
+		err = fmt.Errorf("of %d modules, %d were seen", len(i.Entries), len(seen))
 	}
 	for i := range seen {
 		slices.Sort(seen[i].Exports)
 	}
-	return seen, err
+	return seen, cache, err
 }
 
 // withExports returns a package that is used as it is, with what it exports. It
 // may read the folder for that.
 func withExports(ctx context.Context, p Package, folder string) (Package, error) {
-	seen, err := inspect(ctx, []Package{p}, "", folder)
+	seen, _, err := inspection{Entries: []string{p.Entry}, folder: folder}.run(ctx)
 	switch {
 	case err == nil:
 		p.Exports, p.Problem = seen[0].Exports, seen[0].Error

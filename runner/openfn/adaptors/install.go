@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -76,7 +75,6 @@ func (r *Repo) fetchAndPrepare(ctx context.Context, s specifier, again bool, tel
 	r.log.Info("installing package", "package", s.String())
 	good := func() bool { _, err := r.ready(s); return err == nil && !again }
 	err := place(r.preparedFolder(s), good, func(dir string) error { return r.fetch(ctx, s, dir) })
-	debug.FreeOSMemory() // of which bundling takes more than all else that a worker does
 	var p Package
 	if err == nil {
 		p, err = r.ready(s)
@@ -89,6 +87,9 @@ func (r *Repo) fetchAndPrepare(ctx context.Context, s specifier, again bool, tel
 		return Package{}, r.notFetched(s, err)
 	}
 	r.renewed.Store(s, true)
+	if caches, _ := filepath.Glob(filepath.Join(globEscape(p.Dir), "bundle-*.cache")); len(caches) > 0 {
+		r.cached.Store(p.Dir, true)
+	}
 	took := time.Since(began).Round(100 * time.Millisecond)
 	r.log.Info("package is installed", "package", s.String(), "bundled", p.Bundled, "took", took)
 	tell(fmt.Sprintf("Installed %s in %v", s, took))

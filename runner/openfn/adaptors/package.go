@@ -1,11 +1,12 @@
 package adaptors
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/phxworker/phxworker/runner/npm/resolve"
 )
 
 // Package is an installed package.
@@ -25,14 +26,6 @@ type Package struct {
 	Bundled bool
 }
 
-// packageJSON is of npm's file what matters here.
-type packageJSON struct {
-	Name    string          `json:"name"`
-	Version string          `json:"version"`
-	Main    string          `json:"main,omitempty"`
-	Exports json.RawMessage `json:"exports,omitempty"`
-}
-
 // readPackage reads what a folder says of itself.
 func readPackage(dir string) (Package, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, "package.json")) //nolint:gosec // below the folders of the repo
@@ -42,49 +35,17 @@ func readPackage(dir string) (Package, error) {
 	return parsePackage(raw, dir)
 }
 
+// conditions are those of "exports" that hold for an import in Node.
+var conditions = []string{"node", "import"}
+
 // parsePackage reads the package.json of a folder.
 func parsePackage(raw []byte, dir string) (Package, error) {
-	var p packageJSON
-	if err := json.Unmarshal(raw, &p); err != nil {
+	p, err := resolve.ParseManifest(raw)
+	if err != nil {
 		return Package{}, fmt.Errorf("package.json of %s: %w", filepath.Base(dir), err)
 	}
 	if p.Name == "" || p.Version == "" {
 		return Package{}, errors.New("package.json without a name and a version")
 	}
-	return Package{Name: p.Name, Version: p.Version, Dir: dir, Entry: filepath.Join(dir, p.module())}, nil
-}
-
-// module is what an import of the package loads, relative to its folder.
-func (p *packageJSON) module() string {
-	if target := importTarget(p.Exports); target != "" {
-		return target
-	}
-	if p.Main != "" {
-		return p.Main
-	}
-	return "index.js"
-}
-
-// conditions are those of "exports" that hold for an import in Node. Node takes
-// the first in the order of the file; packages list them in this one.
-var conditions = []string{".", "node", "import", "module-sync", "default"}
-
-// importTarget finds the module in the value of "exports".
-func importTarget(exports json.RawMessage) string {
-	var target string
-	if json.Unmarshal(exports, &target) == nil {
-		return target
-	}
-	var choices map[string]json.RawMessage
-	if json.Unmarshal(exports, &choices) != nil {
-		return ""
-	}
-	for _, condition := range conditions {
-		if choice, ok := choices[condition]; ok {
-			if target := importTarget(choice); target != "" {
-				return target
-			}
-		}
-	}
-	return ""
+	return Package{Name: p.Name, Version: p.Version, Dir: dir, Entry: filepath.Join(dir, p.Module(conditions))}, nil
 }

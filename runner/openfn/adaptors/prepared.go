@@ -89,7 +89,7 @@ func (r *Repo) preparedFolder(s specifier) string {
 
 // prepare fills dir, which is to be the package's prepared folder, with what was made of the same packages before, or makes it.
 func (r *Repo) prepare(ctx context.Context, s specifier, files *npm.Files, dir string) error {
-	key := strings.Join([]string{s.String(), r.bundleFolder, r.nodeVersion(ctx)}, " ")
+	key := strings.Join(append([]string{s.String(), r.bundleFolder, r.nodeVersion(ctx)}, r.flags...), " ")
 	if packed, ok := files.Made(key); ok && !r.again {
 		if err := unpackFolder(packed, dir); err == nil || takesNoWrites(err) || errors.Is(err, syscall.ENOSPC) {
 			return err

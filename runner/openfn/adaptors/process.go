@@ -65,23 +65,18 @@ func (e *scriptError) Error() string { return "node: " + e.exit.Error() + "\n" +
 
 func (e *scriptError) Unwrap() error { return e.exit }
 
-// ask runs the script with the node in PATH and arguments as its argument, and
-// reads its answer, both as JSON.
-func (s script) ask(ctx context.Context, arguments, answer any) error {
+// ask runs the script with the node in PATH and arguments as its argument, in JSON.
+func (s script) ask(ctx context.Context, arguments any) (answer []byte, err error) {
 	path, err := exec.LookPath("node")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	text, err := json.Marshal(arguments)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.node, s.args = path, []string{string(text)}
-	raw, err := s.run(ctx)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(raw, answer)
+	return s.run(ctx)
 }
 
 // maxAnswer is more than any code cache has, in bytes.

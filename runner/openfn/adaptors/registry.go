@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -86,13 +87,19 @@ func (r *Repo) read(s specifier) *reading {
 	return r.shared[s]
 }
 
+// leave has the last one take the files out of memory, with what came of them: bundling takes more than all else that a worker does.
 func (r *Repo) leave(s specifier, f *reading) {
 	r.sharedMu.Lock()
-	defer r.sharedMu.Unlock()
-	if f.users--; f.users == 0 {
+	f.users--
+	last := f.users == 0
+	if last {
 		f.left = true
 		f.end()
 		delete(r.shared, s)
+	}
+	r.sharedMu.Unlock()
+	if last {
+		debug.FreeOSMemory()
 	}
 }
 

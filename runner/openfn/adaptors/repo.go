@@ -43,6 +43,9 @@ type Config struct {
 	// LatestFor is how long the version that a tag stood for is used without
 	// asking the registry again. Defaults to 5 minutes.
 	LatestFor time.Duration
+	// Flags are those for V8 that processes have which load packages: what is installed has its code cache for them at once.
+	// Without any, [Repo.WarmCache] makes it.
+	Flags []string
 	// Again has each package installed again when it is first asked for, though it is
 	// there.
 	Again bool
@@ -59,6 +62,7 @@ type Repo struct {
 	bundleFolder string // the name of a folder in that of each package
 	log          *slog.Logger
 	again        bool
+	flags        []string
 
 	installs flight.Group[Package]  // by exact specifier
 	lookUps  flight.Group[string]   // of versions, by specifier with a tag
@@ -78,6 +82,7 @@ type Repo struct {
 	tags      expiring[string]  // versions, by specifier with a tag
 	ofOthers  expiring[Package] // of other versions of this program, by exact specifier
 	warmed    warmed
+	cached    sync.Map // by its folder, what was installed with a code cache for the flags
 	renewed   sync.Map // by exact specifier, what was installed again
 	sound     sync.Map // by exact specifier, what was found to be whole
 	ofWorkers sync.Map // by exact specifier, packages of OpenFn's worker
@@ -93,7 +98,7 @@ func Open(cfg Config) (*Repo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the folder for adaptors (--repo-dir) cannot be used: %w; name one of this user's with --repo-dir, or set HOME to a folder of this user's", err)
 	}
-	r := &Repo{dir: dir, bundleFolder: bundleFolder(), log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), again: cfg.Again, turns: make(chan struct{}, atATime), shared: make(map[specifier]*reading)}
+	r := &Repo{dir: dir, bundleFolder: bundleFolder(), log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), again: cfg.Again, flags: cfg.Flags, turns: make(chan struct{}, atATime), shared: make(map[specifier]*reading)}
 	r.life, r.end = context.WithCancelCause(context.Background())
 	r.tags.goodFor = cmp.Or(cfg.LatestFor, defaultLatestFor)
 	r.ofOthers.goodFor = retryAfter

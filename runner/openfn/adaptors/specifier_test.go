@@ -67,7 +67,7 @@ func TestSpecifiersThatDoNot(t *testing.T) {
 }
 
 func TestVersionsAreOrderedByNumber(t *testing.T) {
-	sorted := []string{"9.0.0-a", "10.0.0-rc.2", "10.0.0-rc.10", "1.9.9", "1.10.0", "2.0.0", "10.0.0"}
+	sorted := []string{"9.0.0-a", "10.0.0-beta.3", "10.0.0-rc.2", "10.0.0-rc.10", "1.9.9", "1.10.0", "2.0.0", "10.0.0"}
 	for i, a := range sorted {
 		for j, b := range sorted {
 			switch c := compareVersions(a, b); {

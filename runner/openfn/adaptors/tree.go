@@ -1,40 +1,18 @@
 package adaptors
 
 import (
-	"encoding/json"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/phxworker/phxworker/runner/npm/resolve"
 )
 
-// manifest is of a package.json what tells how modules are loaded.
-type manifest struct {
-	Name, Type                                           string
-	SideEffects                                          any
-	Dependencies, OptionalDependencies, PeerDependencies map[string]any
-}
-
-// isPure reports whether a package says that its modules need not be loaded if nothing of them is used.
-func (m manifest) isPure() bool { return m.SideEffects == false }
-
 // manifestOf returns what counts for a file of the package.json around it.
-func (b *bundler) manifestOf(file string) *manifest {
-	for dir := path.Dir(file); dir != "." && path.Base(dir) != "node_modules"; dir = path.Dir(dir) {
-		known, ok := b.manifests.Load(dir)
-		if !ok {
-			var m *manifest
-			if raw, err := fs.ReadFile(b.tree, path.Join(dir, "package.json")); err == nil {
-				m = new(manifest)
-				_ = json.Unmarshal(raw, m) // as good as empty
-			}
-			known, _ = b.manifests.LoadOrStore(dir, m)
-		}
-		if m, _ := known.(*manifest); m != nil {
-			return m
-		}
-	}
-	return &manifest{}
+func (b *bundler) manifestOf(file string) *resolve.Manifest {
+	_, m := b.resolver.Around(path.Dir(file))
+	return m
 }
 
 // isCommonJS tells how Node takes a file.
@@ -48,19 +26,9 @@ func (b *bundler) isCommonJS(file string) bool {
 	return false
 }
 
-// packageOf returns the folder of the package that a file belongs to, the innermost; empty if there is none.
-func packageOf(file string) string {
-	const folder = "node_modules/"
-	i := strings.LastIndex("/"+file, "/"+folder)
-	if i < 0 {
-		return ""
-	}
-	parts := strings.SplitN(file[i+len(folder):], "/", 3)
-	n := 1
-	if strings.HasPrefix(parts[0], "@") {
-		n = 2
-	}
-	return file[:i] + folder + strings.Join(parts[:min(n, len(parts))], "/")
+// isESModule tells the same of what is none of CommonJS and has a name by which Node loads it.
+func (b *bundler) isESModule(file string) bool {
+	return path.Ext(file) == ".mjs" || path.Ext(file) == ".js" && !b.isCommonJS(file)
 }
 
 // dependencies are the folders of what a package says that it depends on, as far as these are there.

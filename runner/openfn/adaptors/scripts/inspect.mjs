@@ -1,7 +1,9 @@
-// inspect tells what modules export, and whether their bundle does the same.
+// inspect tells what modules export, and whether their bundle does the same. Without the modules, it tells what the bundle
+// exports, and whether there is something under each name.
 //
-//   arguments  a JSON object: entries, load
-//   answer     a JSON array, an object for each entry: exports, error, differs
+//   arguments  a JSON object: entries, load, cache
+//   answer     a JSON array in one line, an object for each module: exports, error, differs; and with cache, if there is
+//              a bundle, its code cache as cache.mjs has it
 //
 // It runs what packages do as they are loaded.
 
@@ -9,7 +11,7 @@ import { writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
-const { entries, load } = JSON.parse(process.argv[2]);
+const { entries, load, cache } = JSON.parse(process.argv[2]);
 
 const answers = [];
 for (const entry of entries) {
@@ -22,9 +24,14 @@ for (const entry of entries) {
 }
 
 let bundled = [];
-let failure;
+let failure, missing;
 try {
-  if (load) bundled = createRequire(load)(load).load(name => import(name));
+  if (load) {
+    const bundle = createRequire(load)(load);
+    bundled = bundle.load(name => import(name));
+    if (cache) missing = bundle.missingCache();
+  }
+  if (!entries.length) for (const module of bundled) answers.push({ exports: Object.keys(module) });
 } catch (error) {
   failure = `${error?.message ?? error}`;
 }
@@ -32,11 +39,14 @@ try {
 const valueOf = (module, name) => module?.[name === 'module.exports' ? 'default' : name]; // a name that later versions of Node add
 
 for (const [i, answer] of answers.entries()) {
-  const other = answer.exports?.find(name => typeof valueOf(answer.module, name) !== typeof valueOf(bundled[i], name));
+  const isOther = answer.module
+    ? name => typeof valueOf(answer.module, name) !== typeof valueOf(bundled[i], name)
+    : name => bundled[i][name] === undefined;
+  const other = answer.exports?.find(isOther);
   if (failure) answer.differs = failure;
   else if (other !== undefined) answer.differs = `${other} is something else`;
   delete answer.module;
 }
-const text = Buffer.from(JSON.stringify(answers));
+const text = Buffer.concat([Buffer.from(`${JSON.stringify(answers)}\n`), ...(missing ? [Buffer.from(`${missing.name}\n`), missing.data] : [])]);
 for (let sent = 0; sent < text.length; ) sent += writeSync(3, text, sent);
 process.exit(0);

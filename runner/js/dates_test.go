@@ -95,4 +95,3 @@ fn(() => ({ data: [
 	require.Equal(t, "success", record.Reason, record.ErrorMessage)
 	require.JSONEq(t, `{"data":[7,"Date",true,true,0,"string",1,1,"2024-01-06T00:00:00.000Z",true,1706745600000,5,1704412800000,true,true]}`, string(record.FinalState))
 }
-

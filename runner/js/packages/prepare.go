@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -32,7 +33,7 @@ func (p *Provider) load(ctx context.Context, name, version string, tell func(str
 	if found, ok := p.readRecord(name, version); ok && !p.cfg.Again {
 		one := packageOf(found, p.cache.Store(found.Integrity, p.nodes))
 		whole := found.Node != "" || one.Chunks.Load(found.Chunks)
-		if whole && found.Builtins {
+		if whole && found.Builtins && found.Node == "" {
 			if err := p.loadBuiltins(ctx); err != nil {
 				return nil, err
 			}
@@ -110,7 +111,7 @@ func (p *Provider) prepare(ctx context.Context, name, version string) (found rec
 		found = record{Name: name, Version: version, Made: judgesVersion(), Integrity: t.integrity}
 	}
 	switch {
-	case known && found.Builtins:
+	case known && found.Builtins && found.Node == "":
 		err = p.loadBuiltins(ctx)
 	case known:
 	case name == js.Builtins:
@@ -252,8 +253,8 @@ func (w *walk) make(id string) (chunk.Chunk, error) {
 	return made, nil
 }
 
-// ofLanguages are what QuickJS does otherwise than Node, or not at all.
-var ofLanguages = regexp.MustCompile(`\b(Intl|localeCompare|toLocale\w*)\b`)
+// otherwise is what QuickJS does otherwise than Node, or not at all.
+var otherwise = regexp.MustCompile(`\b(Intl|localeCompare|toLocale\w*|fromAsync)\b|\bRegExp\.(\$\d|lastMatch|leftContext|rightContext)`)
 
 // look notes what a chunk reaches that is not here.
 func (w *walk) look(id string, made chunk.Chunk) {
@@ -273,8 +274,26 @@ func (w *walk) look(id string, made chunk.Chunk) {
 			w.note(id, "reaches "+builtin+" of Node, which the embedded engine does not have")
 		}
 	}
-	if word := ofLanguages.FindString(made.Text); word != "" {
+	if slices.Contains(made.Requires, "node:undici") {
+		if other := otherUndici(w.files, chunk.Folder(id)); other != "" {
+			w.note(id, "brings "+other+", and that of the embedded engine does as version 7")
+		}
+	}
+	if word := otherwise.FindString(made.Text); word != "" {
 		w.note(id, "says "+word+", which the embedded engine does otherwise")
+	}
+}
+
+// otherUndici returns the undici that a folder's package gets if it is not of version 7, whose bodies, redirects and options are others.
+func otherUndici(files fs.FS, folder string) string {
+	for dir := folder; ; dir = path.Dir(dir) {
+		name := nameOf(files, path.Join(dir, "node_modules/undici"))
+		if name != "" && !strings.HasPrefix(name, "undici@7.") {
+			return name
+		}
+		if name != "" || dir == "." {
+			return ""
+		}
 	}
 }
 

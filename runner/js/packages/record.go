@@ -58,10 +58,13 @@ func (p *Provider) readRecord(name, version string) (found record, ok bool) {
 	return found, found.Name == name && found.Version == version && found.Made == judgesVersion()
 }
 
-// judgesVersion changes with all that a verdict depends on besides the adaptor: its chunks, and what is verified.
+// rules is how often the rules of verdicts have changed.
+const rules = "2"
+
+// judgesVersion changes with all that a verdict depends on besides the adaptor: its chunks, the rules, and what is verified.
 func judgesVersion() string {
 	sum := sha256.Sum256(verifiedText)
-	return chunk.Version() + " " + hex.EncodeToString(sum[:])
+	return chunk.Version() + " " + rules + " " + hex.EncodeToString(sum[:])
 }
 
 // writeRecord keeps what was found out. If that fails, it is found out again.

@@ -473,12 +473,19 @@ func inNodesWords(err error) map[string]any {
 		return ofTLS
 	case errors.As(err, &packed):
 		return packed.inNodesWords()
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), strings.Contains(err.Error(), "server closed idle connection"):
 		members := map[string]any{"name": "SocketError", "message": "other side closed", "code": "UND_ERR_SOCKET"}
 		if lost, ok := errors.AsType[*lost](err); ok && lost.conn != nil {
 			members["socket"] = lost.conn.facts()
 		}
 		return members
+	}
+	if lost, ok := errors.AsType[*lost](err); ok && lost.conn != nil && dial == nil { // no network's: nobody understands the server
+		words := lost.Error()
+		if _, after, found := strings.Cut(words, "connection broken: "); found {
+			words = after
+		}
+		return map[string]any{"name": "HTTPParserError", "message": "Response does not match the HTTP/1.1 protocol (" + words + ")"}
 	}
 	return map[string]any{"message": err.Error()}
 }

@@ -158,6 +158,7 @@ class Dispatcher {
     let [payload, type] = await payloadOf(body);
     if (type && !sent.some(([name]) => /^content-type$/i.test(name))) sent.push(['content-type', type]);
     const most = maxRedirections ?? this.#most;
+    if (most !== 0 && !(Number.isInteger(most) && most > 0)) throw invalid('maxRedirections must be a positive number');
     const history = [];
     let asked = { ...options }; // what a mock is asked
     for (let left = most; ; left--) {

@@ -34,11 +34,11 @@ type Exchange struct {
 	Stream      int
 	Method, URL string
 	Headers     [][2]string
-	// Body is in base64, or is a Text; HasBody tells an empty one from none. Follows tells that there is more of it
+	// Body is in base64, or is a Text; an empty one is as none. Follows tells that there is more of it
 	// to come by the stream, Length of how many bytes: -1 where that is not known.
-	Body, Text       string
-	HasBody, Follows bool
-	Length           int64
+	Body, Text string
+	Follows    bool
+	Length     int64
 	// Close has the connection closed after the answer, and says so to the server.
 	Close bool
 	TLS   TLS
@@ -157,7 +157,7 @@ func newRequest(s *stream, turn *egress.Turn, x Exchange) (*http.Request, error)
 	switch {
 	case x.Follows:
 		reader = turn.Written(s.in)
-	case x.HasBody:
+	case len(body) > 0: // of an empty one, the transport says the length where its method expects one
 		reader = bytes.NewReader(body)
 	}
 	origin, target := cutTarget(x.URL)

@@ -3,6 +3,7 @@ package js
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -12,8 +13,16 @@ import (
 var _ runner.PartialEngine = (*Engine)(nil)
 
 // otherwise are the words for what QuickJS may do otherwise than Node: the words of errors that a job catches, numbers
-// without an end in a state, and whatever tells that jobs there are in a context of their own, and their states are not.
-var otherwise = setOf("catch allSettled stack instanceof constructor prototype __proto__ getPrototypeOf setPrototypeOf BigInt collections")
+// without an end in a state, what QuickJS lacks, and whatever tells that jobs there are in a context of their own, and their
+// states are not.
+var otherwise = setOf("catch allSettled stack instanceof constructor prototype __proto__ getPrototypeOf setPrototypeOf BigInt collections " +
+	"fromAsync captureStackTrace stackTraceLimit dispose asyncDispose InternalError SuppressedError")
+
+// alikeMath are the members of Math that are the same in each engine. Of the others, the language leaves the last digit open.
+var alikeMath = setOf("abs ceil clz32 floor fround imul max min random round sign sqrt trunc E LN10 LN2 LOG10E LOG2E PI SQRT1_2 SQRT2")
+
+// power finds the operator for powers, but for what looks like it at the ends of comments.
+var power = regexp.MustCompile("[\\w$)\\]}'\"`]\\s*\\*\\*[^*/]")
 
 // ofLanguages are the words for what depends on a language, or on the name of a time zone, and is not built in.
 var ofLanguages = setOf("localeCompare Intl intlFormat intlFormatDistance")
@@ -40,14 +49,9 @@ var inUTC = func() bool {
 // [Config.MostInput], and whose code does not name what QuickJS may do otherwise than Node.
 func (e *Engine) CanRun(ctx context.Context, run *runner.Run) error {
 	plan := run.Plan
-	for i := range plan.Jobs {
-		if word := findWord(plan.Jobs[i].Body, isOtherwise); word != "" {
-			return &refusal{&plan.Jobs[i], "says " + word + ", which may come to something else in Node", false}
-		}
-	}
-	for i := range plan.Edges {
-		if word := findWord(plan.Edges[i].Condition, isOtherwise); word != "" {
-			return &refusal{nil, "says " + word + ", which may come to something else in Node", false}
+	for _, in := range passages(plan) {
+		if word := findOtherwise(in.code); word != "" {
+			return &refusal{in, "says " + word + ", which may come to something else in Node", false}
 		}
 	}
 	if most := e.cfg.MostInput; most > 0 && int64(len(run.Input)) > most {
@@ -59,15 +63,51 @@ func (e *Engine) CanRun(ctx context.Context, run *runner.Run) error {
 
 func megabytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
+// findOtherwise returns what of a code QuickJS may do otherwise than Node, "" for nothing.
+func findOtherwise(code string) string {
+	if word := findWord(code, isOtherwise); word != "" {
+		return word
+	}
+	if power.MatchString(code) {
+		return "**"
+	}
+	return ""
+}
+
 func isOtherwise(word, after string) bool {
 	switch word {
 	case "Date":
 		return !inUTC
+	case "Math":
+		member, _ := strings.CutPrefix(strings.TrimLeft(after, blanks+"?"), ".")
+		return !alikeMath[firstWord(strings.TrimLeft(member, blanks))]
+	case "RegExp": // such as RegExp.$1
+		return strings.HasPrefix(strings.TrimLeft(after, blanks+"?"), ".")
 	case "sort", "toSorted": // by a function, which may contradict itself, as (a, b) => a > b does
-		arguments, called := strings.CutPrefix(strings.TrimLeft(after, " \t\r\n?."), "(")
-		return called && !strings.HasPrefix(strings.TrimLeft(arguments, " \t\r\n"), ")")
+		return firstArgument(after) != 0
+	case "toString": // of another base, but for Buffer's of an encoding
+		return !strings.ContainsRune("\x00'\"`", firstArgument(after))
 	}
 	return otherwise[word] || word[0] <= '9' && word[0] >= '0' && word[len(word)-1] == 'n'
+}
+
+const blanks = " \t\r\n"
+
+// firstArgument returns the first byte of what a function is called with, given what comes after its name; 0 for nothing.
+func firstArgument(after string) rune {
+	arguments, called := strings.CutPrefix(strings.TrimLeft(after, blanks+"?."), "(")
+	if arguments = strings.TrimLeft(arguments, blanks); !called || arguments == "" || arguments[0] == ')' {
+		return 0
+	}
+	return rune(arguments[0])
+}
+
+func firstWord(code string) string {
+	end := 0
+	for end < len(code) && isWordByte(code[end]) {
+		end++
+	}
+	return code[:end]
 }
 
 func isOfLanguages(word, _ string) bool {
@@ -78,12 +118,9 @@ func isOfLanguages(word, _ string) bool {
 // in a text or a comment counts as well: that a job says a word in vain does no harm.
 func findWord(code string, is func(word, after string) bool) string {
 	for i := 0; i < len(code); i++ {
-		start := i
-		for i < len(code) && isWordByte(code[i]) {
-			i++
-		}
-		if i > start && is(code[start:i], code[i:]) {
-			return code[start:i]
+		word := firstWord(code[i:])
+		if i += len(word); word != "" && is(word, code[i:]) {
+			return word
 		}
 	}
 	return ""

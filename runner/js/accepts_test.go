@@ -1,6 +1,7 @@
 package js
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,7 +13,7 @@ func TestCanRun(t *testing.T) {
 	common := "@openfn/language-common@3.3.4"
 	tests := []struct {
 		name, adaptor, body string
-		condition           string
+		condition, globals  string
 		want                bool
 	}{
 		{name: "basic operations", adaptor: common, body: "fn(s => s)", want: true},
@@ -37,10 +38,23 @@ func TestCanRun(t *testing.T) {
 		{name: "an order", adaptor: common, body: "fn(s => ({ ...s, data: s.data.sort() }))", want: true},
 		{name: "an order that contradicts itself", adaptor: common, body: "fn(s => ({ ...s, data: s.data.sort((a, b) => a > b) }))"},
 		{name: "an order by a function of its own name", adaptor: common, body: "fn(s => ({ ...s, data: s.data.toSorted ?. (\n byName) }))"},
+		{name: "the last digit of a power", adaptor: common, body: "fn(s => ({ ...s, data: 1.1 ** s.data }))"},
+		{name: "of another function", adaptor: common, body: "fn(s => ({ ...s, data: Math . hypot(1, 1.5) }))"},
+		{name: "of one by a name of its own", adaptor: common, body: "const { exp } = Math; fn(s => ({ ...s, data: exp(2) }))"},
+		{name: "what has no such digit", adaptor: common, body: "/** Rounds.\n **/ fn(s => ({ ...s, data: Math.round(s.data * Math.PI) }))", want: true},
+		{name: "digits of another base", adaptor: common, body: "fn(s => ({ ...s, data: s.data.toString(36) }))"},
+		{name: "digits", adaptor: common, body: "fn(s => ({ ...s, data: s.data.toString() + `${s.toString}` }))", want: true},
+		{name: "what a pattern found last", adaptor: common, body: "fn(s => ({ ...s, data: /(a)/.test(s.data) && RegExp.$1 }))"},
+		{name: "a pattern", adaptor: common, body: "fn(s => ({ ...s, data: new RegExp(s.data).exec('a') }))", want: true},
+		{name: "what QuickJS lacks", adaptor: common, body: "fn(async s => ({ ...s, data: await Array.fromAsync(s.data) }))"},
 		{name: "words in other words", adaptor: common, body: "fn(s => ({ ...s, catches: s.data.resort(1), Dates: s.sorted(2), x10nn: 5 }))", want: true},
 		{name: "numbers without an end", adaptor: common, body: "fn(s => ({ ...s, data: 5n }))"},
 		{name: "a language in a condition", adaptor: common, body: "fn(s => s)", condition: "'a'.localeCompare(state.x) < 0"},
 		{name: "an error in a condition", adaptor: common, body: "fn(s => s)", condition: "(() => { try { return state.a.b } catch (e) { return e.message } })()"},
+		{name: "a language in globals", adaptor: common, body: "fn(s => s)", globals: "export const n = n => n.toLocaleString('de')"},
+		{name: "an order in globals", adaptor: common, body: "fn(s => s)", globals: "export const order = list => list.sort((a, b) => a > b)"},
+		{name: "Buffer in globals", adaptor: common, body: "fn(s => s)", globals: "export const hex = text => Buffer.from(text)"},
+		{name: "globals", adaptor: common, body: "fn(s => s)", globals: "export const n = 1;", want: true},
 		{name: "an operation that is not built in", adaptor: common, body: "fn(s => s); parseCsv($.data)"},
 		{name: "one of the last version", adaptor: common, body: "combine(fn(s => s))", want: true},
 		{name: "one that an older version does otherwise", adaptor: "@openfn/language-common@3.3.1", body: "combine(fn(s => s))"},
@@ -49,6 +63,7 @@ func TestCanRun(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			plan := &runner.Plan{Jobs: []runner.Job{{ID: "a", Body: "fn(s => s)"}, {ID: "b", Adaptor: tt.adaptor, Body: tt.body}}}
+			plan.Globals, _ = json.Marshal(tt.globals)
 			plan.Edges = []runner.Edge{{SourceJobID: "a", TargetJobID: "b", Condition: tt.condition}}
 			require.Equal(t, tt.want, New(Config{}).CanRun(t.Context(), &runner.Run{Plan: plan}) == nil)
 		})

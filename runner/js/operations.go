@@ -3,7 +3,6 @@ package js
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -58,24 +57,40 @@ const buffer = "Buffer"
 
 // refusal is why a plan cannot be executed with what is built in.
 type refusal struct {
-	job *runner.Job // nil for a condition
+	in  passage
 	why string
 	// packaged tells that with the published packages there would be no reason.
 	packaged bool
 }
 
-func (r *refusal) Error() string {
-	if r.job == nil {
-		return "a condition " + r.why
+func (r *refusal) Error() string { return r.in.name + " " + r.why }
+
+// passage is code of a plan.
+type passage struct {
+	name string
+	job  *runner.Job // nil for a condition, and for globals
+	code string
+}
+
+func jobsCode(job *runner.Job) passage { return passage{"job " + job.Label(), job, job.Body} }
+
+// passages returns all code of a plan.
+func passages(plan *runner.Plan) []passage {
+	all := make([]passage, 0, len(plan.Jobs)+len(plan.Edges)+1)
+	for i := range plan.Jobs {
+		all = append(all, jobsCode(&plan.Jobs[i]))
 	}
-	return "job " + r.job.Label() + " " + r.why
+	for i := range plan.Edges {
+		all = append(all, passage{"a condition", nil, plan.Edges[i].Condition})
+	}
+	return append(all, passage{"the code of the plan's globals", nil, globalsOf(plan)})
 }
 
 // failure is how a run ends for it where there is no other engine.
 func (r *refusal) failure() *runner.Failure {
 	adaptor := commonAdaptor
-	if r.job != nil && r.job.Adaptor != "" {
-		adaptor = r.job.Adaptor
+	if job := r.in.job; job != nil && job.Adaptor != "" {
+		adaptor = job.Adaptor
 	}
 	return &runner.Failure{
 		Reason: runner.Exception, Type: "AutoinstallError",
@@ -101,12 +116,18 @@ func (e *Engine) refuses(ctx context.Context, plan *runner.Plan) (*refusal, erro
 		return nil, err
 	}
 	defer batch.Close()
+	for _, in := range passages(plan) {
+		if word := findWord(in.code, isOfLanguages); word != "" {
+			return &refusal{in, "says " + word + ", which is not built in", false}, nil
+		}
+	}
 	var first *refusal
+	globals := globalsOf(plan)
 	for i := range plan.Jobs {
 		if plan.Jobs[i].Body == "" {
 			continue
 		}
-		why := refuseJob(ctx, batch, &plan.Jobs[i], plan.Globals)
+		why := refuseJob(ctx, batch, &plan.Jobs[i], globals)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -115,33 +136,28 @@ func (e *Engine) refuses(ctx context.Context, plan *runner.Plan) (*refusal, erro
 		}
 		first = cmp.Or(first, why)
 	}
-	for i := range plan.Edges {
-		if word := findWord(plan.Edges[i].Condition, isOfLanguages); word != "" {
-			return &refusal{nil, "says " + word + ", which is not built in", false}, nil
-		}
-	}
 	return first, nil
 }
 
-// refuseJob returns why a job needs more than what is built in, nil if it does not.
-func refuseJob(ctx context.Context, batch *compile.Batch, job *runner.Job, globals json.RawMessage) (why *refusal) {
+// refuseJob returns why a job, which sees globals, needs more than what is built in, nil if it does not.
+func refuseJob(ctx context.Context, batch *compile.Batch, job *runner.Job, globals string) (why *refusal) {
 	adaptor, version, other := checkAdaptor(job.Adaptor)
 	if other != "" {
-		why = &refusal{job, other, true}
+		why = &refusal{jobsCode(job), other, true}
 	}
-	if strings.Contains(string(globals), allowedModules) {
-		return &refusal{job, "has globals that import an adaptor", false}
-	}
-	if word := findWord(job.Body, isOfLanguages); word != "" {
-		return &refusal{job, "says " + word + ", which is not built in", false}
+	if strings.Contains(globals, allowedModules) {
+		return &refusal{jobsCode(job), "has globals that import an adaptor", false}
 	}
 	uses, err := batch.Uses(ctx, job.Body)
 	if err != nil {
 		return why // the run ends with that
 	}
-	for _, use := range uses {
+	for _, use := range append(uses, missingIn(globals)...) {
 		if beyond := beyond(use, adaptor, version); beyond != "" {
-			one := &refusal{job, fmt.Sprintf("%s (line %d), which is not built in", beyond, use.Position.Line), packaged(use, adaptor)}
+			if use.Position.Line > 0 {
+				beyond += fmt.Sprintf(" (line %d)", use.Position.Line)
+			}
+			one := &refusal{jobsCode(job), beyond + ", which is not built in", packaged(use, adaptor)}
 			if !one.packaged {
 				return one
 			}
@@ -149,6 +165,16 @@ func refuseJob(ctx context.Context, batch *compile.Batch, job *runner.Job, globa
 		}
 	}
 	return why
+}
+
+// missingIn returns the uses of what is missing in the code of globals, which every job sees.
+func missingIn(globals string) (uses []compile.Use) {
+	for _, name := range missing {
+		if findWord(globals, func(word, _ string) bool { return word == name }) != "" {
+			uses = append(uses, compile.Use{Name: name})
+		}
+	}
+	return uses
 }
 
 // packaged reports whether what a use of a name needs is in the package of the job's adaptor.

@@ -20,7 +20,7 @@ var lib embed.FS
 // a step does without would be a third of the time that its VM takes.
 var (
 	core = []string{"core", "values", "json", "console", "bounds", "timers", "dates", "step", "condition", "basic", "real", "dispatch"}
-	late = []string{"common", "problem"}
+	late = []string{"common", "datetext", "problem"}
 )
 
 // loaderName is that under which a VM asks for [chunk.Loader].

@@ -62,7 +62,7 @@ func (e *Engine) findReals(ctx context.Context, run *runner.Run) (reals, error) 
 				return nil, err
 			}
 			if one.Node != "" {
-				return nil, &refusal{job, "has the adaptor " + one.Name + "@" + one.Version + ", which " + one.Node, false}
+				return nil, &refusal{jobsCode(job), "has the adaptor " + one.Name + "@" + one.Version + ", which " + one.Node, false}
 			}
 			found[job.Adaptor] = one
 		}

@@ -97,6 +97,8 @@ func TestWhatIsLoadedLate(t *testing.T) {
 	record := w.Run(t.Context(), runner.Limits{}, runtest.OneJob(`fn(s => { `+spoil+` try { JSON.parse('{"a" 1}'); } catch (e) { return { data: e.message }; } })`))
 	require.Equal(t, "success", record.Reason, record.ErrorMessage)
 	require.JSONEq(t, `{"data":"Expected ':' after property name in JSON at position 5"}`, string(record.FinalState))
+	record = w.Run(t.Context(), runner.Limits{}, runtest.OneJob(`fn(s => { `+spoil+` RegExp.prototype.exec = String.prototype.toLowerCase = Date.UTC = () => 0; return { data: Date.parse('Fri Jan 5 2024 UTC') }; })`))
+	require.JSONEq(t, `{"data":1704412800000}`, string(record.FinalState), record.ErrorMessage)
 	run := runtest.OneJob(`each('$.l[*]', fn(s => ({ ...s, n: (s.n ?? 0) + s.data }))); fn(s => ({ data: s.n }))`)
 	run.Dataclip = json.RawMessage(`{"l":[1,2]}`)
 	record = w.Run(t.Context(), runner.Limits{}, run)

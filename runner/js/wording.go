@@ -1,8 +1,10 @@
 package js
 
 import (
+	"bytes"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -69,14 +71,17 @@ func (t *thrown) reword() {
 	}
 }
 
-// say changes the message.
+// say changes the message, which comes first in the details.
 func (t *thrown) say(text string) {
 	t.Text = text
-	var details map[string]any
-	if json.Unmarshal(t.Details, &details) == nil && details != nil {
-		details["message"] = t.Text
-		t.Details, _ = json.Marshal(details) // what was JSON can be JSON again
+	details := json.NewDecoder(bytes.NewReader(t.Details))
+	var message json.RawMessage
+	_, _ = details.Token() // the brace
+	if name, _ := details.Token(); name != "message" || details.Decode(&message) != nil {
+		return
 	}
+	said, _ := json.Marshal(text) // cannot fail
+	t.Details = slices.Concat([]byte(`{"message":`), said, t.Details[details.InputOffset():])
 }
 
 var (

@@ -34,11 +34,11 @@ type Exchange struct {
 	Stream      int
 	Method, URL string
 	Headers     [][2]string
-	// Body is in base64, or is a Text; HasBody tells an empty one from none. Follows tells that there is more of it
+	// Body is in base64, or is a Text; an empty one is as none. Follows tells that there is more of it
 	// to come by the stream, Length of how many bytes: -1 where that is not known.
-	Body, Text       string
-	HasBody, Follows bool
-	Length           int64
+	Body, Text string
+	Follows    bool
+	Length     int64
 	// Close has the connection closed after the answer, and says so to the server.
 	Close bool
 	TLS   TLS
@@ -157,7 +157,7 @@ func newRequest(s *stream, turn *egress.Turn, x Exchange) (*http.Request, error)
 	switch {
 	case x.Follows:
 		reader = turn.Written(s.in)
-	case x.HasBody:
+	case len(body) > 0: // of an empty one, the transport says the length where its method expects one
 		reader = bytes.NewReader(body)
 	}
 	origin, target := cutTarget(x.URL)
@@ -473,12 +473,19 @@ func inNodesWords(err error) map[string]any {
 		return ofTLS
 	case errors.As(err, &packed):
 		return packed.inNodesWords()
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), strings.Contains(err.Error(), "server closed idle connection"):
 		members := map[string]any{"name": "SocketError", "message": "other side closed", "code": "UND_ERR_SOCKET"}
 		if lost, ok := errors.AsType[*lost](err); ok && lost.conn != nil {
 			members["socket"] = lost.conn.facts()
 		}
 		return members
+	}
+	if lost, ok := errors.AsType[*lost](err); ok && lost.conn != nil && dial == nil { // no network's: nobody understands the server
+		words := lost.Error()
+		if _, after, found := strings.Cut(words, "connection broken: "); found {
+			words = after
+		}
+		return map[string]any{"name": "HTTPParserError", "message": "Response does not match the HTTP/1.1 protocol (" + words + ")"}
 	}
 	return map[string]any{"message": err.Error()}
 }

@@ -1,9 +1,9 @@
 // json.js has JSON.parse say in V8's words what is wrong with a text: they tell where, and people know them. What they
-// are is looked up only once QuickJS has refused the text, and not in long ones: it takes some ten microseconds a letter.
+// are is looked up only once QuickJS has refused the text, and not where that is far from its beginning: it takes some ten
+// microseconds a letter.
 
 const NativeSyntaxError = SyntaxError;
 const cut = uncurried(String.prototype.slice);
-const longest = 32_000;
 let jsonProblem;
 
 function installJSON() {
@@ -14,7 +14,7 @@ function installJSON() {
     } catch (error) {
       if (error instanceof NativeSyntaxError) {
         const read = typeof text === 'string' ? text : TextOf(text);
-        const problem = read.length <= longest ? (jsonProblem ??= late('problem')(cut))(read) : undefined;
+        const problem = (jsonProblem ??= late('problem')(cut))(read);
         if (problem) hide(error, 'message', problem);
       }
       throw error;

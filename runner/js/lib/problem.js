@@ -1,7 +1,17 @@
-// problem.js tells what is wrong with a text that is no JSON, undefined if nothing is: then the error is that of a reviver.
+// problem.js tells what is wrong with a text that is no JSON, undefined if nothing is: then the error is that of a reviver. It is
+// undefined as well if there is nothing wrong as far as anybody looks.
 // cut is String.prototype.slice with the text first. It is loaded late: see prelude.go.
 cut => {
+const farthest = 32_000;
+
 function jsonProblem(text) {
+  if (text.length <= farthest) return problemOf(text).problem;
+  // What is wrong with the end of the beginning may be that it ends.
+  const { problem, at } = problemOf(cut(text, 0, farthest));
+  return at < farthest - 20 ? problem : undefined;
+}
+
+function problemOf(text) {
   const open = []; // what closes the objects and lists that are open
   let depth = 0;
   let at = 0;
@@ -85,13 +95,13 @@ function jsonProblem(text) {
         if (c === '{') name("Expected property name or '}'");
       }
     } else unexpected();
-    if (problem) return problem;
+    if (problem) return { problem, at };
     // what follows it
     while (closed) {
       blank();
       if (depth === 0) {
         if (at < text.length) problem = 'Unexpected non-whitespace character after JSON at position ' + at;
-        return problem;
+        return { problem, at };
       }
       const end = open[depth - 1];
       if (text[at] === ',') {
@@ -102,7 +112,7 @@ function jsonProblem(text) {
         at++;
         depth--;
       } else say(end === '}' ? "Expected ',' or '}' after property value" : "Expected ',' or ']' after array element");
-      if (problem) return problem;
+      if (problem) return { problem, at };
     }
   }
 }

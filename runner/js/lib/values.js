@@ -78,15 +78,12 @@ function facts(thrown) {
 
 const text = value => (typeof value === 'string' ? value : undefined);
 
-// details are an error's own enumerable properties and its message.
+// details are an error's message and what it is as JSON, in OpenFn's order.
 function details(error) {
-  const found = { __proto__: null };
+  const message = text(read(error, 'message'));
   try {
-    const keys = keysOf(error);
-    for (let i = 0; i < keys.length; i++) found[keys[i]] = error[keys[i]];
-    found.message = error.message;
-    return parse(toJSON(found));
+    return assign({ message: error.message }, parse(toJSON(error)));
   } catch {
-    return { message: text(read(error, 'message')) };
+    return { message };
   }
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -263,8 +264,8 @@ func (w *walk) make(id string) (chunk.Chunk, error) {
 	return made, nil
 }
 
-// ofLanguages are what QuickJS does otherwise than Node, or not at all.
-var ofLanguages = regexp.MustCompile(`\b(Intl|localeCompare|toLocale\w*)\b`)
+// otherwise is what QuickJS does otherwise than Node, or not at all.
+var otherwise = regexp.MustCompile(`\b(Intl|localeCompare|toLocale\w*|fromAsync)\b|\bRegExp\.(\$\d|lastMatch|leftContext|rightContext)`)
 
 // look notes what a chunk reaches that is not here.
 func (w *walk) look(id string, made chunk.Chunk) {
@@ -293,8 +294,26 @@ func (w *walk) look(id string, made chunk.Chunk) {
 			w.note(id, "reaches "+builtin+" of Node, which the embedded engine does not have")
 		}
 	}
-	if word := ofLanguages.FindString(made.Text); word != "" {
+	if slices.Contains(made.Requires, "node:undici") {
+		if other := otherUndici(w.files, chunk.Folder(id)); other != "" {
+			w.note(id, "brings "+other+", and that of the embedded engine does as version 7")
+		}
+	}
+	if word := otherwise.FindString(made.Text); word != "" {
 		w.note(id, "says "+word+", which the embedded engine does otherwise")
+	}
+}
+
+// otherUndici returns the undici that a folder's package gets if it is not of version 7, whose bodies, redirects and options are others.
+func otherUndici(files fs.FS, folder string) string {
+	for dir := folder; ; dir = path.Dir(dir) {
+		name := manifestOf(files, path.Join(dir, "node_modules/undici")).String()
+		if name != "" && !strings.HasPrefix(name, "undici@7.") {
+			return name
+		}
+		if name != "" || dir == "." {
+			return ""
+		}
 	}
 }
 

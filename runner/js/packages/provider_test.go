@@ -49,7 +49,9 @@ func TestWhichEngineAnAdaptorIsFor(t *testing.T) {
 		{name: "files", code: common + `const fs = require('fs'); exports.read = () => fs.readFileSync('/etc/passwd');`, want: `reaches fs of Node, which the embedded engine does not have \(@openfn/language-x@1.0.0\)`},
 		{name: "files, beside what the registry has nothing for", code: common + `require('events'); exports.fs = () => require('fs');`, want: `reaches fs of Node, which the embedded engine does not have \(@openfn/language-x@1.0.0\)`},
 		{name: "processes in a dependency", manifest: `{"dependencies":{"starter":"1.0.0"}}`, code: common + `exports.s = () => require('starter');`, want: `reaches child_process of Node, which the embedded engine does not have \(starter@1.0.0\)`},
+		{name: "an older undici", manifest: `{"dependencies":{"undici":"^5.0.0"}}`, code: common + `exports.r = () => require('undici').request;`, want: `brings undici@5.29.0, and that of the embedded engine does as version 7 \(@openfn/language-x@1.0.0\)`},
 		{name: "a language", code: common + `exports.name = n => n.toLocaleString('de');`, want: `says toLocaleString, which the embedded engine does otherwise \(@openfn/language-x@1.0.0\)`},
+		{name: "what a pattern found last", code: common + `exports.first = t => /(.)/.test(t) && RegExp.$1;`, want: `says RegExp\.\$1, which the embedded engine does otherwise \(@openfn/language-x@1.0.0\)`},
 		{name: "Intl", code: common + `exports.name = () => new Intl.NumberFormat('de');`, want: `says Intl, which the embedded engine does otherwise \(@openfn/language-x@1.0.0\)`},
 		{name: "native code", code: common + `exports.fast = require('./fast.node');`, want: `has native code \(@openfn/language-x@1.0.0\)`},
 		{name: "it calls for something as it is loaded", code: common + `const name = 'node:fs'; exports.x = (r => r(name).existsSync('x'))(require);`, want: "calls fs.existsSync of Node when it is loaded, which the embedded engine does not have"},
@@ -62,6 +64,7 @@ func TestWhichEngineAnAdaptorIsFor(t *testing.T) {
 			registry.Use(t)
 			registry.Publish(t, "helper", "1.2.0", "", "package/index.js", `exports.help = 1;`)
 			registry.Publish(t, "starter", "1.0.0", "", "package/index.js", `exports.run = require('child_process');`)
+			registry.Publish(t, "undici", "5.29.0", "", "package/index.js", `exports.request = 5;`)
 			registry.Publish(t, "@openfn/language-x", "1.0.0", tt.manifest, "package/index.js", tt.code, "package/fast.node", "\x7fELF")
 			dir := t.TempDir()
 			one, err := openIn(t, dir).Package(t.Context(), "@openfn/language-x@1.0.0", nil)

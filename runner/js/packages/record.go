@@ -93,13 +93,13 @@ func (p *Provider) read(file string, value any) bool {
 	return err == nil && json.Unmarshal(text, value) == nil
 }
 
-// judges is to be another one when something else makes a verdict.
-const judges = "2"
+// rules is how often the rules of verdicts have changed.
+const rules = "3"
 
-// judgesVersion changes with all that a verdict depends on besides the adaptor: what is looked at, its chunks, and what is verified.
+// judgesVersion changes with all that a verdict depends on besides the adaptor: its chunks, the rules, and what is verified.
 func judgesVersion() string {
 	sum := sha256.Sum256(verifiedText)
-	return judges + " " + chunk.Version() + " " + hex.EncodeToString(sum[:])
+	return rules + " " + chunk.Version() + " " + hex.EncodeToString(sum[:])
 }
 
 // write keeps what was found out. If that fails, it is found out again.

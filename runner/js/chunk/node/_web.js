@@ -63,7 +63,7 @@ class URL {
   #params;
   constructor(input, base) {
     const parts = host.call('url', String(input), base === undefined ? '' : String(base));
-    if (!parts) throw invalid(String(input));
+    if (!parts) throw Object.assign(invalid(String(input)), base === undefined ? {} : { base: String(base) });
     this.#parts = JSON.parse(parts);
   }
   static canParse(input, base) { return !!host.call('url', String(input), base === undefined ? '' : String(base)); }

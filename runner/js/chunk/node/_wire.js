@@ -29,7 +29,7 @@ class Stream {
   async request(what, body, length) {
     const follows = length !== undefined;
     const answer = await ask({
-      ...what, Stream: this.#id, HasBody: body !== undefined, Follows: follows, Length: follows ? (length ?? -1) : 0, ...(body === undefined ? {} : packed(body)),
+      ...what, Stream: this.#id, Follows: follows, Length: follows ? (length ?? -1) : 0, ...(body === undefined ? {} : packed(body)),
     });
     this.#done = this.#over = answer.done;
     return answer;
@@ -80,8 +80,15 @@ async function send(what, body, signal) {
   }
 }
 
+// check refuses what a body cannot consist of.
+function check(part) {
+  if (typeof part === 'string' || ArrayBuffer.isView(part) || part instanceof ArrayBuffer) return;
+  throw require('node:_received').wrongType('string', 'of type string or an instance of Buffer or ArrayBuffer', part);
+}
+
 async function pump(stream, body) {
   for await (const part of body) {
+    check(part);
     try {
       await stream.write(part);
     } catch {
@@ -118,4 +125,4 @@ async function multipart(form, Blob) {
   return [Buffer.concat(parts), 'multipart/form-data; boundary=' + boundary];
 }
 
-module.exports = { Stream, send, tlsOf, multipart, asBuffer, failed };
+module.exports = { Stream, send, check, tlsOf, multipart, asBuffer, failed };

@@ -19,6 +19,10 @@ async function payloadOf(body) {
   if (ArrayBuffer.isView(body) || body instanceof ArrayBuffer) return [wire.asBuffer(body)];
   if (body instanceof web.FormData) return wire.multipart(body, web.Blob);
   if (body instanceof web.Blob) return [Buffer.from(await body.arrayBuffer()), body.type];
+  if (Array.isArray(body)) { // nothing is sent before there is something to send
+    if (body.length === 0) return [''];
+    wire.check(body[0]);
+  }
   if (body[Symbol.asyncIterator] || body[Symbol.iterator]) return [body];
   throw invalid('body must be a string, a Buffer, a Readable stream, an iterable, or an async iterable');
 }
@@ -158,6 +162,7 @@ class Dispatcher {
     let [payload, type] = await payloadOf(body);
     if (type && !sent.some(([name]) => /^content-type$/i.test(name))) sent.push(['content-type', type]);
     const most = maxRedirections ?? this.#most;
+    if (most !== 0 && !(Number.isInteger(most) && most > 0)) throw invalid('maxRedirections must be a positive number');
     const history = [];
     let asked = { ...options }; // what a mock is asked
     for (let left = most; ; left--) {
@@ -173,6 +178,7 @@ class Dispatcher {
       if (!location || left <= 0 || spent || !redirects.includes(response.statusCode)) return response;
       stream.cancel();
       const to = new web.URL(location, at);
+      if (!/^https?:$/.test(to.protocol)) throw invalid('Invalid URL protocol: the URL must start with `http:` or `https:`.');
       if (history.some(one => one.href === to.origin + to.pathname + to.search)) {
         throw invalid(`Redirect loop detected. Cannot redirect to ${to.origin}. This typically happens when using a Client or Pool with cross-origin redirects. Use an Agent for cross-origin redirects.`);
       }

@@ -27,6 +27,7 @@
     absolute: () => get('https://elsewhere.example/x'), noBase: () => s => get('/x')({ ...s, configuration: {} }), badHeader: () => get('/echo', { headers: { x: 'ä\n' } }),
     request: () => request('OPTIONS', '/echo'), head: () => request('HEAD', '/echo'), callback: () => get('/echo', {}, s => ({ ...s, called: true })),
     common: () => common.get?.(server + '/echo', { query: { a: 1 } }), commonPost: () => common.post?.(server + '/echo', { a: 1 }, { headers: { x: '1' } }), commonMissing: () => common.get?.(server + '/status/404'),
+    records: () => post('/echo', [{ a: 1 }]), numbers: () => post('/echo', [1, 2]), noRecords: () => post('/echo', []), linesOfText: () => post('/echo', ['a', 'b']), textsAndNull: () => post('/echo', ['a', null]),
     buffer: () => post('/echo', { body: Buffer.from('bytes') }),
   };
   const lines = [];

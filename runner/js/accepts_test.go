@@ -1,6 +1,7 @@
 package js
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,7 +13,7 @@ func TestCanRun(t *testing.T) {
 	common := "@openfn/language-common@3.3.4"
 	tests := []struct {
 		name, adaptor, body string
-		condition           string
+		condition, globals  string
 		want                bool
 	}{
 		{name: "basic operations", adaptor: common, body: "fn(s => s)", want: true},
@@ -37,6 +38,18 @@ func TestCanRun(t *testing.T) {
 		{name: "an order", adaptor: common, body: "fn(s => ({ ...s, data: s.data.sort() }))", want: true},
 		{name: "an order that contradicts itself", adaptor: common, body: "fn(s => ({ ...s, data: s.data.sort((a, b) => a > b) }))"},
 		{name: "an order by a function of its own name", adaptor: common, body: "fn(s => ({ ...s, data: s.data.toSorted ?. (\n byName) }))"},
+		{name: "numbers that are exact", adaptor: common, body: "/** Rounds * **/ fn(s => ({ ...s, data: Math.round(Math\n .max(s.a, Math?.PI) * 100) / 100 /***/ }))", want: true},
+		{name: "a power", adaptor: common, body: "fn(s => ({ ...s, data: s.weight / s.height ** 2 }))"},
+		{name: "a power that is assigned", adaptor: common, body: "fn(s => { s.data.n **= 2; return s; })"},
+		{name: "a function of Math", adaptor: common, body: "fn(s => ({ ...s, data: Math.pow(s.height, 2) }))"},
+		{name: "functions of Math by other names", adaptor: common, body: "const { exp } = Math; fn(s => ({ ...s, data: exp(1) }))"},
+		{name: "the last match", adaptor: common, body: "fn(s => ({ ...s, data: /(a)/.test(s.x) && RegExp.$1 }))"},
+		{name: "a pattern", adaptor: common, body: "fn(s => ({ ...s, data: new RegExp('(a)').test(s.x) }))", want: true},
+		{name: "the words of an error for a second function", adaptor: common, body: "fn(async s => ({ ...s, data: await s.f(',)').then((a, b) => a, e => e.message) }))"},
+		{name: "a promise and one function", adaptor: common, body: "fn(async s => ({ ...s, data: await s.f().then(\n(a, b) => [a, '),'],\n) }), 2)", want: true},
+		{name: "words in globals", adaptor: common, body: "fn(s => s)", globals: "export const bmi = (w, h) => w / Math.pow(h, 2)"},
+		{name: "a language in globals", adaptor: common, body: "fn(s => s)", globals: "export const f = n => new Intl.NumberFormat('en').format(n)"},
+		{name: "a global that is not built in, in globals", adaptor: common, body: "fn(s => s)", globals: "export const f = t => Buffer.from(t)"},
 		{name: "words in other words", adaptor: common, body: "fn(s => ({ ...s, catches: s.data.resort(1), Dates: s.sorted(2), x10nn: 5 }))", want: true},
 		{name: "numbers without an end", adaptor: common, body: "fn(s => ({ ...s, data: 5n }))"},
 		{name: "a language in a condition", adaptor: common, body: "fn(s => s)", condition: "'a'.localeCompare(state.x) < 0"},
@@ -49,6 +62,9 @@ func TestCanRun(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			plan := &runner.Plan{Jobs: []runner.Job{{ID: "a", Body: "fn(s => s)"}, {ID: "b", Adaptor: tt.adaptor, Body: tt.body}}}
+			if tt.globals != "" {
+				plan.Globals, _ = json.Marshal(tt.globals)
+			}
 			plan.Edges = []runner.Edge{{SourceJobID: "a", TargetJobID: "b", Condition: tt.condition}}
 			require.Equal(t, tt.want, New(Config{}).CanRun(t.Context(), &runner.Run{Plan: plan}) == nil)
 		})

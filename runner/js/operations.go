@@ -3,7 +3,6 @@ package js
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -102,11 +101,12 @@ func (e *Engine) refuses(ctx context.Context, plan *runner.Plan) (*refusal, erro
 	}
 	defer batch.Close()
 	var first *refusal
+	globals := globalsOf(plan)
 	for i := range plan.Jobs {
 		if plan.Jobs[i].Body == "" {
 			continue
 		}
-		why := refuseJob(ctx, batch, &plan.Jobs[i], plan.Globals)
+		why := refuseJob(ctx, batch, &plan.Jobs[i], globals)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -124,16 +124,23 @@ func (e *Engine) refuses(ctx context.Context, plan *runner.Plan) (*refusal, erro
 }
 
 // refuseJob returns why a job needs more than what is built in, nil if it does not.
-func refuseJob(ctx context.Context, batch *compile.Batch, job *runner.Job, globals json.RawMessage) (why *refusal) {
+func refuseJob(ctx context.Context, batch *compile.Batch, job *runner.Job, globals string) (why *refusal) {
 	adaptor, version, other := checkAdaptor(job.Adaptor)
 	if other != "" {
 		why = &refusal{job, other, true}
 	}
-	if strings.Contains(string(globals), allowedModules) {
+	if strings.Contains(globals, allowedModules) {
 		return &refusal{job, "has globals that import an adaptor", false}
 	}
-	if word := findWord(job.Body, isOfLanguages); word != "" {
+	if word := findWord(job.Body+"\n"+globals, isOfLanguages); word != "" {
 		return &refusal{job, "says " + word + ", which is not built in", false}
+	}
+	if word := findWord(globals, func(word, _ string) bool { return slices.Contains(missing, word) }); word != "" {
+		one := &refusal{job, "has globals that use " + word + ", which is not built in", packaged(compile.Use{Name: word}, adaptor)}
+		if !one.packaged {
+			return one
+		}
+		why = cmp.Or(why, one)
 	}
 	uses, err := batch.Uses(ctx, job.Body)
 	if err != nil {

@@ -45,7 +45,8 @@ func TestThePageOfWhatIsBuiltIn(t *testing.T) {
 | published only | %s |
 | global of published packages | %s |
 | for Node in any job | %s, and what begins with %s |
-| for Node with auto | %s, a BigInt such as %s, %s and %s by a function, %s where the worker's time zone is not UTC |
+| for Node with auto | %s, a BigInt such as %s, %s, members of %s but %s, members of %s, %s with two functions, %s and %s by a function, %s where the worker's time zone is not UTC |
 `, names(commonVersions), names(plain), "`*`", names(paths), names(ofTheLast), names(others),
-		names(published), names(forNode), "`toLocale`", names(slices.Sorted(maps.Keys(otherwise))), "`5n`", "`sort`", "`toSorted`", "`Date`"))
+		names(published), names(forNode), "`toLocale`", names(slices.Sorted(maps.Keys(otherwise))), "`5n`",
+		"`**`", "`Math`", names(slices.Sorted(maps.Keys(exact))), "`RegExp`", "`then`", "`sort`", "`toSorted`", "`Date`"))
 }

@@ -81,6 +81,7 @@ async function operations(job) {
     for (let i = 0; i < job.modules.length; i++) await import(job.modules[i].name);
     delete globalThis[job.handover];
   }
+  if (job.buffer) hide(globalThis, 'Buffer', bufferOfJobs());
   if (job.globals) {
     phase = 'globals';
     hide(globalThis, 'meta', freeze(job.meta));
@@ -96,7 +97,6 @@ async function operations(job) {
   } else {
     fix('meta', job.meta);
   }
-  if (job.buffer) hide(globalThis, 'Buffer', bufferOfJobs());
   const module = await import(job.module);
   const list = module.default;
   if (!isArray(list)) {

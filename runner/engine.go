@@ -33,7 +33,8 @@ type Execution interface {
 	// more, which must be soon after ctx ended; [context.Cause] then tells why.
 	//
 	// A nil error means that the plan was followed to its end: the reason of
-	// the run is then the worst of its leaf steps. A [*Failure] says how the
+	// the run is then that of its leaf steps, as OpenFn's worker tells it: the worst; the last step of a job counts, and no
+	// fail of one whose edges lead to a job that was executed. A [*Failure] says how the
 	// run ended instead; any other error is a Fail of type JobError. Steps
 	// still open when Execute returns are completed with that failure; without
 	// one, they make the run an Exception.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/phxworker/phxworker/runner"
@@ -48,13 +49,11 @@ func noStateLine(operation int) runner.Line {
 // its lines of level debug; its own tells which operation an error came from that has no place in the job.
 func logOutcome(report *runner.Step, job *runner.Job, out outcome, took time.Duration) {
 	say := func(level, text string) { report.Log(runner.TextLine(level, "R/T", text)) }
-	label := job.Label()
 	v := out.verdict
-	if out.failure == nil && v.entry == nil {
-		say("success", label+" completed in "+formatDuration(took))
+	logEnd(report, job, v, took)
+	if v.reason == runner.Success {
 		return
 	}
-	say("error", label+" aborted with error ("+formatDuration(took)+")")
 	if out.reason == runner.Crash {
 		say("error", "CRITICAL ERROR! Aborting execution")
 	}
@@ -62,6 +61,9 @@ func logOutcome(report *runner.Step, job *runner.Job, out outcome, took time.Dur
 		say("error", fmt.Sprintf("Error reported by %q operation line %d:", v.operation+"()", v.line))
 	}
 	message := out.message
+	if v.heading != "" && (v.at != nil || v.operation != "") {
+		message, _, _ = strings.Cut(v.heading, "\n") // of a stack, the first line is logged, and its frames
+	}
 	if v.at != nil {
 		message += fmt.Sprintf("\n    at line %d, column %d", *v.at.Line, *v.at.Column)
 	}
@@ -69,12 +71,25 @@ func logOutcome(report *runner.Step, job *runner.Job, out outcome, took time.Dur
 	if out.stepType == "InvalidOperationError" {
 		say("error", "Ensure all top-level function or method calls are wrapped in an operation, like fn()")
 	}
+	if v.details != nil {
+		say("error", "Additional error details:")
+		report.Log(runner.Line{Level: "error", Source: "R/T", Message: []json.RawMessage{v.details}})
+	}
 	if v.under != nil { // last, for whoever shows the code takes the place that was told last
 		say("debug", fmt.Sprintf("Operation %d failed at line %d, column %d", v.under.number, v.under.Position.Line, v.under.Position.Column))
 	}
 	if out.reason == runner.Fail {
 		say("error", "Check state.errors."+job.ID+" for details")
 	}
+}
+
+// logEnd says that the operations of a step have ended, well or not.
+func logEnd(report *runner.Step, job *runner.Job, v verdict, took time.Duration) {
+	if v.reason == runner.Success {
+		report.Log(runner.TextLine("success", "R/T", job.Label()+" completed in "+formatDuration(took)))
+		return
+	}
+	report.Log(runner.TextLine("error", "R/T", job.Label()+" aborted with error ("+formatDuration(took)+")"))
 }
 
 // formatDuration writes a duration as 12ms or 3.4s.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"sync"
+	"time"
 
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/js/chunk"
@@ -16,6 +17,7 @@ type step struct {
 	node   *node
 	report *runner.Step
 	input  json.RawMessage // the state that the step before left, nil for none
+	began  time.Time
 
 	box    *sandbox
 	timers timers

@@ -57,7 +57,7 @@ func (t *thrown) reword() {
 		if t.Text != "stack overflow" {
 			return
 		}
-		t.Class, t.Name = "RangeError", "RangeError"
+		t.Class, t.Name, t.First = "RangeError", "RangeError", "RangeError"
 	case "TypeError", "ReferenceError", "SyntaxError", "RangeError", "URIError":
 	default:
 		return

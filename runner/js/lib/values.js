@@ -47,6 +47,14 @@ function read(object, name) {
   }
 }
 
+function nameOfClass(error) {
+  try {
+    return getPrototypeOf(error).name;
+  } catch {
+    return undefined; // it has no class, or is a proxy that does not want to be looked at
+  }
+}
+
 function isError(value) {
   try {
     return value instanceof NativeError;
@@ -69,6 +77,8 @@ function facts(thrown) {
     origin: weakGet(origins, thrown),
     class: text(constructor && read(constructor, 'name')),
     name: text(read(thrown, 'name')),
+    // The name that it had as it was made: V8 puts that before its stack.
+    first: text(nameOfClass(thrown)),
     text: text(read(thrown, 'message')),
     stack: text(read(thrown, 'stack')),
     severity: text(read(thrown, 'severity')),
@@ -78,13 +88,13 @@ function facts(thrown) {
 
 const text = value => (typeof value === 'string' ? value : undefined);
 
-// details are an error's own enumerable properties and its message.
+// details are an error's message and its own enumerable properties.
 function details(error) {
   const found = { __proto__: null };
   try {
+    found.message = error.message;
     const keys = keysOf(error);
     for (let i = 0; i < keys.length; i++) found[keys[i]] = error[keys[i]];
-    found.message = error.message;
     return parse(toJSON(found));
   } catch {
     return { message: text(read(error, 'message')) };

@@ -59,7 +59,7 @@ func TestVerdicts(t *testing.T) {
 		{name: "eval that is caught", body: `fn(() => { try { eval('1'); } catch (e) { throw e; } })`, reason: "kill", kind: "SecurityError", message: "Illegal eval statement detected"},
 		{name: "the constructor of functions", body: `fn(() => (() => {}).constructor('return 1')())`, reason: "kill", kind: "SecurityError", message: "Illegal eval statement detected"},
 		{name: "the constructor of async generators", body: `fn(() => Object.getPrototypeOf(async function* () {}).constructor('yield 1'))`, reason: "kill", kind: "SecurityError", message: "Illegal eval statement detected"},
-		{name: "a timer of text", body: `fn(() => setTimeout('1', 1))`, reason: "fail", kind: "RuntimeError", message: `TypeError: The "callback" argument must be of type function.`},
+		{name: "a timer of text", body: `fn(() => setTimeout('1', 1))`, reason: "fail", kind: "RuntimeError", message: `TypeError: The "callback" argument must be of type function. Received type string ('1')`},
 		{name: "import of a file", body: `fn(async () => import('./x.js'))`, reason: "fail", kind: "RuntimeError", message: "TypeError: A dynamic import callback was not specified."},
 		{name: "uncaught in a timer", body: `fn(() => new Promise(() => setTimeout(() => { throw new Error('x'); })))`, reason: "crash", kind: "ExecutionError", message: "x"},
 		{name: "rejected in an async function that nobody waits for", body: `fn(s => { (async () => { await null; throw new Error('x'); })(); return s; })`, reason: "success"},

@@ -122,6 +122,12 @@ func (s *step) name(t *thrown, frames frames) {
 
 // named are the words that need a name from the code, by what QuickJS says. They are "" where there is none.
 var named = map[string]func(*culprit) string{
+	"not a constructor": func(c *culprit) string {
+		if name, constructor := c.called(); constructor && name != "" {
+			return name + " is not a constructor"
+		}
+		return ""
+	},
 	"not a function": func(c *culprit) string {
 		switch name, constructor := c.called(); {
 		case name == "":

@@ -21,7 +21,7 @@ const idOf = Timeout.id;
 
 function startTimer(callback, delay, args, repeat) {
   if (typeof callback !== 'function') {
-    throw from('host', new NativeTypeError('The "callback" argument must be of type function.'));
+    throw from('host', new NativeTypeError('The "callback" argument must be of type function. Received ' + received(callback)));
   }
   const id = ++lastTimer;
   // As in Node, what is no delay from 1 ms up to 24 days is 1 ms.
@@ -30,6 +30,13 @@ function startTimer(callback, delay, args, repeat) {
   mapSet(timers, id, { callback, args, delay, repeat });
   host('timer', id, delay);
   return new Timeout(id);
+}
+
+// received is for what Node says of an argument.
+function received(value) {
+  if (value === undefined || value === null) return TextOf(value);
+  if (typeof value === 'object') return 'an instance of ' + constructorName(value);
+  return `type ${typeof value} (${typeof value === 'string' ? `'${value}'` : TextOf(value)})`;
 }
 
 function clearTimer(timer) {

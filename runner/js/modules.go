@@ -4,12 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"modernc.org/quickjs"
 
 	"github.com/phxworker/phxworker/runner"
-	"github.com/phxworker/phxworker/runner/compile"
 )
 
 // The names of a step's own modules, as stack traces have them.
@@ -57,18 +55,32 @@ func usesBuffer(plan *runner.Plan, job *runner.Job) bool {
 // handovers returns what the job's modules read: a package from npm or what is built in, and the runtime's part.
 func (s *step) handovers() []handover {
 	var all []handover
-	imports := func(name string) bool {
-		return slices.ContainsFunc(s.node.module.Imports, func(i compile.Import) bool { return i.Module == name })
-	}
-	if one := s.reals[s.node.job.Adaptor]; one != nil && imports(one.Name) {
+	if one := s.reals[s.node.job.Adaptor]; one != nil && s.imports(one.Name) {
 		all = append(all, handover{Name: one.Name, Entry: one.Entry})
-	} else if imports(commonAdaptor) {
+	} else if s.imports(commonAdaptor) {
 		all = append(all, handover{Name: commonAdaptor, Uses: s.builtInUses()})
 	}
-	if imports(runtimeModule) {
+	if s.imports(runtimeModule) {
 		all = append(all, handover{Name: runtimeModule})
 	}
 	return all
+}
+
+// imports reports whether the job imports a module by declaration.
+func (s *step) imports(name string) bool { return s.declared(name) > 0 }
+
+// declared returns how often it does. What the compile step takes from an adaptor, it exports again as well.
+func (s *step) declared(name string) int {
+	n := 0
+	for _, i := range s.node.module.Imports {
+		if i.Module != name || i.Dynamic {
+			continue
+		}
+		if n++; i.Position.Line == 0 && name != runtimeModule {
+			n++
+		}
+	}
+	return n
 }
 
 // builtInUses returns what the job may use of what is built in.
@@ -99,9 +111,17 @@ func (s *step) refuseImports() *verdict {
 
 var errNoDynamicImport = errors.New("A dynamic import callback was not specified.") //nolint:staticcheck // as Node words it
 
-// resolveModule refuses what a job imports besides its adaptor; what it imports
-// by declaration has been checked before.
-func (s *step) resolveModule(_ *quickjs.VM, _, name string) (string, error) {
+// resolveModule refuses what a job imports besides its adaptor, and what it imports with import(): what it imports by declaration
+// has been checked before, and is resolved as often as it is declared, before any code of the job runs.
+func (s *step) resolveModule(_ *quickjs.VM, base, name string) (string, error) {
+	if base == jobModule {
+		if s.resolved == nil {
+			s.resolved = make(map[string]int)
+		}
+		if s.resolved[name]++; s.resolved[name] > s.declared(name) {
+			return "", errNoDynamicImport
+		}
+	}
 	switch name {
 	case jobModule, globalsModule, commonAdaptor, runtimeModule:
 		return name, nil

@@ -19,8 +19,9 @@ type step struct {
 	input  json.RawMessage // the state that the step before left, nil for none
 	began  time.Time
 
-	box    *sandbox
-	timers timers
+	box      *sandbox
+	timers   timers
+	resolved map[string]int // how often the job was given a module
 
 	answers    chan answer // of exchanges; nil before the first, as the next ones
 	refused    []answer    // to exchanges that were not begun

@@ -3,6 +3,7 @@ package js
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -13,23 +14,20 @@ import (
 // logLine sends a line of the step's console, if the plan wants lines of its
 // level. The level is that of a job's own lines only.
 func (s *step) logLine(source, level string, message []any) {
-	if source == "JOB" && severity(level) < severity(s.run.Limits.JobLogLevel) {
+	if source == "JOB" && priorityOf(level) < priorityOf(s.run.Limits.JobLogLevel) {
 		return
 	}
 	s.report.Log(lineOf(source, level, message))
 }
 
-// severity orders the levels. Errors are sent whatever the plan says.
-func severity(level string) int {
-	switch level {
-	case "", "debug":
-		return 0
-	case "warn":
-		return 2
-	case "error", "none", "always":
-		return 3
+// priorities are those of the levels in OpenFn's logger. Errors are sent whatever the plan says, unless that is no level.
+var priorities = map[string]int{"": 0, "debug": 0, "info": 1, "log": 1, "default": 2, "always": 2, "success": 2, "warn": 2, "none": 9, "error": 100}
+
+func priorityOf(level string) int {
+	if priority, known := priorities[level]; known {
+		return priority
 	}
-	return 1
+	return math.MaxInt
 }
 
 func lineOf(source, level string, message []any) runner.Line {

@@ -3,6 +3,7 @@ package js
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"time"
 
 	"github.com/phxworker/phxworker/runner"
@@ -63,7 +64,7 @@ func (s *step) conclude(ctx context.Context, verdict verdict, limit uint64) (out
 	if mb := s.run.Limits.StateLimitMB(); s.box.watch.exhausted || mb > 0 && float64(len(s.final.state)) > mb*(1<<20) {
 		failure := tooLargeFailure(s.run.Limits, mb)
 		logEnd(s.report, s.node.job, verdict, time.Since(s.began))
-		s.report.Log(runner.TextLine("error", "R/T", "Critical error processing state:  "+failure.Message))
+		s.report.Log(lineOf("R/T", "error", []any{`"Critical error processing state: "`, strconv.Quote(failure.Message)}))
 		return outcome{}, failure
 	}
 	if err := s.check(ctx, err); err != nil {

@@ -58,10 +58,10 @@ function needFunction(value, words) {
   if (typeof value !== 'function') throw new NativeTypeError(words(value));
 }
 
-// shown is for what a message has of a value that is no function.
+// shown is what a message has of a value, as V8 puts it there.
 function shown(value) {
-  const name = value === null || typeof value !== 'object' ? TextOf(value) : isArray(value) ? '[object Array]' : `#<${constructorName(value)}>`;
-  return name + ' is not a function';
+  if (value === null || typeof value !== 'object') return TextOf(value);
+  return isArray(value) ? '[object Array]' : `#<${constructorName(value)}>`;
 }
 
 // boundNormalization fixes the texts that are normalised, so that they are those
@@ -155,7 +155,7 @@ function installBounds() {
     Array.prototype,
     ['every', 'filter', 'find', 'findIndex', 'findLast', 'findLastIndex', 'forEach', 'map', 'reduce', 'reduceRight', 'some'],
     (list, args) => {
-      needFunction(args[0], shown);
+      needFunction(args[0], value => shown(value) + ' is not a function');
       return countItems(list) > MOST_ITEMS;
     },
   );

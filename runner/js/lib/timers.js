@@ -70,7 +70,20 @@ function uncaught(error) {
 function unhandled(name) {
   const reason = globalThis[name];
   delete globalThis[name];
-  if (!ended || reason !== endedBy) uncaught(reason);
+  if (!ended || reason !== endedBy) uncaught(isThrown(reason) ? reason : new UnhandledPromiseRejection(reason));
+}
+
+// isThrown reports whether a rejection has what Node takes for an error.
+const isThrown = reason => typeof reason === 'object' && reason !== null && hasOwn(reason, 'stack');
+
+class UnhandledPromiseRejection extends NativeError {
+  name = 'UnhandledPromiseRejection';
+  constructor(reason) {
+    super(
+      'This error originated either by throwing inside of an async function without a catch block, or by rejecting a promise which was not ' +
+        `handled with .catch(). The promise rejected with the reason "${shown(reason)}".`,
+    );
+  }
 }
 
 function installTimers() {

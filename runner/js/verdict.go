@@ -16,6 +16,8 @@ type thrown struct {
 	// engine made it, if one did.
 	Error  bool   `json:"error"`
 	Origin string `json:"origin"`
+	// Classless tells that it is an object without a constructor.
+	Classless bool `json:"classless"`
 	// Class is the name of its constructor; Name and Text are its name and
 	// message. Of what is no object, Text is the value as a string.
 	Class    string          `json:"class"`
@@ -116,8 +118,14 @@ func (s *step) classify(end ending, frames frames) verdict {
 		return crashed("InvalidExportsError", "InvalidExportsError: "+text)
 	case t.Origin == "operation":
 		return crashed("InvalidOperationError", "InvalidOperationError: "+text)
+	// Now what OpenFn's engine comes to when it looks at what is no error.
+	case t.Classless, (t.Kind == "null" || t.Kind == "undefined") && end.phase != "operation":
+		what := t.Kind
+		if t.Classless {
+			what = "undefined"
+		}
+		return crashedAs("TypeError", "Cannot read properties of "+what+" (reading 'name')")
 	case t.Kind == "null" || t.Kind == "undefined":
-		// What OpenFn's engine comes to when it looks at such an error.
 		return s.runtimeError("TypeError", "TypeError: Cannot read properties of "+t.Kind+" (reading 'stack')", &place{})
 	case end.phase == "operation" && adaptors:
 		return s.adaptorError(t, end, frames, anonymous)
@@ -163,6 +171,13 @@ func crashed(kind, message string) verdict {
 		reason: runner.Crash, stepType: kind, message: message, entry: nothing,
 		failure: &runner.Failure{Reason: runner.Crash, Type: "RuntimeCrash", Message: message},
 	}
+}
+
+// crashedAs is a crash of which the run has the type as well.
+func crashedAs(kind, message string) verdict {
+	v := crashed(kind, message)
+	v.failure.Type = kind
+	return v
 }
 
 func failed(kind, message string, entry any) verdict {

@@ -65,6 +65,8 @@ func TestVerdicts(t *testing.T) {
 		{name: "import of the job", body: `fn(async () => ({ data: await import('job') }))`, reason: "fail", kind: "RuntimeError", message: "TypeError: A dynamic import callback was not specified."},
 		{name: "import of a file", body: `fn(async () => import('./x.js'))`, reason: "fail", kind: "RuntimeError", message: "TypeError: A dynamic import callback was not specified."},
 		{name: "uncaught in a timer", body: `fn(() => new Promise(() => setTimeout(() => { throw new Error('x'); })))`, reason: "crash", kind: "ExecutionError", message: "x"},
+		{name: "nothing at the top", body: `throw undefined; fn(s => s)`, reason: "crash", kind: "TypeError", message: "Cannot read properties of undefined (reading 'name')"},
+		{name: "what has no class", body: `fn(() => { throw Object.create(null); })`, reason: "crash", kind: "TypeError", message: "Cannot read properties of undefined (reading 'name')"},
 		{name: "rejected with a text", body: `fn(s => { Promise.reject('x'); return new Promise(r => setTimeout(r, 1, s)); })`, reason: "crash", kind: "ExecutionError", message: `This error originated either by throwing inside of an async function without a catch block, or by rejecting a promise which was not handled with .catch(). The promise rejected with the reason "x".`},
 		{name: "rejected in an async function that nobody waits for", body: `fn(s => { (async () => { await null; throw new Error('x'); })(); return s; })`, reason: "success"},
 		{name: "rejected in an async function that nobody waits for, and something else is waited for", body: `fn(s => { (async () => { await null; throw new Error('x'); })(); return new Promise(r => setTimeout(r, 1, s)); })`, reason: "crash", kind: "ExecutionError", message: "x"},

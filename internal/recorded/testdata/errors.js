@@ -551,7 +551,7 @@ fn(s => fn(s.nothing)(s))
 fnIf(true)
 //! a state without a prototype
 fn(() => Object.create(null))
-//! nothing but a prototype is missing
+//# nothing but a prototype is missing
 fn(() => { throw new Error('first'); }).catch(() => { throw Object.create(null); })
 //! a state whose toJSON throws
 fn(() => ({ toJSON() { throw new Error('never'); } }))

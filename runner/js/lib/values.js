@@ -47,6 +47,14 @@ function read(object, name) {
   }
 }
 
+function isClassless(value) {
+  try {
+    return value.constructor === undefined || value.constructor === null;
+  } catch {
+    return false;
+  }
+}
+
 function nameOfClass(error) {
   try {
     return getPrototypeOf(error).name;
@@ -74,6 +82,7 @@ function facts(thrown) {
     __proto__: null, // nor a toJSON that a job gave to all objects
     kind: 'object',
     error: isError(thrown),
+    classless: isClassless(thrown),
     origin: weakGet(origins, thrown),
     class: text(constructor && read(constructor, 'name')),
     name: text(read(thrown, 'name')),

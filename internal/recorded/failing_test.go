@@ -32,6 +32,9 @@ var mistakes = []string{
 	`JSON.parse('{');`, `JSON.parse('');`, `JSON.parse('nope');`, `JSON.parse(undefined);`, `console.log = 1; throw new Error('it could be set');`, `state = null; state.data;`,
 	`const circle = {}; circle.self = circle; throw Object.assign(new Error('with a circle'), { circle });`, `throw Object.assign(new Error('with odd members'), { f() {}, u: undefined, d: new Date(0), n: NaN });`,
 	`undefined.length;`, `const { a: { b } } = { a: { b: 1 } }; b.c.d;`, `Symbol() + '';`, `new WeakMap().set(1, 1);`, `state.data.list.nope();`, `state.data.list[9].name;`, `state.data.text.nope();`,
+	`[1].map(5);`, `[1].forEach();`, `state.data.list.filter('x');`, `[2, 1].sort({});`, `new state.data.list();`, `setTimeout('x', 1);`, `JSON.stringify((() => { const a = { b: [{}] }; a.b[0].c = a; return a; })());`,
+	`throw Object.assign(new Error('told'), { name: 'Mine', details: { a: 1 } });`, `class TypeErrorish extends Error {} throw new TypeErrorish('ish');`, `class Late extends Error { constructor(m) { super(m); this.code = 7; } } throw new Late('late');`,
+	`const { data: { list: [one] } } = state; one.two.three;`, `({ get x() { throw new Error('getter'); } }).x;`, `switch (nope) { case 1: }`, `state.data.a ??= nope;`,
 }
 
 // Where it does, as jobs with the mistake for $.

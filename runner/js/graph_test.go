@@ -89,6 +89,11 @@ func TestTheGraphIsFollowed(t *testing.T) {
 		{name: "expressions", edges: []string{"a>b state.path === 'a '", "a>c !state.path;", "a>d upstreamStepId == 'a'"}, steps: "a b d", want: `{"b":{"data":{},"path":"a b "},"d":{"data":{},"path":"a d "}}`},
 		{name: "an expression that changes the state", edges: []string{"a>b state.path += 'edge '"}, steps: "a b", want: `{"data":{},"path":"a edge b "}`},
 		{name: "an expression on a trigger", edges: []string{"trigger>a !state", "trigger>b state"}, members: []string{trigger}, steps: "b", want: `{"data":{},"path":"b "}`},
+		{name: "spaces around a word", edges: []string{"a>b  always ", "a>c on_job_failure "}, steps: "a b", want: `{"data":{},"path":"a b "}`},
+		{
+			name: "disabled edges that cannot be followed", edges: []string{"a"}, steps: "a", want: `{"data":{},"path":"a "}`,
+			members: []string{`"edges":[{"source_job_id":"a","target_job_id":"z","enabled":false},{"source_job_id":"a","target_job_id":"a","enabled":false,"condition":"state ==="}]`},
+		},
 		{name: "nothing follows the trigger", edges: []string{"trigger>a false"}, members: []string{trigger}, steps: "", want: `{}`},
 	}
 	w := runtest.New(t, New(Config{}))
@@ -140,6 +145,12 @@ func TestAJobThatCannotBeLoadedStopsTheRunBeforeItsFirstStep(t *testing.T) {
 	record := runtest.New(t, New(Config{})).Run(t.Context(), runner.Limits{}, run)
 	require.Equal(t, []string{"crash", "CompileError", "b: Identifier 'x' has already been declared (1:15)"}, []string{record.Reason, record.ErrorType, record.ErrorMessage})
 	require.Empty(t, started(t, record))
+}
+
+// QuickJS takes nothing of a text that is spread in an object, where there is its letters in Node: this is told on the page.
+func TestATextThatIsSpread(t *testing.T) {
+	record := runtest.New(t, New(Config{})).Job(`fn(() => ({ ...'ab', ...[9], list: [...'ab'] }))`)
+	require.JSONEq(t, `{"0":9,"list":["a","b"]}`, string(record.FinalState))
 }
 
 // What a job leaves behind in its VM is no part of the state.

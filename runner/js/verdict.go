@@ -205,9 +205,12 @@ func (s *step) runtimeError(subtype, message string, at *place) verdict {
 	}{"runtime", "RuntimeError", at, step, "fail", subtype, message})
 }
 
-// whereabouts is where in the job frames are, without line and column if they are nowhere in it; nil if the error has a
-// stack of its own making.
+// whereabouts is where in the job frames are, without line and column if they are nowhere in it, or Node's own are before them; nil
+// if the error has a stack of its own making.
 func (s *step) whereabouts(t *thrown, frames frames) *place {
+	if t.Origin == "host" {
+		return &place{}
+	}
 	at := s.placeOf(frames)
 	if at == nil && (len(frames) > 0 || t.Stack == "") {
 		return &place{}

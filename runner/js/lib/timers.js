@@ -21,7 +21,9 @@ const idOf = Timeout.id;
 
 function startTimer(callback, delay, args, repeat) {
   if (typeof callback !== 'function') {
-    throw from('host', new NativeTypeError('The "callback" argument must be of type function. Received ' + received(callback)));
+    const error = new NativeTypeError('The "callback" argument must be of type function. Received ' + received(callback));
+    error.code = 'ERR_INVALID_ARG_TYPE';
+    throw from('host', error);
   }
   const id = ++lastTimer;
   // As in Node, what is no delay from 1 ms up to 24 days is 1 ms.

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -24,8 +25,8 @@ func (r *Run) complete(result Result, failure *Failure) *Failure {
 		end.At = time.Now()
 		end.State, failure = r.finalState(result.State, failure)
 		r.mu.Lock()
-		if r.leafs == 1 {
-			end.Output = r.leaf.told
+		if r.leafs.count == 1 {
+			end.Output = r.leafs.latest.told
 		}
 		r.mu.Unlock()
 	}
@@ -34,7 +35,7 @@ func (r *Run) complete(result Result, failure *Failure) *Failure {
 	}
 	r.Log(TextLine("info", "R/T", "Run complete with status: "+string(end.Reason)))
 	if failure != nil {
-		r.Log(TextLine("info", "R/T", failure.Type+": "+failure.Message))
+		r.Log(TextLine("info", "R/T", failure.Type+": "+cmp.Or(failure.Message, "unknown")))
 	}
 	r.outbox.Complete(end)
 	return failure
@@ -49,7 +50,7 @@ func (r *Run) finalState(state json.RawMessage, failure *Failure) (json.RawMessa
 		return state, failure
 	}
 	r.mu.Lock()
-	hasSteps, leafs := r.steps > 0, r.leafs
+	hasSteps, leafs := r.steps > 0, r.leafs.count
 	r.mu.Unlock()
 	what := fmt.Sprintf("The final state has %d bytes, over the payload limit of %s: ", len(state), FormatMB(r.Limits.PayloadMB))
 	smaller := withoutData(state)

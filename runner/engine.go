@@ -31,9 +31,10 @@ type Execution interface {
 	// it. It is called once at most, and returns when nothing of the run is under way any
 	// more, which must be soon after ctx ended; [context.Cause] then tells why.
 	//
-	// A nil error means that the plan was followed to its end: the reason of the run is then the worst of its leaf
-	// steps. A [*Failure] says how the run ended instead; any other error is a Fail of type JobError. Steps still
-	// open when Execute returns are completed with that failure; without one, they make the run an Exception.
+	// A nil error means that the plan was followed to its end: the reason of the run is then that of its leaf steps, as
+	// OpenFn's worker tells it: the worst; the last step of a job counts, and no fail of one whose edges lead to a job
+	// that was executed. A [*Failure] says how the run ended instead; any other error is a Fail of type JobError. Steps
+	// still open when Execute returns are completed with that failure; without one, they make the run an Exception.
 	//
 	// A panic in Execute ends the run as a Crash.
 	Execute(ctx context.Context) (Result, error)

@@ -30,7 +30,7 @@ const (
 
 var reasons = []Reason{Success, Fail, Crash, Cancel, Kill, Exception}
 
-// severity orders reasons: of several leaf steps, the worst decides.
+// severity orders reasons: of several leafs, the worst decides.
 func severity(r Reason) int { return slices.Index(reasons, r) }
 
 // reason returns the one that an engine gave, or what stands for it: the server takes no end of a run, or of a step, for

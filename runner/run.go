@@ -51,14 +51,13 @@ type Run struct {
 	// noticing is held by who hands a notice over: one at a time.
 	noticing chan struct{}
 
-	mu    sync.Mutex
-	steps int      // that were started
-	open  []*Step  // started and not completed, oldest first
-	leafs int      // completed, with nothing after them
-	leaf  *Step    // the latest of them
-	worst *Failure // how the worst of them failed, nil if all succeeded
-	phase Phase
-	since time.Time // when the phase began
+	mu       sync.Mutex
+	steps    int             // that were started
+	executed map[string]bool // the jobs whose steps these are
+	open     []*Step         // started and not completed, oldest first
+	leafs    leafs           // completed
+	phase    Phase
+	since    time.Time // when the phase began
 	// started is when the phase Executing did.
 	started time.Time
 	// notices takes those of the server while the phase is Executing; nil for nobody.
@@ -100,6 +99,10 @@ func (r *Run) StartStep(jobID string, from *Step) *Step {
 	if allowed {
 		r.open = append(r.open, step)
 		r.steps++
+		if r.executed == nil {
+			r.executed = make(map[string]bool)
+		}
+		r.executed[jobID] = true
 	}
 	r.mu.Unlock()
 	if !allowed {
@@ -123,7 +126,7 @@ func (r *Run) closeOpen(failure *Failure) {
 }
 
 // completed moves a step out of the open ones, and counts it if it is a leaf: one that others come after does not,
-// for they have the chance to handle its failure. It reports false when the step was not among the open ones: it had
+// for they have the chance to handle its failure; see [leafs]. It reports false when the step was not among the open ones: it had
 // been completed before.
 func (r *Run) completed(step *Step, result StepResult) bool {
 	r.mu.Lock()
@@ -134,19 +137,16 @@ func (r *Run) completed(step *Step, result StepResult) bool {
 	}
 	r.open = slices.Delete(r.open, i, i+1)
 	if result.Leaf {
-		r.leafs++
-		r.leaf = step
-		if result.Reason != Success && (r.worst == nil || severity(result.Reason) > severity(r.worst.Reason)) {
-			r.worst = &Failure{Reason: result.Reason, Type: result.ErrorType, Message: result.ErrorMessage}
-		}
+		r.leafs.add(step, result)
 	}
 	return true
 }
 
+// verdict returns the failure of a leaf that the run ends with, nil if there is none.
 func (r *Run) verdict() *Failure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.worst
+	return r.leafs.worst(r.Plan, r.executed)
 }
 
 // Step is one execution of a job. See [Run] for what its methods share.

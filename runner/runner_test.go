@@ -3,6 +3,7 @@ package runner
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -72,6 +74,54 @@ func TestTheWorstLeafIsTheReason(t *testing.T) {
 				outcome := w.run(Config{Engine: tt.engine}, planOf(""))
 				require.Equal(t, tt.want, string(outcome.Reason))
 				require.Equal(t, tt.want, w.result("r1").Reason)
+			})
+		})
+	}
+}
+
+// Guards against another end than OpenFn's worker tells: there, a fail counts only if no job that its edges lead to was executed, of
+// several steps of a job the last one counts, and of several jobs the first of the plan.
+func TestWhichFailureOfALeafCounts(t *testing.T) {
+	const plan = `,"edges":[{"source_job_id":"a","target_job_id":"c"},{"source_job_id":"b","target_job_id":"a"}]`
+	for name, test := range map[string]struct{ steps, want string }{
+		"a step of which another branch came to the next":  {"!b a", ""},
+		"one whose next job came first":                    {"a !b", ""},
+		"the last of a job succeeded":                      {"!a a", ""},
+		"the last of a job failed":                         {"a !a", "a2"},
+		"both of a job failed":                             {"!a !a", "a2"},
+		"two jobs failed":                                  {"!b !z", "b1"},
+		"two jobs failed, the later one of the plan first": {"!y !b", "b2"},
+		"two jobs that are not in the plan":                {"!z !y", "z1"},
+		"one counts and the other does not":                {"!b !a", "a2"},
+		"a crash counts in every case":                     {"?b a", "b1"},
+		"without a message":                                {"!0", "unknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onWire(t, func(t *testing.T, w *wire) {
+				w.run(Config{Engine: Func(func(_ context.Context, run *Run) (any, error) {
+					for i, word := range strings.Fields(test.steps) {
+						job := strings.TrimLeft(word, "!?")
+						result := StepResult{State: json.RawMessage(`{}`), Leaf: true}
+						if job != word {
+							result.Reason, result.ErrorType, result.ErrorMessage = Fail, "JobError", job+strconv.Itoa(i+1)
+						}
+						if word[0] == '?' {
+							result.Reason = Crash
+						}
+						if job == "0" {
+							result.ErrorMessage = ""
+						}
+						run.StartStep(job, nil).Complete(result)
+					}
+					return nil, nil
+				})}, planOf(plan))
+				result := w.result("r1")
+				require.Equal(t, test.want != "", result.Reason != "success")
+				if test.want == "" {
+					return
+				}
+				require.Contains(t, w.logged("r1"), "JobError: "+test.want)
+				require.Equal(t, test.want, cmp.Or(result.ErrorMessage, "unknown"))
 			})
 		})
 	}

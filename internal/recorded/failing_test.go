@@ -26,12 +26,15 @@ var mistakes = []string{
 	`class Own extends Error { constructor(m) { super(m); this.name = 'Own'; } } throw new Own('own');`, `class Plain extends Error {} throw new Plain('plain');`,
 	`throw new AggregateError([new Error('a')], 'several');`, `throw new Error('outer', { cause: new Error('inner') });`, `throw new Error('');`, `throw new Error();`,
 	`throw new Date(0);`, `throw { name: 'Named', message: 'an object' };`, `throw new Error('a\nb');`, `throw new Error('é ü ☃');`,
-	`state.data.no.way;`, `state.nothing.here = 1;`, `nowhere;`, `nowhere();`, `(1 + state.data.list)();`, `(typeof state)();`, `(!state)();`, `(state.data.n++)();`, `new (state.data.list[0])();`, `new WeakSet().add('x');`, `nowhere = nowhere2;`, `state.data.x();`, `state.data.x.y();`, `state.data.deep.call();`, `(void 0)();`, `null.x;`,
+	`state.data.no.way;`, `state.nothing.here = 1;`, `nowhere;`, `nowhere();`, `(1 + state.data.list)();`, `(typeof state)();`, `(!state)();`, `(state.n++)();`, `new (state.data.list[0])();`, `new WeakSet().add('x');`, `nowhere = nowhere2;`, `state.data.x();`, `state.data.x.y();`, `state.data.deep.call();`, `(void 0)();`, `null.x;`,
 	`new state.data.x();`, `new 5;`, `const c = 1; c = 2;`, `const c = { n: 1 }; c.n = 2; c = 3;`, `let a = later; let later = 1;`, `new Array(-1);`, `[].length = -1;`, `new Array(1.5);`,
 	`(function down() { return down(); })();`, `(function down(n) { return 1 + down(n + 1); })(0);`, `[].reduce((x, y) => x);`, `(5).toFixed(101);`, `decodeURIComponent('%');`,
 	`JSON.parse('{');`, `JSON.parse('');`, `JSON.parse('nope');`, `JSON.parse(undefined);`, `console.log = 1; throw new Error('it could be set');`, `state = null; state.data;`,
 	`const circle = {}; circle.self = circle; throw Object.assign(new Error('with a circle'), { circle });`, `throw Object.assign(new Error('with odd members'), { f() {}, u: undefined, d: new Date(0), n: NaN });`,
 	`undefined.length;`, `const { a: { b } } = { a: { b: 1 } }; b.c.d;`, `Symbol() + '';`, `new WeakMap().set(1, 1);`, `state.data.list.nope();`, `state.data.list[9].name;`, `state.data.text.nope();`,
+	`[1].forEach();`, `new state.data.list();`, `setTimeout('x', 1);`, `JSON.stringify((() => { const a = { b: [{}] }; a.b[0].c = a; return a; })());`,
+	`throw Object.assign(new Error('told'), { name: 'Mine', details: { a: 1 } });`, `class TypeErrorish extends Error {} throw new TypeErrorish('ish');`, `class Late extends Error { constructor(m) { super(m); this.code = 7; } } throw new Late('late');`,
+	`({ get x() { throw new Error('getter'); } }).x;`, `switch (nope) { case 1: }`, `state.data.a ??= nope;`,
 }
 
 // Where it does, as jobs with the mistake for $.

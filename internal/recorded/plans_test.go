@@ -178,6 +178,9 @@ var plansOfTest = []planOfTest{
 	{name: "a state of classes", jobs: []string{"a: fn(s => { class A { x = 1; #y = 2; get z() { return 3 } } return { a: new A(), b: new Number(5), c: new String('s'), d: [new Boolean(false)] } })"}},
 	{name: "a state without a prototype", jobs: []string{"a: fn(s => { const o = Object.create(null); o.x = 1; return { o } })"}},
 	{name: "a frozen state", jobs: []string{"a: fn(s => Object.freeze({ x: 1, l: [] }))", "b: " + keep}, edges: []string{"a>b"}},
+	{name: "a frozen state that has a configuration", jobs: []string{"a: fn(s => Object.freeze(s))", "b: " + keep}, edges: []string{"a>b"}, input: `{"x":1}`},
+	{name: "a failure with a frozen state", jobs: []string{"a: fn(s => { Object.freeze(s); throw new Error('no') })", "b: " + keep}, edges: []string{"a>b"}, input: `{"x":1}`},
+	{name: "errors of jobs with names", jobs: []string{"a: fn(s => s.x.y)", "b: fn(function named(s) { return s.x.y })", "c: fn(s => { throw null })"}, edges: []string{"a>b", "b>c"}, members: map[string]string{"a": `"name":"Ünd ☃"`, "b": `"name":"b/c"`, "c": `"name":""`}},
 	{name: "members named like those of objects", jobs: []string{"a: fn(s => JSON.parse('{\"__proto__\":{\"x\":1},\"constructor\":1,\"toString\":2}'))", "b: fn(s => ({ keys: Object.keys(s), s }))"}, edges: []string{"a>b"}, input: `{"__proto__":{"y":1},"data":{"__proto__":{"q":1}}}`},
 	{name: "globals", jobs: []string{"a: fn(s => ({ ...s, g: helper(2), n: Object.isFrozen(list), m: (() => { try { list.push(1) } catch (e) { return 'refused' } return 'taken' })() }))", "b: fn(s => ({ ...s, l: list }))"}, edges: []string{"a>b"}, members: map[string]string{"": `"globals":"export const helper = x => x * 2; export const list = [1];"`}},
 	{name: "globals named like those of the engine", jobs: []string{"a: fn(s => { console.log('x'); return { s: typeof s.data, p: parseInt('5'), t: typeof setTimeout } })", "b: fn(s => ({ x: typeof state, q: state === 5 }))"}, edges: []string{"a>b"}, members: map[string]string{"": `"globals":"export const console = { log() {} }; export const state = 5; export const parseInt = () => 9; export const setTimeout = 1;"`}},
@@ -223,6 +226,9 @@ func randomPlan(r *rand.Rand, name string) planOfTest {
 		}
 		if r.IntN(6) == 0 {
 			members = append(members, `"credential_id":"cred"`)
+		}
+		if r.IntN(3) == 0 {
+			members = append(members, `"name":"Step `+name+`"`)
 		}
 		p.members[name] = strings.Join(members, ",")
 		for _, to := range names[i+1:] {

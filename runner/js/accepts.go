@@ -21,8 +21,8 @@ var otherwise = setOf("catch allSettled stack instanceof constructor prototype _
 // alikeMath are the members of Math that are the same in each engine. Of the others, the language leaves the last digit open.
 var alikeMath = setOf("abs ceil clz32 floor fround imul max min random round sign sqrt trunc E LN10 LN2 LOG10E LOG2E PI SQRT1_2 SQRT2")
 
-// power finds the operator for powers, but for what looks like it at the ends of comments.
-var power = regexp.MustCompile("[\\w$)\\]}'\"`]\\s*\\*\\*[^*/]")
+// power is the operator, which is exact no more than Math.pow. In comments, stars stand beside a slash or in rows.
+var power = regexp.MustCompile(`(^|[^*/])\*\*($|[^*/])`)
 
 // ofLanguages are the words for what depends on a language, or on the name of a time zone, and is not built in.
 var ofLanguages = setOf("localeCompare Intl intlFormat intlFormatDistance")
@@ -81,25 +81,61 @@ func isOtherwise(word, after string) bool {
 	case "Math":
 		member, _ := strings.CutPrefix(strings.TrimLeft(after, blanks+"?"), ".")
 		return !alikeMath[firstWord(strings.TrimLeft(member, blanks))]
-	case "RegExp": // such as RegExp.$1
-		return strings.HasPrefix(strings.TrimLeft(after, blanks+"?"), ".")
+	case "RegExp": // what it keeps of the last match, such as $1
+		after = strings.TrimLeft(after, blanks+"?")
+		return strings.HasPrefix(after, ".") || strings.HasPrefix(after, "[")
 	case "sort", "toSorted": // by a function, which may contradict itself, as (a, b) => a > b does
 		return firstArgument(after) != 0
 	case "toString": // of another base, but for Buffer's of an encoding
 		return !strings.ContainsRune("\x00'\"`", firstArgument(after))
+	case "then": // with a second function, which is given the words of errors
+		arguments, called := argumentsIn(after)
+		return called && hasSecond(arguments)
 	}
 	return otherwise[word] || word[0] <= '9' && word[0] >= '0' && word[len(word)-1] == 'n'
 }
 
 const blanks = " \t\r\n"
 
+// argumentsIn returns what follows the bracket of a call, given what follows the name, and whether there is one.
+func argumentsIn(after string) (string, bool) {
+	arguments, called := strings.CutPrefix(strings.TrimLeft(after, blanks+"?."), "(")
+	return strings.TrimLeft(arguments, blanks), called
+}
+
 // firstArgument returns the first byte of what a function is called with, given what comes after its name; 0 for nothing.
 func firstArgument(after string) rune {
-	arguments, called := strings.CutPrefix(strings.TrimLeft(after, blanks+"?."), "(")
-	if arguments = strings.TrimLeft(arguments, blanks); !called || arguments == "" || arguments[0] == ')' {
+	arguments, called := argumentsIn(after)
+	if !called || arguments == "" || arguments[0] == ')' {
 		return 0
 	}
 	return rune(arguments[0])
+}
+
+// hasSecond reports whether there are two arguments, given what follows the bracket; also where texts or comments hide that.
+func hasSecond(arguments string) bool {
+	depth := 0
+	for i := 0; i < len(arguments); i++ {
+		switch c := arguments[i]; c {
+		case '\'', '"', '`':
+			for i++; i < len(arguments) && arguments[i] != c; i++ {
+				if arguments[i] == '\\' {
+					i++
+				}
+			}
+		case '(', '[', '{':
+			depth++
+		case ')', ']', '}':
+			if depth--; depth < 0 {
+				return false
+			}
+		case ',':
+			if depth == 0 && !strings.HasPrefix(strings.TrimLeft(arguments[i+1:], blanks), ")") {
+				return true
+			}
+		}
+	}
+	return true
 }
 
 func firstWord(code string) string {

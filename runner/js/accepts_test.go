@@ -47,6 +47,13 @@ func TestCanRun(t *testing.T) {
 		{name: "what a pattern found last", adaptor: common, body: "fn(s => ({ ...s, data: /(a)/.test(s.data) && RegExp.$1 }))"},
 		{name: "a pattern", adaptor: common, body: "fn(s => ({ ...s, data: new RegExp(s.data).exec('a') }))", want: true},
 		{name: "what QuickJS lacks", adaptor: common, body: "fn(async s => ({ ...s, data: await Array.fromAsync(s.data) }))"},
+		{name: "numbers that are exact", adaptor: common, body: "/** Rounds * **/ fn(s => ({ ...s, data: Math.round(Math\n .max(s.a, Math?.PI) * 100) / 100 /***/ }))", want: true},
+		{name: "a power that is assigned", adaptor: common, body: "fn(s => { s.data.n **= 2; return s; })"},
+		{name: "the words of an error for a second function", adaptor: common, body: "fn(async s => ({ ...s, data: await s.f(',)').then((a, b) => a, e => e.message) }))"},
+		{name: "a promise and one function", adaptor: common, body: "fn(async s => ({ ...s, data: await s.f().then(\n(a, b) => [a, '),'],\n) }), 2)", want: true},
+		{name: "words in globals", adaptor: common, body: "fn(s => s)", globals: "export const bmi = (w, h) => w / Math.pow(h, 2)"},
+		{name: "a language in globals", adaptor: common, body: "fn(s => s)", globals: "export const f = n => new Intl.NumberFormat('en').format(n)"},
+		{name: "a global that is not built in, in globals", adaptor: common, body: "fn(s => s)", globals: "export const f = t => Buffer.from(t)"},
 		{name: "words in other words", adaptor: common, body: "fn(s => ({ ...s, catches: s.data.resort(1), Dates: s.sorted(2), x10nn: 5 }))", want: true},
 		{name: "numbers without an end", adaptor: common, body: "fn(s => ({ ...s, data: 5n }))"},
 		{name: "a language in a condition", adaptor: common, body: "fn(s => s)", condition: "'a'.localeCompare(state.x) < 0"},
@@ -63,7 +70,9 @@ func TestCanRun(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			plan := &runner.Plan{Jobs: []runner.Job{{ID: "a", Body: "fn(s => s)"}, {ID: "b", Adaptor: tt.adaptor, Body: tt.body}}}
-			plan.Globals, _ = json.Marshal(tt.globals)
+			if tt.globals != "" {
+				plan.Globals, _ = json.Marshal(tt.globals)
+			}
 			plan.Edges = []runner.Edge{{SourceJobID: "a", TargetJobID: "b", Condition: tt.condition}}
 			require.Equal(t, tt.want, New(Config{}).CanRun(t.Context(), &runner.Run{Plan: plan}) == nil)
 		})

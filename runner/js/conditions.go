@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"regexp"
 	"strings"
+	"unicode/utf16"
 
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/compile"
@@ -95,6 +97,7 @@ func (x *execution) evaluate(ctx context.Context, e *edge) (bool, error) {
 		return answer == "true", nil
 	}
 	t := readThrown(answer)
+	t.nameNative()
 	t.reword()
 	return false, edgeError(t.text())
 }
@@ -121,19 +124,36 @@ func edgeError(message string) *runner.Failure {
 	return &runner.Failure{Reason: runner.Crash, Type: "EdgeConditionError", Message: message}
 }
 
-// conditionMessage is what is wrong with a condition, without where, in V8's words for a token.
-func conditionMessage(err error) string {
+// conditionMessage is what is wrong with a condition, without where, in V8's words.
+func conditionMessage(err error, condition string) string {
 	failure, ok := errors.AsType[*compile.Error](err)
 	if !ok {
 		return err.Error()
 	}
+	before, after := textAround(condition, failure.Position)
 	switch token, ok := strings.CutPrefix(failure.Message, "Unexpected token "); {
+	case afterAwait.MatchString(before):
+		return "await is only valid in async functions and the top level bodies of modules"
+	case failure.Message == "Unexpected identifier":
+		return "Unexpected identifier '" + identifier.FindString(after) + "'"
 	case token == "ILLEGAL":
 		return "Invalid or unexpected token"
 	case ok:
 		return "Unexpected token '" + token + "'"
 	}
 	return failure.Message
+}
+
+var (
+	afterAwait = regexp.MustCompile(`(^|[^\w$.])await\s+$`)
+	identifier = regexp.MustCompile(`^[\w$]*`)
+)
+
+// textAround returns what stands on the line of a position, before and after it.
+func textAround(text string, at compile.Position) (before, after string) {
+	line := utf16.Encode([]rune(lineOfText(text, at.Line)))
+	column := min(max(at.Column-1, 0), len(line))
+	return string(utf16.Decode(line[:column])), string(utf16.Decode(line[column:]))
 }
 
 func (c *conditions) serve(operation string, args []any) (any, error) {

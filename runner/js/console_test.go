@@ -43,9 +43,12 @@ func TestTheLevelOfAJobsLines(t *testing.T) {
 	}{
 		{level: "debug", want: []string{`"debug"`, `"log"`, `"info"`, `"success"`, `"warn"`, `"error"`, `"always"`}},
 		{level: "info", want: []string{`"log"`, `"info"`, `"success"`, `"warn"`, `"error"`, `"always"`}},
-		{level: "warn", want: []string{`"warn"`, `"error"`, `"always"`}},
-		{level: "error", want: []string{`"error"`, `"always"`}},
-		{level: "none", want: []string{`"error"`, `"always"`}},
+		{level: "default", want: []string{`"success"`, `"warn"`, `"error"`, `"always"`}},
+		{level: "success", want: []string{`"success"`, `"warn"`, `"error"`, `"always"`}},
+		{level: "warn", want: []string{`"success"`, `"warn"`, `"error"`, `"always"`}},
+		{level: "error", want: []string{`"error"`}},
+		{level: "none", want: []string{`"error"`}},
+		{level: "one that there is not", want: []string{}},
 	}
 	w := runtest.New(t, New(Config{}))
 	for _, tt := range tests {

@@ -129,13 +129,12 @@ func (x *execution) visit(ctx context.Context, v visit) error {
 	label := v.node.job.Label()
 	x.log("info", "Starting step "+label)
 	report := x.run.StartStep(v.node.id, v.from)
-	begin := time.Now()
-	s := &step{execution: x, node: v.node, report: report, input: v.state}
+	s := &step{execution: x, node: v.node, report: report, input: v.state, began: time.Now()}
 	outcome, err := s.execute(ctx)
 	if err != nil {
 		return err // the runner completes the step
 	}
-	took := time.Since(begin)
+	took := time.Since(s.began)
 	logOutcome(report, v.node.job, outcome, took)
 
 	result := runner.StepResult{

@@ -86,7 +86,10 @@ func newGraph(ctx context.Context, plan *runner.Plan, sources []compile.Job, bat
 	if err := g.findStart(plan); err != nil {
 		return nil, err
 	}
-	if err := g.connect(ctx, plan.Edges, batch); err != nil {
+	if err := g.connect(plan.Edges); err != nil {
+		return nil, err
+	}
+	if err := g.compileConditions(ctx, plan, batch); err != nil {
 		return nil, err
 	}
 	if failure := plan.CheckPaths(); failure != nil {
@@ -131,7 +134,7 @@ func (g *graph) findStart(plan *runner.Plan) error {
 	return nil
 }
 
-func (g *graph) connect(ctx context.Context, edges []runner.Edge, batch *compile.Batch) error {
+func (g *graph) connect(edges []runner.Edge) error {
 	known := make(map[[2]*node]*edge, len(edges))
 	for i := range edges {
 		from := g.nodes[edges[i].Source()]
@@ -149,21 +152,43 @@ func (g *graph) connect(ctx context.Context, edges []runner.Edge, batch *compile
 			from.edges = append(from.edges, e)
 		}
 		e.kind = conditionOf(strings.TrimSpace(edges[i].Condition)) // of several edges the last one counts
-		if e.kind != expression {
-			continue
-		}
-		var err error
-		if e.function, err = batch.Condition(ctx, edges[i].Condition); err != nil {
+		e.function = edges[i].Condition                             // to be compiled
+	}
+	return g.checkCycles(edges)
+}
+
+// compileConditions tells of all conditions that cannot be compiled, as OpenFn's runtime does.
+func (g *graph) compileConditions(ctx context.Context, plan *runner.Plan, batch *compile.Batch) error {
+	ids := make([]string, 0, len(plan.Triggers)+len(plan.Jobs))
+	for i := range plan.Triggers {
+		ids = append(ids, plan.Triggers[i].ID)
+	}
+	for i := range plan.Jobs {
+		ids = append(ids, plan.Jobs[i].ID)
+	}
+	var wrong []string
+	done := make(map[*edge]bool)
+	for _, id := range ids {
+		for _, e := range g.nodes[id].edges {
+			if e.kind != expression || done[e] {
+				continue
+			}
+			done[e] = true
+			text := e.function
+			var err error
+			if e.function, err = batch.Condition(ctx, text); err == nil {
+				continue
+			}
 			if ctx.Err() != nil {
 				return err
 			}
-			return &runner.Failure{
-				Reason: runner.Crash, Type: "Error",
-				Message: fmt.Sprintf("Failed to compile edge condition %s->%s (%s)", from.id, to.id, conditionMessage(err)),
-			}
+			wrong = append(wrong, fmt.Sprintf("Failed to compile edge condition %s->%s (%s)", e.from.id, e.to.id, conditionMessage(err, text)))
 		}
 	}
-	return g.checkCycles(edges)
+	if len(wrong) == 0 {
+		return nil
+	}
+	return &runner.Failure{Reason: runner.Crash, Type: "Error", Message: strings.Join(wrong, "\n\n")}
 }
 
 // checkCycles walks from every node; a node that is met again while it is being

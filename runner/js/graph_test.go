@@ -89,6 +89,11 @@ func TestTheGraphIsFollowed(t *testing.T) {
 		{name: "expressions", edges: []string{"a>b state.path === 'a '", "a>c !state.path;", "a>d upstreamStepId == 'a'"}, steps: "a b d", want: `{"b":{"data":{},"path":"a b "},"d":{"data":{},"path":"a d "}}`},
 		{name: "an expression that changes the state", edges: []string{"a>b state.path += 'edge '"}, steps: "a b", want: `{"data":{},"path":"a edge b "}`},
 		{name: "an expression on a trigger", edges: []string{"trigger>a !state", "trigger>b state"}, members: []string{trigger}, steps: "b", want: `{"data":{},"path":"b "}`},
+		{name: "spaces around a word", edges: []string{"a>b  always ", "a>c on_job_failure "}, steps: "a b", want: `{"data":{},"path":"a b "}`},
+		{
+			name: "disabled edges that cannot be followed", edges: []string{"a"}, steps: "a", want: `{"data":{},"path":"a "}`,
+			members: []string{`"edges":[{"source_job_id":"a","target_job_id":"z","enabled":false},{"source_job_id":"a","target_job_id":"a","enabled":false,"condition":"state ==="}]`},
+		},
 		{name: "nothing follows the trigger", edges: []string{"trigger>a false"}, members: []string{trigger}, steps: "", want: `{}`},
 	}
 	w := runtest.New(t, New(Config{}))
@@ -115,6 +120,9 @@ func TestAPlanThatCannotBeFollowed(t *testing.T) {
 		{name: "unknown target", edges: []string{"a>missing"}, kind: "ValidationError", message: "Cannot find job: missing"},
 		{name: "cycle", edges: []string{"a>b", "b>a"}, kind: "ValidationError", message: "Circular dependency: b <-> a"},
 		{name: "cycle of one", edges: []string{"a", "b>b"}, kind: "ValidationError", message: "Circular dependency: b <-> b"},
+		{name: "conditions that do not parse", edges: []string{"a>b state.data ===", "b>c let x", "b>a !", "a>c await 1"}, kind: "ValidationError", message: "Circular dependency: b <-> a"},
+		{name: "conditions that do not parse, in the order of the jobs", edges: []string{"a>b state.data ===", "b>c let x", "a>c await 1"}, kind: "Error", message: "Failed to compile edge condition a->b (Unexpected end of input)\n\nFailed to compile edge condition a->c (await is only valid in async functions and the top level bodies of modules)\n\nFailed to compile edge condition b->c (Unexpected identifier 'x')"},
+		{name: "condition that asks for the members of nothing", edges: []string{"a>b Object.keys(state.nothing)"}, kind: "EdgeConditionError", message: "Cannot convert undefined or null to object", steps: "a"},
 		{name: "condition that does not parse", edges: []string{"a>b state.data ==="}, kind: "Error", message: "Failed to compile edge condition a->b (Unexpected end of input)"},
 		{name: "condition that throws", edges: []string{"a>b state.x.y"}, kind: "EdgeConditionError", message: "Cannot read properties of undefined (reading 'y')", steps: "a"},
 		{name: "condition that throws a string", edges: []string{"a>b (() => { throw 'text'; })()"}, kind: "EdgeConditionError", message: "text", steps: "a"},
@@ -137,6 +145,12 @@ func TestAJobThatCannotBeLoadedStopsTheRunBeforeItsFirstStep(t *testing.T) {
 	record := runtest.New(t, New(Config{})).Run(t.Context(), runner.Limits{}, run)
 	require.Equal(t, []string{"crash", "CompileError", "b: Identifier 'x' has already been declared (1:15)"}, []string{record.Reason, record.ErrorType, record.ErrorMessage})
 	require.Empty(t, started(t, record))
+}
+
+// QuickJS takes nothing of a text that is spread in an object, where there is its letters in Node: this is told on the page.
+func TestATextThatIsSpread(t *testing.T) {
+	record := runtest.New(t, New(Config{})).Job(`fn(() => ({ ...'ab', ...[9], list: [...'ab'] }))`)
+	require.JSONEq(t, `{"0":9,"list":["a","b"]}`, string(record.FinalState))
 }
 
 // What a job leaves behind in its VM is no part of the state.

@@ -36,12 +36,15 @@ func (s *step) serve(operation string, args []any) (any, error) {
 			s.ending.thrown = readThrown(facts)
 		}
 	case "state":
-		s.final = final{
-			state: rawAt(args, 0), webhookResponse: rawAt(args, 2),
-			unserialisable: stringAt(args, 1) == "unserialisable",
-		}
-		if own := stringAt(args, 1); own != "" && !s.final.unserialisable {
-			s.final.own = readThrown(own)
+		switch problem := stringAt(args, 1); problem {
+		case "":
+			s.final = final{state: rawAt(args, 0), webhookResponse: rawAt(args, 2)}
+		case "unserialisable":
+			s.final.problem = &runner.Failure{Reason: runner.Crash, Type: "SyntaxError", Message: `"undefined" is not valid JSON`}
+		case "fixed":
+			s.final.problem = &runner.Failure{Reason: runner.Crash, Type: "TypeError", Message: "Cannot delete property '" + stringAt(args, 2) + "' of #<Object>"}
+		default:
+			s.final = final{state: rawAt(args, 0), webhookResponse: rawAt(args, 2), own: readThrown(problem)}
 		}
 	}
 	return nil, nil

@@ -84,7 +84,7 @@ func TestHostileJobs(t *testing.T) {
 		{name: "a function for a state", body: `fn(() => () => {})`, reason: "crash", kind: "SyntaxError"},
 		{name: "a proxy for a state", body: `fn(s => new Proxy(s, {}))`, reason: "success"},
 		{name: "a state with then", body: `fn(s => ({ ...s, then(resolve) { resolve({ data: 1 }); } }))`, reason: "success"},
-		{name: "a frozen state", body: `fn(s => { Object.freeze(s); throw new Error('x'); })`, reason: "fail", kind: "JobError"},
+		{name: "a frozen state", body: `fn(s => { Object.freeze(s); throw new Error('x'); })`, reason: "crash", kind: "TypeError"},
 		{name: "an error that cannot be read", body: `fn(() => { throw new Proxy({}, { get() { throw 1; }, ownKeys() { throw 2; }, getPrototypeOf() { throw 3; } }); })`, reason: "fail", kind: "JobError"},
 		{name: "a logged value that cannot be read", body: `fn(s => { console.log(new Proxy({}, { get() { throw 1; }, ownKeys() { throw 2; } })); return s; })`, reason: "success"},
 		{name: "JSON taken away", body: `JSON.stringify = JSON.parse = () => '{"forged":true}'; fn(s => { console.log({ a: 1 }); return s; })`, reason: "success"},

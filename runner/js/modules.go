@@ -3,10 +3,8 @@ package js
 import (
 	"encoding/json"
 	"errors"
-	"slices"
 
 	"github.com/phxworker/phxworker/runner"
-	"github.com/phxworker/phxworker/runner/compile"
 )
 
 // The names of a step's own modules, as stack traces have them.
@@ -54,18 +52,32 @@ func usesBuffer(plan *runner.Plan, job *runner.Job) bool {
 // handovers returns what the job's modules read: a package from npm or what is built in, and the runtime's part.
 func (s *step) handovers() []handover {
 	var all []handover
-	imports := func(name string) bool {
-		return slices.ContainsFunc(s.node.module.Imports, func(i compile.Import) bool { return i.Module == name })
-	}
-	if one := s.reals[s.node.job.Adaptor]; one != nil && imports(one.Name) {
+	if one := s.reals[s.node.job.Adaptor]; one != nil && s.imports(one.Name) {
 		all = append(all, handover{Name: one.Name, Entry: one.Entry})
-	} else if imports(commonAdaptor) {
+	} else if s.imports(commonAdaptor) {
 		all = append(all, handover{Name: commonAdaptor, Uses: s.builtInUses()})
 	}
-	if imports(runtimeModule) {
+	if s.imports(runtimeModule) {
 		all = append(all, handover{Name: runtimeModule})
 	}
 	return all
+}
+
+// imports reports whether the job imports a module by declaration.
+func (s *step) imports(name string) bool { return s.declared(name) > 0 }
+
+// declared returns how often it does. What the compile step takes from an adaptor, it exports again as well.
+func (s *step) declared(name string) int {
+	n := 0
+	for _, i := range s.node.module.Imports {
+		if i.Module != name || i.Dynamic {
+			continue
+		}
+		if n++; i.Position.Line == 0 && name != runtimeModule {
+			n++
+		}
+	}
+	return n
 }
 
 // builtInUses returns what the job may use of what is built in.
@@ -96,8 +108,22 @@ func (s *step) refuseImports() *verdict {
 
 var errNoDynamicImport = errors.New("A dynamic import callback was not specified.") //nolint:staticcheck // as Node words it
 
-// loadModule returns the text of what a job imports. What it imports by declaration has been checked before; all but its own modules
-// and its adaptor is refused.
+// resolveImport refuses what a job imports with import(): what it imports by declaration has been checked before, and is resolved
+// as often as it is declared, before any code of the job runs.
+func (s *step) resolveImport(base, name string) error {
+	if base != jobModule {
+		return nil
+	}
+	if s.resolved == nil {
+		s.resolved = make(map[string]int)
+	}
+	if s.resolved[name]++; s.resolved[name] > s.declared(name) {
+		return errNoDynamicImport
+	}
+	return nil
+}
+
+// loadModule returns the text of what a job imports; all but its own modules and its adaptor is refused.
 func (s *step) loadModule(name string) (string, error) {
 	if one := s.real(name); one != nil {
 		return one.code(s.node.job.Body + s.globals()), nil

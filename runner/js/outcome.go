@@ -3,6 +3,8 @@ package js
 import (
 	"context"
 	"encoding/json"
+	"strconv"
+	"time"
 
 	"github.com/phxworker/phxworker/runner"
 )
@@ -18,8 +20,8 @@ type ending struct {
 type final struct {
 	state           json.RawMessage // nil for none
 	webhookResponse json.RawMessage
-	own             *thrown // what the state has for this job in its errors
-	unserialisable  bool
+	own             *thrown         // what the state has for this job in its errors
+	problem         *runner.Failure // that keeps it from being a state
 }
 
 // tooLargeFailure says which limit the state was over: where it does not fit into the memory, that
@@ -60,13 +62,17 @@ func (s *step) conclude(ctx context.Context, verdict verdict, limit uint64) (out
 	s.box.limitMemory(2 * limit)
 	_, err = s.box.call("finish", failed, s.node.id, string(removed))
 	if mb := s.run.Limits.StateLimitMB(); s.box.vm.Exhausted() || mb > 0 && float64(len(s.final.state)) > mb*(1<<20) {
-		return outcome{}, tooLargeFailure(s.run.Limits, mb)
+		failure := tooLargeFailure(s.run.Limits, mb)
+		logEnd(s.report, s.node.job, verdict, time.Since(s.began))
+		s.report.Log(lineOf("R/T", "error", []any{`"Critical error processing state: "`, strconv.Quote(failure.Message)}))
+		return outcome{}, failure
 	}
 	if err := s.check(ctx, err); err != nil {
 		return outcome{}, err
 	}
-	if s.final.unserialisable {
-		return outcome{}, &runner.Failure{Reason: runner.Crash, Type: "SyntaxError", Message: `"undefined" is not valid JSON`}
+	if s.final.problem != nil {
+		logEnd(s.report, s.node.job, verdict, time.Since(s.began))
+		return outcome{}, s.final.problem
 	}
 	out := outcome{
 		reason: verdict.reason, stepType: verdict.stepType, message: verdict.message, failure: verdict.failure,

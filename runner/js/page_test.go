@@ -45,9 +45,9 @@ func TestThePageOfWhatIsBuiltIn(t *testing.T) {
 | published only | %s |
 | global of published packages | %s |
 | for Node in any job | %s, and what begins with %s |
-| for Node with auto | %s, a BigInt such as %s, %s and %s by a function, %s with an argument that is no text, the operator %s, members of %s and of %s, %s where the worker's time zone is not UTC |
+| for Node with auto | %s, a BigInt such as %s, %s and %s by a function, %s with an argument that is no text, the operator %s, members of %s and of %s, %s with two functions, %s where the worker's time zone is not UTC |
 | the same in both | of %s: %s |
 `, names(commonVersions), names(plain), "`*`", names(paths), names(ofTheLast), names(others),
 		names(published), names(forNode), "`toLocale`", names(slices.Sorted(maps.Keys(otherwise))), "`5n`", "`sort`", "`toSorted`",
-		"`toString`", "`**`", "`Math`", "`RegExp`", "`Date`", "`Math`", names(slices.Sorted(maps.Keys(alikeMath)))))
+		"`toString`", "`**`", "`Math`", "`RegExp`", "`then`", "`Date`", "`Math`", names(slices.Sorted(maps.Keys(alikeMath)))))
 }

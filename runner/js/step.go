@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"sync"
+	"time"
 
 	"github.com/phxworker/phxworker/runner"
 	"github.com/phxworker/phxworker/runner/js/chunk"
@@ -16,9 +17,11 @@ type step struct {
 	node   *node
 	report *runner.Step
 	input  json.RawMessage // the state that the step before left, nil for none
+	began  time.Time
 
-	box    *sandbox
-	timers timers
+	box      *sandbox
+	timers   timers
+	resolved map[string]int // how often the job was given a module
 
 	answers    chan answer // of exchanges; nil before the first, as the next ones
 	refused    []answer    // to exchanges that were not begun
@@ -52,7 +55,7 @@ func (s *step) execute(ctx context.Context) (outcome, error) {
 	release := box.guard(ctx)
 	defer release()
 
-	box.vm.Modules = s.loadModule
+	box.vm.Modules, box.vm.Resolve = s.loadModule, s.resolveImport
 	_, err = box.call("receive", orNull(s.input), orNull(s.node.job.State), orNull(s.run.Credential(s.node.id)))
 	if err := s.check(ctx, err); err != nil {
 		return outcome{}, err

@@ -16,10 +16,13 @@ type thrown struct {
 	// engine made it, if one did.
 	Error  bool   `json:"error"`
 	Origin string `json:"origin"`
+	// Classless tells that it is an object without a constructor.
+	Classless bool `json:"classless"`
 	// Class is the name of its constructor; Name and Text are its name and
 	// message. Of what is no object, Text is the value as a string.
 	Class    string          `json:"class"`
 	Name     string          `json:"name"`
+	First    string          `json:"first"` // its class's name, which it had before it was given one of its own
 	Text     string          `json:"text"`
 	Stack    string          `json:"stack"`
 	Severity string          `json:"severity"`
@@ -43,6 +46,14 @@ func (t *thrown) text() string {
 	return ""
 }
 
+// heading is how V8 begins the stack of the error.
+func (t *thrown) heading() string {
+	if t.Text == "" {
+		return t.First
+	}
+	return t.First + ": " + t.Text
+}
+
 // verdict is what an ending means for the step and for the run.
 type verdict struct {
 	reason            runner.Reason
@@ -55,7 +66,10 @@ type verdict struct {
 	operation string
 	line      int
 	at        *place // where in the job; nil if nowhere in it
-	under     *under // the operation under way, of an error that is nowhere in the job; nil if there was none
+	heading   string // how the stack of the error begins; "" for what is logged without one
+	// details are what an adaptor's error has besides.
+	details json.RawMessage
+	under   *under // the operation under way, of an error that is nowhere in the job; nil if there was none
 }
 
 var nothing = json.RawMessage("null")
@@ -104,17 +118,27 @@ func (s *step) classify(end ending, frames frames) verdict {
 		return crashed("InvalidExportsError", "InvalidExportsError: "+text)
 	case t.Origin == "operation":
 		return crashed("InvalidOperationError", "InvalidOperationError: "+text)
+	// Now what OpenFn's engine comes to when it looks at what is no error.
+	case t.Classless, (t.Kind == "null" || t.Kind == "undefined") && end.phase != "operation":
+		what := t.Kind
+		if t.Classless {
+			what = "undefined"
+		}
+		return crashedAs("TypeError", "Cannot read properties of "+what+" (reading 'name')")
 	case t.Kind == "null" || t.Kind == "undefined":
-		// What OpenFn's engine comes to when it looks at such an error.
 		return s.runtimeError("TypeError", "TypeError: Cannot read properties of "+t.Kind+" (reading 'stack')", &place{})
 	case end.phase == "operation" && adaptors:
 		return s.adaptorError(t, end, frames, anonymous)
 	case t.Name == "AdaptorError" || t.Name == "ImportError":
 		return asItIs(t)
 	case strings.Contains(t.Class, "TypeError") || strings.Contains(t.Class, "RangeError"):
-		return s.runtimeError(t.Class, named, s.whereabouts(t, frames))
+		v := s.runtimeError(t.Class, named, s.whereabouts(t, frames))
+		v.heading = t.heading()
+		return v
 	case t.Severity == "crash" || strings.Contains(t.Class, "ReferenceError") || strings.Contains(t.Class, "SyntaxError"):
-		return crashed(t.Class, named)
+		v := crashed(t.Class, named)
+		v.heading = t.heading()
+		return v
 	case t.Origin == "eval" || t.Class == "EvalError":
 		return killed("SecurityError", "Illegal eval statement detected")
 	}
@@ -149,6 +173,13 @@ func crashed(kind, message string) verdict {
 	}
 }
 
+// crashedAs is a crash of which the run has the type as well.
+func crashedAs(kind, message string) verdict {
+	v := crashed(kind, message)
+	v.failure.Type = kind
+	return v
+}
+
 func failed(kind, message string, entry any) verdict {
 	text, err := json.Marshal(entry)
 	if err != nil {
@@ -161,7 +192,7 @@ func failed(kind, message string, entry any) verdict {
 func (s *step) runtimeError(subtype, message string, at *place) verdict {
 	step := ""
 	if at != nil {
-		step = s.node.id
+		step = s.node.job.Label()
 	}
 	return failed("RuntimeError", message, struct {
 		Source   string `json:"source"`
@@ -174,9 +205,12 @@ func (s *step) runtimeError(subtype, message string, at *place) verdict {
 	}{"runtime", "RuntimeError", at, step, "fail", subtype, message})
 }
 
-// whereabouts is where in the job frames are, without line and column if they are nowhere in it; nil if the error has a
-// stack of its own making.
+// whereabouts is where in the job frames are, without line and column if they are nowhere in it, or Node's own are before them; nil
+// if the error has a stack of its own making.
 func (s *step) whereabouts(t *thrown, frames frames) *place {
+	if t.Origin == "host" {
+		return &place{}
+	}
 	at := s.placeOf(frames)
 	if at == nil && (len(frames) > 0 || t.Stack == "") {
 		return &place{}
@@ -198,11 +232,11 @@ func (s *step) adaptorError(t *thrown, end ending, frames frames, anonymous bool
 		OperationName string          `json:"operationName,omitempty"`
 	}{Source: "runtime", Name: "AdaptorError", Details: t.Details, Severity: "fail", Message: t.Text}
 	if anonymous {
-		entry.Pos, entry.Step = s.placeOf(frames), s.node.id
+		entry.Pos, entry.Step = s.placeOf(frames), s.node.job.Label()
 	} else if o := s.operationUnder(end.position); o != nil {
 		entry.Line, entry.OperationName = o.Position.Line, o.Name
 	}
 	v := failed("AdaptorError", t.Text, entry)
-	v.operation, v.line = entry.OperationName, entry.Line
+	v.operation, v.line, v.heading, v.details = entry.OperationName, entry.Line, t.heading(), t.Details
 	return v
 }

@@ -58,7 +58,7 @@ func (t *thrown) reword() {
 		if t.Text != "stack overflow" {
 			return
 		}
-		t.Class, t.Name = "RangeError", "RangeError"
+		t.Class, t.Name, t.First = "RangeError", "RangeError", "RangeError"
 	case "TypeError", "ReferenceError", "SyntaxError", "RangeError", "URIError":
 	default:
 		return
@@ -113,19 +113,34 @@ func (s *step) name(t *thrown, frames frames) {
 	if t.Class != "TypeError" && t.Class != "RangeError" {
 		return
 	}
-	words := ""
-	if native := nativeFrame.FindStringSubmatch(t.Stack); native != nil {
-		words = ofFunction[[2]string{native[1], t.Text}]
-	} else if len(frames) > 0 {
-		words = s.wordsFor(t.Text, frames[0])
+	if t.nameNative() || len(frames) == 0 {
+		return
 	}
-	if words != "" {
+	if words := s.wordsFor(t.Text, frames[0]); words != "" {
 		t.say(words)
 	}
 }
 
+// nameNative says of an error of one of the language's own functions which it was. It reports whether it is one.
+func (t *thrown) nameNative() bool {
+	native := nativeFrame.FindStringSubmatch(t.Stack)
+	if native == nil {
+		return false
+	}
+	if words := ofFunction[[2]string{native[1], t.Text}]; words != "" {
+		t.say(words)
+	}
+	return true
+}
+
 // named are the words that need a name from the code, by what QuickJS says. They are "" where there is none.
 var named = map[string]func(*culprit) string{
+	"not a constructor": func(c *culprit) string {
+		if name, constructor := c.called(); constructor && name != "" {
+			return name + " is not a constructor"
+		}
+		return ""
+	},
 	"not a function": func(c *culprit) string {
 		switch name, constructor := c.called(); {
 		case name == "":

@@ -273,15 +273,15 @@ fn(s => Object.assign(undefined, {}))
 fn(s => Object.defineProperty(5, 'a', {}))
 //# reduce of nothing
 fn(() => [].reduce((a, b) => a))
-//~ map without a function
+//# map without a function
 fn(() => [1].map(5))
-//~ map without anything
+//# map without anything
 fn(() => [1].map())
 //~ forEach with an object
 fn(s => [1].forEach(s.data))
-//~ filter with a string
+//# filter with a string
 fn(() => [1].filter('x'))
-//~ sort with a number
+//# sort with a number
 fn(() => [1, 2].sort(5))
 //# not defined
 fn(() => nowhere)
@@ -335,9 +335,9 @@ fn(() => BigInt('x'))
 fn(() => 1n / 0n)
 //# BigInt as JSON
 fn(() => JSON.stringify({ a: 1n }))
-//~ a circle as JSON
+//# a circle as JSON
 fn(() => { const o = {}; o.o = o; return JSON.stringify(o); })
-//~ a circle of arrays as JSON
+//# a circle of arrays as JSON
 fn(() => { const o = { list: [] }; o.list.push({ back: o }); return JSON.stringify(o); })
 //# no primitive
 fn(() => `${Object.create(null)}`)
@@ -535,23 +535,23 @@ each($.nothing, fn(s => s))
 each([1, 2], fn(s => s.x.y))
 //# an error in a named function in an operation in an operation
 const bad = s => { throw new Error('x'); }; each([1, 2], fn(s => bad(s)))
-//~ combine with what is no operation
+//# combine with what is no operation
 combine(fn(s => s), 5)
 //# what dataValue gets
 fn(dataValue('x.y.z'))
 //# an assertion
 fn(s => s); assert(false, 'no')
-//~ an operation as a value
+//# an operation as a value
 fn(s => fn(5)(s))
-//~ an operation of nothing
+//# an operation of nothing
 fn()
-//~ an operation of undefined
+//# an operation of undefined
 fn(s => fn(s.nothing)(s))
-//~ fnIf of nothing
+//# fnIf of nothing
 fnIf(true)
 //! a state without a prototype
 fn(() => Object.create(null))
-//! nothing but a prototype is missing
+//# nothing but a prototype is missing
 fn(() => { throw new Error('first'); }).catch(() => { throw Object.create(null); })
 //! a state whose toJSON throws
 fn(() => ({ toJSON() { throw new Error('never'); } }))

@@ -2,7 +2,14 @@
 // the compiler adds.
 
 function fn(operation) {
-  return state => operation(state);
+  return state => asFunction(operation, 'func')(state);
+}
+
+// asFunction returns a function as it is. Where it is none, QuickJS does not say what was called: name is what the real
+// package calls it.
+function asFunction(value, name) {
+  if (typeof value !== 'function') throw new NativeTypeError(`${name} is not a function`);
+  return value;
 }
 
 // execute waits without the methods of promises, which the job may have changed.
@@ -37,4 +44,4 @@ function adaptor(names) {
   return { ...basics };
 }
 
-const commons = () => late('common')({ apply, define, fn, hasOwn, isArray, keysOf, makeConsole });
+const commons = () => late('common')({ apply, asFunction, define, fn, hasOwn, isArray, keysOf, makeConsole });

@@ -53,6 +53,17 @@ function check(name, tooMuch) {
 
 const NativeRangeError = RangeError;
 
+// needFunction refuses what a function of arrays cannot call, in V8's words: QuickJS does not say what it was.
+function needFunction(value, words) {
+  if (typeof value !== 'function') throw new NativeTypeError(words(value));
+}
+
+// shown is what a message has of a value, as V8 puts it there.
+function shown(value) {
+  if (value === null || typeof value !== 'object') return TextOf(value);
+  return isArray(value) ? '[object Array]' : `#<${constructorName(value)}>`;
+}
+
 // boundNormalization fixes the texts that are normalised, so that they are those
 // that were looked at.
 function boundNormalization(prototype, name) {
@@ -78,6 +89,7 @@ function boundSort(prototype, name) {
   const native = prototype[name];
   const bounded = {
     [name](compare) {
+      if (compare !== undefined) needFunction(compare, () => 'The comparison function must be either a function or undefined');
       if (countItems(this) > MOST_ITEMS) throw from('host', new RangeError(`${name}() would take too long`));
       return apply(native, this, [compare === undefined && !areShort(this) ? byText : compare]);
     },
@@ -136,13 +148,21 @@ const { includes } = String.prototype;
 function installBounds() {
   bound(
     Array.prototype,
-    [
-      'copyWithin', 'every', 'fill', 'filter', 'find', 'findIndex', 'findLast', 'findLastIndex', 'flat', 'flatMap',
-      'forEach', 'join', 'map', 'reduce', 'reduceRight', 'reverse', 'shift', 'slice', 'some', 'splice',
-      'toLocaleString', 'toReversed', 'toSpliced', 'unshift', 'with',
-    ],
+    ['copyWithin', 'fill', 'flat', 'join', 'reverse', 'shift', 'slice', 'splice', 'toLocaleString', 'toReversed', 'toSpliced', 'unshift', 'with'],
     list => countItems(list) > MOST_ITEMS,
   );
+  bound(
+    Array.prototype,
+    ['every', 'filter', 'find', 'findIndex', 'findLast', 'findLastIndex', 'forEach', 'map', 'reduce', 'reduceRight', 'some'],
+    (list, args) => {
+      needFunction(args[0], value => shown(value) + ' is not a function');
+      return countItems(list) > MOST_ITEMS;
+    },
+  );
+  bound(Array.prototype, ['flatMap'], (list, args) => {
+    needFunction(args[0], () => 'flatMap mapper function is not callable');
+    return countItems(list) > MOST_ITEMS;
+  });
   bound(Array.prototype, ['includes', 'indexOf', 'lastIndexOf'], (list, args) => {
     const count = countItems(list);
     return count > MOST_ITEMS || count * countUnits(args[0]) > MOST_COMPARISONS;

@@ -5,7 +5,7 @@
 //
 // An operation is a function that takes its arguments and returns a function from state to state, or to a promise
 // of one.
-({ apply, define, fn, hasOwn, isArray, keysOf, makeConsole }) => {
+({ apply, asFunction, define, fn, hasOwn, isArray, keysOf, makeConsole }) => {
 const adaptorConsole = makeConsole('ADA');
 
 // resolve calls every function in a value with the state. The compiler makes such functions of `$.data.x`.
@@ -92,25 +92,30 @@ function alterState(operation) {
 }
 
 function fnIf(condition, operation) {
-  return state => (resolve(state, condition) ? operation(state) : state);
+  return state => (resolve(state, condition) ? asFunction(operation, 'operation')(state) : state);
 }
 
 function combine(...operations) {
   return state =>
     operations.reduce(
-      (before, operation) => (before.then ? before.then(after => operation({ ...spread(after) })) : operation({ ...spread(before) })),
+      (before, operation) => {
+        const next = state => asFunction(operation, 'operation')({ ...spread(state) });
+        return before.then ? before.then(next) : next(before);
+      },
       state,
     );
 }
 
 function each(dataSource, operation) {
   if (!dataSource) throw new TypeError('dataSource argument for each operation is invalid.');
-  return state =>
-    itemsOf(dataSource, state).reduce(
-      (before, data, index) =>
-        before.then ? before.then(after => operation({ ...spread(after), data, index })) : operation({ ...spread(before), data, index }),
-      state,
-    );
+  return state => {
+    const items = itemsOf(dataSource, state);
+    asFunction(items.reduce, 'asData(...).reduce');
+    return items.reduce((before, data, index) => {
+      const next = state => asFunction(operation, 'operation')({ ...spread(state), data, index });
+      return before.then ? before.then(next) : next(before);
+    }, state);
+  };
 }
 
 function itemsOf(dataSource, state) {
@@ -136,7 +141,7 @@ function as(key, operation) {
   return async state => {
     const name = resolve(state, key);
     const before = state.data;
-    const { data, ...rest } = spread(await operation(state));
+    const { data, ...rest } = spread(await asFunction(operation, 'operation')(state));
     put(state, name, data);
     put(state, 'data', before);
     return { ...spread(state), ...rest };

@@ -1,10 +1,11 @@
-// problem.js tells what is wrong with a text that is no JSON, undefined if nothing is: then the error is that of a reviver. It is
-// undefined as well if there is nothing wrong as far as anybody looks.
-// cut is String.prototype.slice with the text first. It is loaded late: see prelude.go.
-cut => {
+// problem.js tells, in V8's words, what is wrong with a text that is no JSON, and with a value that has none. It is loaded late: see
+// prelude.go. cut is String.prototype.slice with the text first.
+({ cut, isArray, keysOf, constructorName }) => {
 const farthest = 32_000;
 
-function jsonProblem(text) {
+// textProblem returns undefined if nothing is wrong: then the error is that of a reviver. It is undefined as well if there is
+// nothing wrong as far as anybody looks.
+function textProblem(text) {
   if (text.length <= farthest) return problemOf(text).problem;
   // What is wrong with the end of the beginning may be that it ends.
   const { problem, at } = problemOf(cut(text, 0, farthest));
@@ -129,5 +130,40 @@ function excerpt(text, at) {
   return (from > 0 ? '..."' : '"') + cut(text, from, to) + (to < text.length ? '"...' : '"');
 }
 
-return jsonProblem;
+// circle returns the words for a value that refers to itself, undefined if no circle is found among its members.
+const MOST_VALUES = 10_000;
+
+function circle(value) {
+  const path = []; // the objects around the present one, and the words for where each is in the one before
+  let left = MOST_VALUES;
+  const find = (value, where) => {
+    if (value === null || typeof value !== 'object' || left-- <= 0) return undefined;
+    for (let i = 0; i < path.length; i++) if (path[i].value === value) return words(path, i, where);
+    path[path.length] = { value, where };
+    const names = keysOf(value);
+    for (let i = 0; i < names.length; i++) {
+      const found = find(value[names[i]], isArray(value) ? 'index ' + names[i] : "property '" + names[i] + "'");
+      if (found) return found;
+    }
+    path.length--;
+    return undefined;
+  };
+  return find(value, '');
+}
+
+// words are those of a circle that begins at a place of a path: V8 leaves out what is in the middle of a long one.
+function words(path, begin, closes) {
+  const made = i => "object with constructor '" + constructorName(path[i].value) + "'";
+  let text = 'Converting circular structure to JSON\n    --> starting at ' + made(begin);
+  for (let i = begin + 1; i < path.length; i++) {
+    if (i > begin + 2 && i < path.length - 1) {
+      text += '\n    |     ...';
+      i = path.length - 1;
+    }
+    text += '\n    |     ' + path[i].where + ' -> ' + made(i);
+  }
+  return text + '\n    --- ' + closes + ' closes the circle';
+}
+
+return { textProblem, circle };
 }

@@ -81,6 +81,7 @@ async function operations(job) {
     for (let i = 0; i < job.modules.length; i++) await import(job.modules[i].name);
     delete globalThis[job.handover];
   }
+  if (job.buffer) hide(globalThis, 'Buffer', bufferOfJobs());
   if (job.globals) {
     phase = 'globals';
     hide(globalThis, 'meta', freeze(job.meta));
@@ -96,7 +97,6 @@ async function operations(job) {
   } else {
     fix('meta', job.meta);
   }
-  if (job.buffer) hide(globalThis, 'Buffer', bufferOfJobs());
   const module = await import(job.module);
   const list = module.default;
   if (!isArray(list)) {
@@ -141,17 +141,14 @@ function inOrder(...list) {
 // a success; else the step's input is reported, with the error, given as JSON
 // (or "null" for none), under the name of the job in state.errors.
 function finish(failed, job, removed) {
-  let state = result;
-  if (failed !== '') {
-    state = input;
-    const error = parse(failed);
-    if (error !== null) state = withProperty(state, 'errors', { ...state.errors, [job]: error });
-  }
-  if (!state || state[stateless]) return host('state');
+  let state = failed === '' ? result : input;
   const remove = parse(removed);
   for (let i = 0; i < remove.length; i++) {
-    if (isPlain(state) && hasOwn(state, remove[i])) state = withoutProperty(state, remove[i]);
+    if (isPlain(state) && hasOwn(state, remove[i]) && !deleteProperty(state, remove[i])) return host('state', undefined, 'fixed', remove[i]);
   }
+  const error = failed === '' ? null : parse(failed);
+  if (error !== null) state = withProperty(state, 'errors', { ...state.errors, [job]: error });
+  if (!state || state[stateless]) return host('state');
   const json = toJSON(state);
   if (json === undefined) return host('state', undefined, 'unserialisable');
   const own = isPlain(state) && state.errors ? parse(json)?.errors?.[job] : undefined;
@@ -159,17 +156,8 @@ function finish(failed, job, removed) {
   host('state', json, own ? facts(own) : undefined, response ? toJSON(response) : undefined);
 }
 
-// The state is changed in place where it lets itself be: a copy would not be
-// what the state itself may refer to.
-
+// withProperty changes the state in place where it lets itself be: a copy would not be what the state itself may refer to.
 function withProperty(state, name, value) {
   const property = { __proto__: null, value, writable: true, enumerable: true, configurable: true };
   return define(state, name, property) ? state : { ...state, [name]: value };
-}
-
-function withoutProperty(state, name) {
-  if (deleteProperty(state, name)) return state;
-  const copy = { ...state };
-  delete copy[name];
-  return copy;
 }

@@ -21,7 +21,9 @@ const idOf = Timeout.id;
 
 function startTimer(callback, delay, args, repeat) {
   if (typeof callback !== 'function') {
-    throw from('host', new NativeTypeError('The "callback" argument must be of type function.'));
+    const error = new NativeTypeError('The "callback" argument must be of type function. Received ' + received(callback));
+    error.code = 'ERR_INVALID_ARG_TYPE';
+    throw from('host', error);
   }
   const id = ++lastTimer;
   // As in Node, what is no delay from 1 ms up to 24 days is 1 ms.
@@ -30,6 +32,13 @@ function startTimer(callback, delay, args, repeat) {
   mapSet(timers, id, { callback, args, delay, repeat });
   host('timer', id, delay);
   return new Timeout(id);
+}
+
+// received is for what Node says of an argument.
+function received(value) {
+  if (value === undefined || value === null) return TextOf(value);
+  if (typeof value === 'object') return 'an instance of ' + constructorName(value);
+  return `type ${typeof value} (${typeof value === 'string' ? `'${value}'` : TextOf(value)})`;
 }
 
 function clearTimer(timer) {
@@ -61,7 +70,20 @@ function uncaught(error) {
 // That a step failed with this error is no reason: the promise of a module that
 // throws, for one, is QuickJS's own.
 function unhandled(reason) {
-  if (!ended || reason !== endedBy) uncaught(reason);
+  if (!ended || reason !== endedBy) uncaught(isThrown(reason) ? reason : new UnhandledPromiseRejection(reason));
+}
+
+// isThrown reports whether a rejection has what Node takes for an error.
+const isThrown = reason => typeof reason === 'object' && reason !== null && hasOwn(reason, 'stack');
+
+class UnhandledPromiseRejection extends NativeError {
+  name = 'UnhandledPromiseRejection';
+  constructor(reason) {
+    super(
+      'This error originated either by throwing inside of an async function without a catch block, or by rejecting a promise which was not ' +
+        `handled with .catch(). The promise rejected with the reason "${shown(reason)}".`,
+    );
+  }
 }
 
 function installTimers() {

@@ -47,6 +47,22 @@ function read(object, name) {
   }
 }
 
+function isClassless(value) {
+  try {
+    return value.constructor === undefined || value.constructor === null;
+  } catch {
+    return false;
+  }
+}
+
+function nameOfClass(error) {
+  try {
+    return getPrototypeOf(error).name;
+  } catch {
+    return undefined; // it has no class, or is a proxy that does not want to be looked at
+  }
+}
+
 function isError(value) {
   try {
     return value instanceof NativeError;
@@ -66,9 +82,12 @@ function facts(thrown) {
     __proto__: null, // nor a toJSON that a job gave to all objects
     kind: 'object',
     error: isError(thrown),
+    classless: isClassless(thrown),
     origin: weakGet(origins, thrown),
     class: text(constructor && read(constructor, 'name')),
     name: text(read(thrown, 'name')),
+    // The name that it had as it was made: V8 puts that before its stack.
+    first: text(nameOfClass(thrown)),
     text: text(read(thrown, 'message')),
     stack: text(read(thrown, 'stack')),
     severity: text(read(thrown, 'severity')),

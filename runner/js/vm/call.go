@@ -184,7 +184,13 @@ func (v *VM) thrown() error {
 }
 
 // moduleName is what a module imports another by: names are not looked up in any way.
-func (v *VM) moduleName(tls *libc.TLS, context, _, name, _ uintptr) uintptr {
+func (v *VM) moduleName(tls *libc.TLS, context, base, name, _ uintptr) uintptr {
+	if v.Resolve != nil {
+		if err := v.lend(func() error { return v.Resolve(libc.GoString(base), libc.GoString(name)) }); err != nil {
+			v.throw(err.Error())
+			return 0
+		}
+	}
 	return lib.Xjs_strdup(tls, context, name)
 }
 

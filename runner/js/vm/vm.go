@@ -37,6 +37,8 @@ const Version = lib.MCONFIG_VERSION
 type VM struct {
 	// Modules returns the text of a module by the name that it is imported by. Nil for none.
 	Modules func(name string) (text string, err error)
+	// Resolve is asked each time that the module base imports one of a name; an error refuses that. Nil for no question.
+	Resolve func(base, name string) error
 
 	tls     *libc.TLS
 	memory  memory
@@ -113,7 +115,7 @@ func (v *VM) Reset() bool {
 	v.functions = v.functions[:v.kept]
 	v.interrupted.Store(false)
 	v.starved.Store(false)
-	v.Modules, v.rejection, v.exhausted, v.peak = nil, 0, false, v.Allocated()
+	v.Modules, v.Resolve, v.rejection, v.exhausted, v.peak = nil, nil, 0, false, v.Allocated()
 	return true
 }
 

@@ -309,12 +309,13 @@ func (b *builder) leaveOut(system platform) error {
 			continue
 		}
 		fits := n.manifest != nil && system.runs(n.manifest)
+		good := fits && n.manifest.nodeOK(b.forNode)
 		switch {
-		case n.failure != nil && (needed[n] || fits && n.manifest.nodeOK(b.forNode)):
+		case n.failure != nil && (needed[n] || good):
 			return n.failure
 		case n.failure == nil && needed[n] && !fits:
 			return &Error{Kind: Unsupported, Package: n.manifest.Name + "@" + n.version(), Reason: fmt.Sprintf("it is not for this system (%s, %s)", system.os, system.cpu)}
-		case n.failure != nil, !needed[n] && !(fits && n.manifest.nodeOK(b.forNode)):
+		case n.failure != nil, !needed[n] && !good:
 			without(n)
 		}
 	}

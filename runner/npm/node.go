@@ -4,8 +4,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"deps.dev/util/semver"
 )
 
 // kind is what a dependency is.
@@ -292,7 +290,7 @@ func (n *node) same(other *node) bool {
 }
 
 // compare orders the versions of two nodes.
-func (n *node) compare(other *node) int { return semver.NPM.Compare(n.version(), other.version()) }
+func (n *node) compare(other *node) int { return Compare(n.version(), other.version()) }
 
 // canReplace reports whether all that need other would find n good, but for what
 // would go with it. Edges of peers that are replaced as well do not count.

@@ -83,6 +83,9 @@ func parseRange(text string) ([]*constraint, error) {
 	return all, nil
 }
 
+// Compare orders versions, as npm does.
+func Compare(a, b string) int { return semver.NPM.Compare(a, b) }
+
 // any reports whether all versions will do.
 func (s spec) any() bool { return s.tag == "" && (s.text == "" || s.text == "*") }
 

@@ -142,7 +142,7 @@ func (p *Provider) look(ctx context.Context, found record, t tree, chunks *chunk
 	maker := chunk.New(t.files)
 	if found.Entry, err = maker.Entry(t.folder); err != nil {
 		found.Node = "has no main module that is CommonJS"
-		return found, nil //nolint:nilerr // that is what was found out
+		return found, nil // that is what was found out
 	}
 	early, cancel := context.WithCancel(ctx)
 	var begun sync.WaitGroup

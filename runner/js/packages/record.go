@@ -11,11 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"deps.dev/util/semver"
-
 	"github.com/phxworker/phxworker/internal/owned"
 	"github.com/phxworker/phxworker/runner/js"
 	"github.com/phxworker/phxworker/runner/js/chunk"
+	"github.com/phxworker/phxworker/runner/npm"
 )
 
 // record is what was found out about an adaptor, and where its chunks are.
@@ -157,10 +156,7 @@ func (p *Provider) List() []Verdict {
 		}
 	}
 	slices.SortFunc(all, func(a, b Verdict) int {
-		if c := strings.Compare(a.Name, b.Name); c != 0 {
-			return c
-		}
-		return semver.NPM.Compare(a.Version, b.Version)
+		return cmp.Or(strings.Compare(a.Name, b.Name), npm.Compare(a.Version, b.Version))
 	})
 	return all
 }

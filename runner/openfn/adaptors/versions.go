@@ -3,7 +3,7 @@ package adaptors
 import (
 	"strings"
 
-	"deps.dev/util/semver"
+	"github.com/phxworker/phxworker/runner/npm"
 )
 
 // compareVersions orders exact versions, with those before a release below all
@@ -16,5 +16,5 @@ func compareVersions(a, b string) int {
 	case earlyB && !earlyA:
 		return 1
 	}
-	return semver.NPM.Compare(a, b)
+	return npm.Compare(a, b)
 }

@@ -17,6 +17,7 @@ var wordings = sync.OnceValue(func() []wording {
 		{regexp.MustCompile(`^'(.+)' is not defined$`), "$1 is not defined"},
 		{regexp.MustCompile(`^this is not initialized$`), "Must call super constructor in derived class before accessing 'this' or returning from derived constructor"},
 		{regexp.MustCompile(`^(.+) is not initialized$`), "Cannot access '$1' before initialization"},
+		{regexp.MustCompile(`^cannot read property 'Symbol\.iterator' of (undefined|null)$`), "$1 is not iterable"},
 		{regexp.MustCompile(`^cannot read property '(.*)' of (undefined|null)$`), "Cannot read properties of $2 (reading '$1')"},
 		{regexp.MustCompile(`^cannot read property of (undefined|null)$`), "Cannot read properties of $1"},
 		{regexp.MustCompile(`^cannot set property '(.*)' of (undefined|null)$`), "Cannot set properties of $2 (setting '$1')"},

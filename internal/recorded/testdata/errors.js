@@ -259,7 +259,7 @@ fn(() => new Set(5))
 fn(() => Promise.all({}))
 //~ Promise.all of nothing
 fn(() => Promise.all())
-//~ Object.fromEntries of undefined
+//# Object.fromEntries of undefined
 fn(s => Object.fromEntries(s.x))
 //# Object.keys of undefined
 fn(s => Object.keys(s.x))

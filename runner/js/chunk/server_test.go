@@ -101,7 +101,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		conn, _, _ := w.(http.Hijacker).Hijack()
 		_, _ = io.WriteString(conn, "HTTP/1.1 "+map[string]string{
 			"length": "200 OK\r\nContent-Length: abc\r\n\r\n",
-			"chunk": "200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "status": "99999 OK\r\n\r\n",
+			"chunk":  "200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "status": "99999 OK\r\n\r\n",
 		}[path[len("/malformed/"):]])
 		_ = conn.Close()
 	case path == "/hang-up":

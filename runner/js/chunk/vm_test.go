@@ -82,6 +82,20 @@ func TestHashesAreThoseOfNodeOrMissing(t *testing.T) {
 	require.GreaterOrEqual(t, same, 20)
 }
 
+// Guards against an encoding that Node has and a package believes not to be there.
+func TestEncodingsAreThoseOfNodeOrMissing(t *testing.T) {
+	const code = `async () => ['utf8', 'utf-16le', 'latin1', 'utf-16be', 'windows-1251', 'cp1252', 'iso-8859-15', 'iso8859-2', 'latin2', 'l1', 'koi8-r', 'gbk', 'gb18030', 'big5', 'shift_jis', 'euc-jp', 'euc-kr', 'ibm866', 'macintosh', 'x-mac-cyrillic', 'nonsense', ''].map(label => {
+		try { return label + ' ' + new TextDecoder(label).decode(new Uint8Array([0x41, 0x42])); } catch (error) { return label + ' ' + error.name + ' ' + error.code; }
+	})`
+	lines := eachWith(t, code, home(t, httpPackage), "undici", "", func(int) {})
+	for i, want := range lines[0] {
+		if !strings.Contains(lines[1][i], "ERR_NOT_BUILT_IN") {
+			require.Equal(t, want, lines[1][i])
+		}
+	}
+	require.Equal(t, lines[0][0], lines[1][0])
+}
+
 // Clients that adaptors of OpenFn bring, which are on http and https, in Node and in QuickJS.
 func TestClientsAreTheSame(t *testing.T) {
 	for _, specifier := range []string{"axios@1.7.9", "node-fetch@2.7.0", "superagent@8.1.2", "follow-redirects@1.15.9"} {

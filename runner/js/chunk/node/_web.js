@@ -227,11 +227,15 @@ class TextEncoder {
 }
 
 const encodings = { 'utf-8': 'utf8', utf8: 'utf8', 'unicode-1-1-utf-8': 'utf8', 'utf-16le': 'utf16le', 'utf-16': 'utf16le', latin1: 'latin1', 'iso-8859-1': 'latin1', ascii: 'latin1', 'us-ascii': 'latin1', 'windows-1252': 'latin1' };
+// What Node has besides is missing, which a package that looks for another way must not take for unknown.
+const elsewhere = /^(?:(?:x-)?(?:gbk|gb18030|gb2312|big5|big5-hkscs|euc-jp|euc-kr|shift_jis|shift-jis|sjis)|iso-2022-jp|iso-?8859-?\d+|latin[2-9]|l[1-9]|windows-\d+|cp\d+|koi8(?:-[ru])?|ibm866|macintosh|x-mac-\w+|x-user-defined|utf-16be|replacement)$/;
+
 class TextDecoder {
   #decoder;
   #begun = false;
   constructor(label = 'utf-8', { fatal = false, ignoreBOM = false } = {}) {
     const name = String(label).trim().toLowerCase();
+    if (!Object.hasOwn(encodings, name) && elsewhere.test(name)) throw require('node:_missing')(`TextDecoder of ${name}`);
     if (!Object.hasOwn(encodings, name)) throw Object.assign(new RangeError(`The "${label}" encoding is not supported`), { code: 'ERR_ENCODING_NOT_SUPPORTED' });
     Object.assign(this, { encoding: encodings[name] === 'utf8' ? 'utf-8' : encodings[name] === 'utf16le' ? 'utf-16le' : 'windows-1252', fatal, ignoreBOM });
   }

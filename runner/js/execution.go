@@ -126,6 +126,9 @@ func (x *execution) visit(ctx context.Context, v visit) error {
 		return x.goOn(v.node, nth, next, v.from, state)
 	}
 
+	if v.from != nil && isNull(v.state) { // what OpenFn's runtime comes to when it makes the state of the step
+		return &runner.Failure{Reason: runner.Crash, Type: "TypeError", Message: "Cannot read properties of null (reading 'references')"}
+	}
 	label := v.node.job.Label()
 	x.log("info", "Starting step "+label)
 	report := x.run.StartStep(v.node.id, v.from)
@@ -157,11 +160,14 @@ func (x *execution) visit(ctx context.Context, v visit) error {
 	report.Complete(result)
 	if result.Leaf {
 		x.ended++
-	} else if state == nil && outcome.verdict.reason == runner.Success {
+	} else if (state == nil || isNull(state)) && outcome.verdict.reason == runner.Success {
 		x.log("warn", "WARNING: step "+v.node.id+" did not return a state object. This may cause downstream jobs to fail.")
 	}
 	return x.goOn(v.node, nth, next, report, state)
 }
+
+// isNull reports whether a state is JSON's null, as that of a date that is none.
+func isNull(state json.RawMessage) bool { return string(state) == "null" }
 
 // goOn queues what follows a node, or keeps what it came to if nothing does.
 func (x *execution) goOn(n *node, nth int, next []*node, from *runner.Step, state json.RawMessage) error {

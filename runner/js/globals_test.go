@@ -24,3 +24,15 @@ func TestGlobals(t *testing.T) {
 		})
 	}
 }
+
+// What keeps the globals of a plan from being loaded is said in V8's words.
+func TestGlobalsThatCannotBeLoaded(t *testing.T) {
+	w := runtest.New(t, New(Config{}))
+	for code, want := range map[string]string{
+		`export const x = `:   "SyntaxError: [globals] Unexpected end of input",
+		`export const x = };`: "SyntaxError: [globals] Unexpected token '}'",
+	} {
+		record := w.Job(`fn(s => s)`, `"globals":"`+code+`"`)
+		require.Equal(t, []string{"crash", "RuntimeCrash", want}, []string{record.Reason, record.ErrorType, record.ErrorMessage})
+	}
+}

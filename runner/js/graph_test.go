@@ -147,6 +147,16 @@ func TestAJobThatCannotBeLoadedStopsTheRunBeforeItsFirstStep(t *testing.T) {
 	require.Empty(t, started(t, record))
 }
 
+// Guards against a step that begins with a state that is none, where OpenFn's runtime ends the run.
+func TestAStateOfNull(t *testing.T) {
+	jobs := `[{"id":"a","body":"export default [() => new Date(NaN)]"},{"id":"b","body":"export default [s => s]"}]`
+	run := mockserver.Run{Plan: json.RawMessage(`{"id":"` + runtest.NewID() + `","jobs":` + jobs + `,"edges":[{"id":"e","source_job_id":"a","target_job_id":"b"}]}`)}
+	record := runtest.New(t, New(Config{})).Run(t.Context(), runner.Limits{}, run)
+	require.Equal(t, []string{"crash", "TypeError", "Cannot read properties of null (reading 'references')"}, []string{record.Reason, record.ErrorType, record.ErrorMessage})
+	require.Equal(t, "a", started(t, record))
+	require.Contains(t, runtest.Lines(t, record, "R/T"), `"WARNING: step a did not return a state object. This may cause downstream jobs to fail."`)
+}
+
 // QuickJS takes nothing of a text that is spread in an object, where there is its letters in Node: this is told on the page.
 func TestATextThatIsSpread(t *testing.T) {
 	record := runtest.New(t, New(Config{})).Job(`fn(() => ({ ...'ab', ...[9], list: [...'ab'] }))`)

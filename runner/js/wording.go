@@ -23,6 +23,8 @@ var wordings = sync.OnceValue(func() []wording {
 		{regexp.MustCompile(`^cannot set property '(.*)' of (undefined|null)$`), "Cannot set properties of $2 (setting '$1')"},
 		{regexp.MustCompile(`^cannot set property of (undefined|null)$`), "Cannot set properties of $1"},
 		{regexp.MustCompile(`^Could not find export '(.+)' in module '(.+)'$`), "The requested module '$2' does not provide an export named '$1'"},
+		{regexp.MustCompile(`^unexpected token in expression: ''$`), "Unexpected end of input"},
+		{regexp.MustCompile(`^unexpected token in expression: ('.+')$`), "Unexpected token $1"},
 		{regexp.MustCompile(`^stack overflow$`), "Maximum call stack size exceeded"},
 		{regexp.MustCompile(`^invalid array length$`), "Invalid array length"},
 		{regexp.MustCompile(`^invalid string length$`), "Invalid string length"},

@@ -172,7 +172,7 @@ func (m *memory) restore() {
 		s.next = s.base + s.size
 		copy(bytesAt(s.base, s.size), bytesAt(s.picture, s.size))
 	}
-	m.free, m.loose = append(m.free[:0], m.wereFree...), mostLoose
+	m.free, m.loose = slices.Clone(m.wereFree), mostLoose
 }
 
 // drop frees all blocks, and all slabs but the first ones.

@@ -12,7 +12,7 @@ type stock struct {
 	closed bool
 }
 
-// mostReady bounds the memory that VMs take which nobody uses, of some 0.8 MB each.
+// mostReady bounds the memory that VMs take which nobody uses, of some 0.6 MB each.
 const mostReady = 16
 
 // take returns a VM whose code may allocate memory bytes, no matter how many when 0. It goes back by [stock.discard].

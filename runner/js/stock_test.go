@@ -23,8 +23,9 @@ func TestAVMServesAgain(t *testing.T) {
 	first := s.ready[0]
 	var taken []*sandbox
 	for range mostReady + 1 {
-		box, err := s.take(1<<26, nil)
+		box, err := s.take(1<<26, func(string, []any) (any, error) { return nil, nil })
 		require.NoError(t, err)
+		box.chunks = func(string) ([]byte, error) { return nil, nil }
 		taken = append(taken, box)
 	}
 	require.Same(t, first, taken[0])
@@ -35,7 +36,11 @@ func TestAVMServesAgain(t *testing.T) {
 		s.discard(box)
 	}
 	require.Len(t, s.ready, mostReady)
-	require.NotContains(t, s.ready, first)
+	for _, box := range s.ready {
+		require.NotSame(t, first, box)
+		require.Nil(t, box.host, "nothing of a run is kept")
+		require.Nil(t, box.chunks)
+	}
 	s.close()
 	late, err := s.take(0, nil)
 	require.NoError(t, err)

@@ -47,7 +47,7 @@ const (
 	// each size, and what is never touched takes none. Both leave room for what libc puts before them.
 	slabSize, moreSize = 64<<10 - 64, 4<<20 - 64
 	// mostLoose and looseSize bound what is carved after the picture was taken, in all and at a time.
-	mostLoose, looseSize = 1 << 20, 16 << 10
+	mostLoose, looseSize = 1 << 20, 128 << 10
 )
 
 // at returns what is at an address of memory that is not Go's.
@@ -172,7 +172,7 @@ func (m *memory) restore() {
 		s.next = s.base + s.size
 		copy(bytesAt(s.base, s.size), bytesAt(s.picture, s.size))
 	}
-	m.free, m.loose = append(m.free[:0], m.wereFree...), mostLoose
+	m.free, m.loose = slices.Clone(m.wereFree), mostLoose
 }
 
 // drop frees all blocks, and all slabs but the first ones.

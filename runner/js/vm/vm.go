@@ -110,7 +110,7 @@ func (v *VM) Reset() bool {
 		return false
 	}
 	v.memory.restore()
-	v.context.Frandom_state = lib.Tuint64_t(rand.Uint64() | 1) // it must not be 0
+	v.context.Frandom_state = rand.Uint64() | 1 // it must not be 0
 	clear(v.rejected)
 	v.functions = v.functions[:v.kept]
 	v.interrupted.Store(false)
@@ -244,7 +244,7 @@ func (v *VM) admits(s *lib.TJSMallocState, more lib.Tsize_t) bool {
 
 func (v *VM) count(s *lib.TJSMallocState, more lib.Tsize_t) {
 	s.Fmalloc_size += more
-	v.peak = max(v.peak, uint64(s.Fmalloc_size))
+	v.peak = max(v.peak, uint64(s.Fmalloc_size)) //nolint:unconvert // smaller on other platforms
 }
 
 // exhaust notes that memory ran out, and has the VM end: code may catch the error that it is told of it.

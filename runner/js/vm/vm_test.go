@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	lib "modernc.org/libquickjs"
 )
 
 func newVM(t testing.TB) *VM {
@@ -307,7 +306,7 @@ func TestNothingIsLeft(t *testing.T) {
 	require.NoError(t, v.Keep())
 	was := v.bytes()
 	allocated, slots := v.Allocated(), v.tls.StackSlots()
-	randoms := make(map[lib.Tuint64_t]bool)
+	randoms := make(map[uint64]bool)
 	for name, code := range hostile {
 		v.Modules = func(string) (string, error) { return "export default globalThis.left = 1;", nil }
 		v.LimitMemory(96 << 20)

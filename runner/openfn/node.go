@@ -105,6 +105,9 @@ func (n node) flags(memoryMB float64) []string {
 		"--experimental-vm-modules", // the runtime makes a module of each job
 		"--no-warnings",
 		"--max-old-space-size=" + strconv.Itoa(int(memoryMB)),
+		// A process that lives for a run collects no garbage while it loads, which takes a twentieth of the run. V8 begins
+		// with less, and would grow to that anyway where there is more to do.
+		"--min-semi-space-size=8",
 	}
 	return append(flags, n.permission...)
 }

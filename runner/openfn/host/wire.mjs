@@ -1,7 +1,7 @@
 // wire writes the protocol's messages. Whatever else is written to stdout, by
 // an adaptor say, must not mix with them, so it becomes a line of the log.
 
-import { writeSync } from 'node:fs';
+const { writeSync } = process.getBuiltinModule('fs');
 
 const clock = new Int32Array(new SharedArrayBuffer(4));
 

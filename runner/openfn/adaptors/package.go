@@ -25,9 +25,8 @@ type Package struct {
 	Bundled bool
 }
 
-// Loader is the path of the CommonJS module that loads the bundle: its function load is given one that
-// imports by a name or an address, and returns the namespaces of the bundle's modules, this package's first. An import of
-// Entry gives the same.
+// Loader is the path of the CommonJS module that loads the bundle: its function load returns the namespaces of the
+// bundle's modules, this package's first. An import of Entry gives the same.
 func (p Package) Loader() string { return filepath.Join(p.Dir, loadFile) }
 
 // packageJSON is of npm's file what matters here.

@@ -44,7 +44,7 @@ async function serve() {
 }
 
 function modules(first, logger) {
-  return logger ? Promise.all([first, logger].map(load)) : createRequire(first)(first).load(name => import(name));
+  return logger ? Promise.all([first, logger].map(load)) : createRequire(first)(first).load();
 }
 
 // lines are those of a stream. Node's readline ends them at more characters than the worker does, and

@@ -24,7 +24,7 @@ for (const entry of entries) {
 let bundled = [];
 let failure;
 try {
-  if (load) bundled = createRequire(load)(load).load(name => import(name));
+  if (load) bundled = createRequire(load)(load).load();
 } catch (error) {
   failure = `${error?.message ?? error}`;
 }

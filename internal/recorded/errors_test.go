@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,7 +18,7 @@ import (
 	"github.com/phxworker/phxworker/runner/openfn"
 )
 
-var update = flag.Bool("update", false, "write what is kept of Node in testdata anew, with Node")
+var update = flag.Bool("update", false, "write what is kept of Node in testdata anew, with Node 20")
 
 // everyInNode is of how many jobs or plans one is executed in Node each time.
 const everyInNode = 20
@@ -46,12 +47,29 @@ func ofNode(t *testing.T, file string, count int, outcome func(b *runtest.Bench,
 			}
 			require.NoError(t, os.WriteFile(golden, []byte(strings.Join(kept, "\n")+"\n"), 0o644))
 		}
+		newer := wordsOfNode24(t)
 		for i := 0; i < count; i += everyInNode {
-			require.Equal(t, kept[i], outcome(b, i), i)
+			got := outcome(b, i)
+			if got != newer[kept[i]] {
+				require.Equal(t, kept[i], got, i)
+			}
 		}
 	})
 	require.Len(t, kept, count, "go test ./internal/recorded -run %s -update writes %s anew", t.Name(), golden)
 	return kept
+}
+
+// wordsOfNode24 returns what comes to something else in Node 24, by what it comes to in Node 20: V8 has other words for a few errors.
+// Both stand in testdata/node24.golden, in turn.
+func wordsOfNode24(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "node24.golden"))
+	require.NoError(t, err)
+	newer := make(map[string]string)
+	for pair := range slices.Chunk(strings.Split(strings.TrimSpace(string(text)), "\n"), 2) {
+		newer[pair[0]] = pair[1]
+	}
+	return newer
 }
 
 // The same jobs fail alike in both engines: reason, types, message, state, lines. What each comes to with OpenFn's runtime is

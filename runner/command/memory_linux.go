@@ -2,8 +2,11 @@ package command
 
 import (
 	"bytes"
+	"errors"
 	"os"
+	"slices"
 	"strconv"
+	"syscall"
 )
 
 // groupMemory measures the memory of a process and its descendants.
@@ -54,13 +57,28 @@ func (g *groupMemory) proportional() int64 {
 	return kB << 10
 }
 
-// readProc returns a file about a process, nil when the process is gone.
+// readProc returns a file about a process, nil when the process is gone. It makes no more calls than that
+// takes, since all processes of a machine are looked at whenever one ends.
 func readProc(pid int, name string) []byte {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/" + name) //nolint:gosec // a file of the kernel's
+	fd, err := syscall.Open("/proc/"+strconv.Itoa(pid)+"/"+name, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
-	return data
+	defer func() { _ = syscall.Close(fd) }()
+	data := make([]byte, 0, 4<<10)
+	for {
+		data = slices.Grow(data, 1)
+		n, err := syscall.Read(fd, data[len(data):cap(data)])
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return nil
+		case n == 0:
+			return data
+		default:
+			data = data[:len(data)+n]
+		}
+	}
 }
 
 // field returns the nth number of a text, from 0; 0 if there is none.

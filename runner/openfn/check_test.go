@@ -47,7 +47,7 @@ if [ "$1" = --version ]; then echo v22.22.0; exit; fi
 if [ -f '` + ills + `/hang' ]; then echo > '` + ills + `/hanging'; exec sleep 1000; fi
 case "$*" in
 *process.versions.node*) echo '{"version":"22.22.0","flags":["--permission"]}' ;;
-*host.mjs*)
+*host.cjs*)
 	if [ -f '` + ills + `/node' ]; then cat '` + ills + `/node' >&2; exit 1; fi
 	for last; do :; done
 	[ -s "$last" ] || { echo 'SyntaxError: it is empty' >&2; exit 1; }

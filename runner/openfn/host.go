@@ -3,7 +3,6 @@ package openfn
 import (
 	"bytes"
 	"context"
-	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,9 +18,6 @@ import (
 	"github.com/phxworker/phxworker/runner/openfn/adaptors"
 )
 
-//go:embed host/*.mjs
-var hostFiles embed.FS
-
 // host is what executes the runs: processes of Node that run the files of the
 // folder host with OpenFn's runtime.
 type host struct {
@@ -30,10 +26,11 @@ type host struct {
 	runtime adaptors.Package
 	repo    *adaptors.Repo
 	pool    *command.Pool
+	script  []byte
 
 	mu      sync.Mutex
 	large   map[*command.Pool]bool // those of runs with a larger heap; guarded by mu
-	entries []string               // of the runtime and its logger; guarded by mu
+	modules []string               // arguments that tell where the runtime and its logger are; guarded by mu
 
 	warming      sync.Mutex
 	couldNotWarm time.Time // guarded by warming
@@ -69,7 +66,11 @@ func newHost(ctx context.Context, cfg Config, repo *adaptors.Repo, runtime, logg
 		}
 		cfg.Logger.Warn(what, "node", node.Path)
 	}
-	h := &host{cfg: cfg, node: node, runtime: runtime, repo: repo, large: make(map[*command.Pool]bool), entries: []string{runtime.Entry, logger.Entry}}
+	script, err := hostScript()
+	if err != nil {
+		return nil, err
+	}
+	h := &host{cfg: cfg, node: node, runtime: runtime, repo: repo, script: script, large: make(map[*command.Pool]bool), modules: modulesOf(runtime, logger)}
 	h.pool, err = h.newPool(cfg.MemoryMB, cfg.Spares, cfg.Reuse)
 	return h, err
 }
@@ -134,12 +135,13 @@ func (h *host) processes() int {
 	return n
 }
 
-// arguments are those of Node for a process with this temporary folder. The files
-// of the host lie there as well, not in one folder for all: in its time somebody
+// arguments are those of Node for a process with this temporary folder. The host's file
+// lies there as well, not in one place for all: in its time somebody
 // may clean up what is old and temporary.
 func (h *host) arguments(tmp string, memoryMB float64) ([]string, error) {
-	if err := os.CopyFS(tmp, hostFiles); err != nil {
-		return nil, fmt.Errorf("its files cannot be written: %w", err)
+	script := filepath.Join(tmp, hostFile)
+	if err := os.WriteFile(script, h.script, 0o600); err != nil {
+		return nil, fmt.Errorf("its file cannot be written: %w", err)
 	}
 	arguments := h.node.flags(memoryMB)
 	for _, dir := range []string{h.repo.Dir(), h.cfg.MonorepoDir, tmp} {
@@ -149,7 +151,15 @@ func (h *host) arguments(tmp string, memoryMB float64) ([]string, error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return append(append(arguments, "--allow-fs-write="+filepath.Join(tmp, "*"), filepath.Join(tmp, "host", "host.mjs")), h.entries...), nil
+	return append(append(arguments, "--allow-fs-write="+filepath.Join(tmp, "*"), script), h.modules...), nil
+}
+
+// modulesOf are the arguments of the host by which it finds the runtime and its logger.
+func modulesOf(runtime, logger adaptors.Package) []string {
+	if runtime.Bundled { // without ES modules around it, which take a twentieth of a run
+		return []string{runtime.Loader()}
+	}
+	return []string{runtime.Entry, logger.Entry}
 }
 
 // fence has the kernel leave to a process with this temporary folder what Node's permissions
@@ -192,7 +202,7 @@ func (h *host) mend(ctx context.Context) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.entries = []string{runtime.Entry, logger.Entry} // it may be bundled now, or no longer
+	h.modules = modulesOf(runtime, logger) // it may be bundled now, or no longer
 	return true
 }
 

@@ -34,3 +34,11 @@ func TestAFunctionIsLoggedAsNull(t *testing.T) {
 	require.Equal(t, "success", record.Reason, record.ErrorMessage)
 	require.Equal(t, []string{"null", `"f" null "g" null {"x":1}`, "null"}, runtest.Lines(t, record, "JOB"))
 }
+
+// What is printed past console must not mix with the messages of the host, and its writer is told that it was written.
+func TestWhatIsPrintedIsALine(t *testing.T) {
+	b := newBench(t, Config{})
+	record := b.Job("fn(async s => { " + escape + `await new Promise(r => p.stdout.write('{"type":"end"}\n', r)); return s; })`)
+	requireSuccess(t, record)
+	require.Equal(t, []string{`"{\"type\":\"end\"}"`}, runtest.Lines(t, record, "ADA"))
+}

@@ -147,6 +147,15 @@ func TestABundleDoesWhatThePackageDoes(t *testing.T) {
 			want: `{"a":"beside","b":["deep","index.js","3.0.0",true]}`,
 		},
 		{
+			name: "the default of CommonJS that was an ES module",
+			files: files{
+				"x/package.json": esmPackage,
+				"x/index.js":     `import dep from "dep"; import dep2 from "dep"; export const a = dep.default, b = dep.named, c = dep === dep2, d = typeof dep.default.default; dep.late = 5; export const e = dep2.late;`,
+				"dep/index.js":   `Object.defineProperty(exports, "__esModule", { value: true }); exports.default = 2; exports.named = 3;`,
+			},
+			want: `{"a":2,"b":3,"c":true,"d":"undefined","e":5}`,
+		},
+		{
 			name: "names of its own",
 			files: files{
 				"x/package.json":   `{"name":"x","version":"1.0.0","type":"module","exports":{".":"./index.js","./below/*":"./lib/*.js"},"imports":{"#a":"./lib/a.js","#dep":"dep","#n/*":{"browser":"./no.js","node":"./lib/*.js"}}}`,
@@ -243,6 +252,33 @@ func TestABundleDoesWhatThePackageDoes(t *testing.T) {
 	}
 }
 
+// What is Node's own is loaded when something of it is first read, and at once where somebody could hold what stands in for it.
+func TestNodesModulesAreLoadedLate(t *testing.T) {
+	needNode(t)
+	w := npmtest.Serve(t)
+	w.Use(t)
+	r := open(t, Config{})
+	const told = ` const loaded = () => process.moduleLoadList.includes("NativeModule zlib"); export const a = () => loaded(); export const c = () => loaded();`
+	tests := []struct{ name, code, want string }{
+		{"a member", `import { crc32, inflateSync, deflateSync } from "zlib"; export const b = () => String(inflateSync(deflateSync("x")));`, `{"a":false,"b":"x","c":true}`},
+		{"the default", `import zlib from "node:zlib"; export const b = () => String(zlib.inflateSync(zlib.deflateSync("x")));`, `{"a":false,"b":"x","c":true}`},
+		{"a namespace", `import * as $z from "node:zlib"; export const b = () => typeof $z.inflateSync + typeof $z.default.inflateSync;`, `{"a":false,"b":"functionfunction","c":true}`},
+		{"a default that is handed on", `import zlib from "node:zlib"; const all = { zlib }; export const b = () => typeof all.zlib.inflateSync;`, `{"a":true,"b":"function","c":true}`},
+		{"a namespace that is handed on", `import * as zlib from "node:zlib"; export const b = () => Object.keys(zlib).includes("inflateSync");`, `{"a":true,"b":true,"c":true}`},
+		{"a class that is extended", `import { Gunzip } from "zlib"; class Ours extends Gunzip {} export const b = () => new Ours() instanceof Gunzip;`, `{"a":true,"b":true,"c":true}`},
+	}
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			version := fmt.Sprintf("1.0.%d", i)
+			publish(t, w, version, files{"x/package.json": esmPackage, "x/index.js": tt.code + told})
+			p, err := r.Resolve(t.Context(), "x@"+version, nil)
+			require.NoError(t, err)
+			require.True(t, p.Bundled)
+			require.JSONEq(t, tt.want, evaluate(t, p.Entry))
+		})
+	}
+}
+
 // undici is loaded when something of it is first read, once, and at once where somebody could hold what stands in for it.
 func TestUndiciIsLoadedLate(t *testing.T) {
 	needNode(t)
@@ -255,6 +291,7 @@ func TestUndiciIsLoadedLate(t *testing.T) {
 		{"members", `import { request, Agent } from "undici"; import again from "./again.js"; export const b = () => request() + " by " + new Agent().name + again();` + told, `{"a":0,"b":"asked by agent, asked","c":1}`},
 		{"a class of it", `import { Agent } from "undici"; class Ours extends Agent {} export const b = () => new Ours().name;` + told, `{"a":1,"b":"agent","c":1}`},
 		{"all of it", `import * as undici from "undici"; export const b = () => Object.keys(undici).filter(name => name !== "module.exports").length;` + told, `{"a":1,"b":3,"c":1}`},
+		{"all of it, by a name without letters", `import * as $ from "undici"; export const b = () => Object.keys($).filter(name => name !== "module.exports").length;` + told, `{"a":1,"b":3,"c":1}`},
 		{"handed on", `export { request as b } from "undici";` + told, `{"a":1,"b":"asked","c":1}`},
 		{"what throws", `import { request } from "undici"; export const b = () => { try { return request.missing.member } catch (e) { return e.message } };` + told, `{"a":0,"b":"Cannot read properties of undefined (reading 'member')","c":1}`},
 	}

@@ -386,30 +386,79 @@ const reExport = "__reExport("
 var (
 	// fromCommonJS is an import of a CommonJS module in what esbuild has made of ES modules.
 	fromCommonJS = regexp.MustCompile(`__toESM\(require\("phx:(\d+)"\)\)`)
-	lateImport   = regexp.MustCompile(`var ([\w$]+)=((?:__toESM\()?require\("phx:(\d+)"\)(?:,1\))?);`)
+	declaration  = regexp.MustCompile(`var ([\w$]+)=((?:__toESM\()?require\("([^"]+)"\)(?:(?:,1)?\))?);`)
 )
-
-// lazy are packages that ES modules get when they first read something of them. Loading undici is most of what
-// loading language-common costs, and has no effect that anyone sees but through it.
-var lazy = []string{"undici"}
 
 func (b *bundler) compose(modern, old string) string {
 	modern = fromCommonJS.ReplaceAllString(modern, `__toESM(require("phx:$1"),1)`) // all who import here are ES modules
-	modern = lateImport.ReplaceAllStringFunc(modern, func(line string) string {
-		parts := lateImport.FindStringSubmatch(line)
-		i, _ := strconv.Atoi(parts[3])
-		if !slices.Contains(lazy, b.manifestOf(b.commonJS[i]).Name) {
-			return line
-		}
-		whole := regexp.MustCompile(regexp.QuoteMeta(parts[1]) + `\b[^.]`)
-		if len(whole.FindAllStringIndex(modern, 2)) > 1 { // not only members are read
-			return line
-		}
-		return fmt.Sprintf("var %[1]s = __phx_later(() => %[2]s, (loaded) => { %[1]s = loaded; });", parts[1], parts[2])
-	})
+	modern = b.declareAll(modern)
 	var modules []string
 	for i := range b.entries {
 		modules = append(modules, fmt.Sprintf("module.exports.m%d", i))
 	}
 	return strings.NewReplacer("/*toRoot*/", quote(b.toRoot), "/*commonjs*/", old, "/*modern*/", modern, "/*modules*/", strings.Join(modules, ", ")).Replace(bundleFrame)
+}
+
+// declareAll declares what ES modules import in ways that cost less than those of esbuild, and that nobody can tell from them.
+func (b *bundler) declareAll(code string) string {
+	used := make(uses)
+	for _, parts := range declaration.FindAllStringSubmatch(code, -1) {
+		used[parts[1]] = &use{}
+	}
+	used.count(code, 1)
+	return declaration.ReplaceAllStringFunc(code, func(declared string) string {
+		used.count(declared, -1)
+		parts := declaration.FindStringSubmatch(declared)
+		return b.declare(parts[1], parts[2], parts[3], *used[parts[1]])
+	})
+}
+
+// declare declares the name of a module that has this value and these uses.
+func (b *bundler) declare(name, value, module string, used use) string {
+	number, ofBundle := strings.CutPrefix(module, "phx:")
+	ofNode := slices.Contains(builtins, strings.TrimPrefix(module, "node:"))
+	if (ofBundle || ofNode) && strings.HasPrefix(value, "__toESM(") && used.defaults == used.all { // of which a copy with all members is made
+		value = "{default:require(" + quote(module) + ")}"
+	}
+	i, _ := strconv.Atoi(number)
+	late := ofNode || ofBundle && b.manifestOf(b.commonJS[i]).Name == lateName
+	if late && used.members == used.all { // nobody holds what stands in for it
+		return fmt.Sprintf("var %[1]s=__phx_later(() => (%[2]s), (loaded) => { %[1]s = loaded; });", name, value)
+	}
+	return "var " + name + "=" + value + ";"
+}
+
+// lateName is a package that ES modules get when they first read something of it, as they get what is Node's own. Loading undici is most
+// of what loading language-common costs, and Node's crypto a sixth of the rest; neither has an effect that anyone sees but through it.
+const lateName = "undici"
+
+// uses are names of a code, and how often it has them.
+type uses map[string]*use
+
+type use struct {
+	all, members, defaults int // followed by anything, by the name of a member, by that of the member default
+}
+
+// count adds those of a code, each so often. A word in a text counts as well.
+func (u uses) count(code string, times int) {
+	for at := 0; at < len(code); at++ {
+		end := at
+		for end < len(code) && isWord(code[end]) {
+			end++
+		}
+		if use := u[code[at:end]]; use != nil {
+			use.all += times
+			if rest := code[end:]; strings.HasPrefix(rest, ".") {
+				use.members += times
+				if member, ok := strings.CutPrefix(rest, ".default"); ok && (member == "" || !isWord(member[0])) {
+					use.defaults += times
+				}
+			}
+		}
+		at = end
+	}
+}
+
+func isWord(c byte) bool {
+	return c == '_' || c == '$' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }

@@ -98,7 +98,7 @@ func (r *Repo) warm(ctx context.Context, p Package, node string, execArgs, flags
 			}
 		}
 	}
-	answer, failed := script{node: node, flags: flags, code: cacheScript, args: []string{filepath.Join(p.Dir, loadFile)}}.run(ctx)
+	answer, failed := script{node: node, flags: flags, code: cacheScript, args: []string{p.Loader()}}.run(ctx)
 	if failed != nil {
 		return failed
 	}

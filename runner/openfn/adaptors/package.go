@@ -26,6 +26,10 @@ type Package struct {
 	Bundled bool
 }
 
+// Loader is the path of the CommonJS module that loads the bundle: its function load returns the namespaces of the
+// bundle's modules, this package's first. An import of Entry gives the same.
+func (p Package) Loader() string { return filepath.Join(p.Dir, loadFile) }
+
 // readPackage reads what a folder says of itself.
 func readPackage(dir string) (Package, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, "package.json")) //nolint:gosec // below the folders of the repo

@@ -10,7 +10,7 @@ import (
 // A stub is an ES module that exports what a module of a bundle does, so that
 // whoever imports it need not know of bundles.
 const (
-	stubHead   = "import { createRequire } from \"node:module\";\nconst m = createRequire(import.meta.url)(%s).load(name => import(name))[%d];\n"
+	stubHead   = "import { createRequire } from \"node:module\";\nconst m = createRequire(import.meta.url)(%s).load()[%d];\n"
 	stubExport = "const e%[1]d = m[%[2]s];\nexport { e%[1]d as %[3]s };\n"
 )
 

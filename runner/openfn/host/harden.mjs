@@ -3,16 +3,10 @@
 // reach, and to files by way of V8, of links and sockets in the file system, and of
 // another working folder.
 
-import child from 'node:child_process';
-import dgram from 'node:dgram';
-import fs from 'node:fs';
-import module from 'node:module';
-import net from 'node:net';
-import os from 'node:os';
-import path from 'node:path';
-import { fileURLToPath } from 'node:url';
-import v8 from 'node:v8';
 import { guard } from './own.mjs';
+
+const { fileURLToPath } = process.getBuiltinModule('url');
+const [child, dgram, fs, module, net, os, path, v8] = ['child_process', 'dgram', 'fs', 'module', 'net', 'os', 'path', 'v8'].map(name => process.getBuiltinModule(name));
 
 const taken = [
   [process, 'process', [
@@ -37,8 +31,9 @@ const denied = message => Object.assign(new Error(message), { code: 'ERR_ACCESS_
 const noAccess = () => -os.constants.errno.EACCES;
 
 export async function harden() {
-  const tracing = await import('node:trace_events').catch(() => undefined); // not in every Node
-  if (tracing) taken.push([tracing.default, 'trace_events', ['createTracing']]);
+  try {
+    taken.push([process.getBuiltinModule('trace_events'), 'trace_events', ['createTracing']]);
+  } catch {} // it is not in every Node
   const file = await fs.promises.open(process.argv[1]);
   taken.push([Object.getPrototypeOf(file), 'FileHandle', ['chmod', 'chown', 'utimes']]); // these take a file that was opened to be read
   await file.close();
@@ -49,7 +44,7 @@ export async function harden() {
 
   for (const [object, name, functions] of taken) {
     for (const f of functions) {
-      if (f in object) replace(object, f, refuse(`${name}.${f}`));
+      if (object && f in object) replace(object, f, refuse(`${name}.${f}`));
     }
   }
   replace(process, 'report', undefined); // it writes files

@@ -1,20 +1,18 @@
 // own keeps jobs from the worker's own port: whoever may ask there may pause it, or
 // end the runs of others. What a job can change of Node's must not change the answer.
 
-import net from 'node:net';
-import os from 'node:os';
 import { send } from './wire.mjs';
 
 const { apply } = Reflect;
-const { isIPv6 } = net;
-const { networkInterfaces } = os;
-const machine = new net.BlockList();
+const { BlockList, SocketAddress, isIPv6 } = process.getBuiltinModule('net');
+const { networkInterfaces } = process.getBuiltinModule('os');
+const machine = new BlockList();
 machine.addSubnet('127.0.0.0', 8);
 machine.addSubnet('0.0.0.0', 8); // stands for this machine, as :: does
 machine.addAddress('::', 'ipv6');
 machine.addAddress('::1', 'ipv6');
 const native = machine[Object.getOwnPropertySymbols(machine).find(key => typeof machine[key]?.check === 'function')];
-for (const part of [net.BlockList.prototype, Object.getPrototypeOf(native), net.SocketAddress, net.SocketAddress.prototype]) Object.freeze(part);
+for (const part of [BlockList.prototype, Object.getPrototypeOf(native), SocketAddress, SocketAddress.prototype]) Object.freeze(part);
 
 let ownPort = 0; // 0 for none
 let told = false;

@@ -1,7 +1,7 @@
 // wire writes the protocol's messages. Whatever else is written to stdout, by
 // an adaptor say, must not mix with them, so it becomes a line of the log.
 
-import { writeSync } from 'node:fs';
+const { writeSync } = process.getBuiltinModule('fs');
 
 const clock = new Int32Array(new SharedArrayBuffer(4));
 
@@ -34,12 +34,21 @@ export function size(json) {
   return json === undefined ? 0 : Buffer.byteLength(json);
 }
 
-process.stdout.write = (chunk, encoding, done) => {
+// Node makes its stdout when it is first asked for, which takes a hundredth of a run and is not needed in most.
+const { get: makeStdout } = Object.getOwnPropertyDescriptor(process, 'stdout');
+let stdout;
+Object.defineProperty(process, 'stdout', {
+  configurable: true,
+  enumerable: true,
+  get: () => (stdout ??= Object.assign(makeStdout.call(process), { write })),
+});
+
+function write(chunk, encoding, done) {
   const text = typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString();
   send({ type: 'log', level: 'info', source: 'ADA', message: [text.slice(0, 2 ** 20).replace(/\n$/, '')] });
   (typeof encoding === 'function' ? encoding : done)?.();
   return true;
-};
+}
 
 // stringify is JSON.stringify for what a job made: it may refer to itself, or
 // be no JSON at all.

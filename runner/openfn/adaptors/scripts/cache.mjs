@@ -11,7 +11,7 @@ import { createRequire } from 'node:module';
 function made() {
   try {
     const bundle = createRequire(import.meta.url)(process.argv[2]);
-    bundle.load(name => import(name));
+    bundle.load();
     return bundle.missingCache();
   } catch {
     return undefined; // it fails where it is used

@@ -28,7 +28,7 @@ let failure, missing;
 try {
   if (load) {
     const bundle = createRequire(load)(load);
-    bundled = bundle.load(name => import(name));
+    bundled = bundle.load();
     if (cache) missing = bundle.missingCache();
   }
   if (!entries.length) for (const module of bundled) answers.push({ exports: Object.keys(module) });

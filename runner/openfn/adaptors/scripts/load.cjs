@@ -16,11 +16,10 @@ const cacheName = `bundle-${process.version}-${process.arch}-${cachedDataVersion
 let script, cached, modules;
 
 // load returns the namespaces of the bundle's modules, which import what they
-// only know at run time with the function that is given. A second call returns
-// the same.
-exports.load = importModule => (modules ??= evaluate(importModule));
+// only know at run time from here. A second call returns the same.
+exports.load = () => (modules ??= evaluate());
 
-function evaluate(importModule) {
+function evaluate() {
   let cachedData;
   try {
     cachedData = readFileSync(join(__dirname, cacheName));
@@ -30,7 +29,7 @@ function evaluate(importModule) {
     cachedData,
   });
   cached = cachedData !== undefined && !script.cachedDataRejected;
-  return script.runInThisContext()(createRequire(file), __dirname, importModule);
+  return script.runInThisContext()(createRequire(file), __dirname, name => import(name));
 }
 
 // missingCache returns the name and the data of the cache that load would have

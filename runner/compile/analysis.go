@@ -17,6 +17,7 @@ type analysis struct {
 	imports    []Import
 	regexps    map[int]bool // offsets of regular expressions
 	awaits     []int        // offsets of `await` outside every function, in order
+	spreads    []int        // offsets of the braces of object literals that something is spread in
 	// exported tells that the body has a default export.
 	exported bool
 	exports  []reference // what is exported by its name

@@ -50,6 +50,29 @@ func (b *builder) unused(name string) string {
 	}
 }
 
+// wrapSpreads gives what is spread in an object to the function Object, whatever the body calls so.
+func (b *builder) wrapSpreads() {
+	if len(b.spreads) == 0 {
+		return
+	}
+	object := b.unique("_object")
+	b.declare("const " + object + " = ({}).constructor")
+	for _, brace := range b.spreads {
+		separators := b.separators(brace)
+		for i, separator := range separators[:len(separators)-1] {
+			first, last := separator+1, separators[i+1]-1
+			if b.tokens.kind(first) == '.' { // the first of three
+				b.edits.wrap(b.tokens.at(first+3).start, b.tokens.at(last).end, object+"(", ")")
+			}
+		}
+	}
+}
+
+func isSpread(p ast.Property) bool {
+	_, is := p.(*ast.SpreadElement)
+	return is
+}
+
 // callRange returns the first and the last token of a call, without parentheses around all of it.
 func (b *builder) callRange(call *ast.CallExpression) (first, last int) {
 	last = b.tokens.starting(offset(call.RightParenthesis))

@@ -11,6 +11,8 @@ type Job struct {
 	Name string
 	// Body is the job's JavaScript in UTF-8. An empty one gives a module without operations.
 	Body string
+	// WrapSpreads makes an object of what is spread in another, for an engine that takes nothing of a text there.
+	WrapSpreads bool
 	// Adaptors are asked in this order for the names that the body uses and does not declare.
 	Adaptors []Adaptor
 }
@@ -96,6 +98,9 @@ func compile(ctx context.Context, job Job, s size) (module *Module, err error) {
 		return nil, forJob(err, job.Name)
 	}
 	b.promiseChains()
+	if job.WrapSpreads {
+		b.wrapSpreads()
+	}
 	elements, operations := b.operations()
 	if err := b.adaptorImports(job.Adaptors); err != nil {
 		return nil, err

@@ -1,6 +1,8 @@
 package compile
 
 import (
+	"slices"
+
 	"github.com/grafana/sobek/ast"
 )
 
@@ -39,6 +41,9 @@ func (w *walker) expression(e ast.Expression, p place) {
 	case *ast.ClassLiteral:
 		w.class(e, p)
 	case *ast.ObjectLiteral:
+		if slices.ContainsFunc(e.Value, isSpread) {
+			w.spreads = append(w.spreads, offset(e.LeftBrace))
+		}
 		w.properties(e.Value, p)
 	case *ast.ArrayLiteral:
 		w.expressions(e.Value, p)

@@ -57,7 +57,7 @@ func (b *builder) makeLazy(ref lazyReference, commas map[*ast.CallExpression][]i
 	}
 	separators, ok := commas[call]
 	if !ok {
-		separators = b.separators(call)
+		separators = b.separators(offset(call.LeftParenthesis))
 		commas[call] = separators
 	}
 	first, last := b.tokens.at(separators[index]+1), b.tokens.at(separators[index+1]-1)
@@ -92,9 +92,10 @@ func (b *builder) takesState(f *ast.ArrowFunctionLiteral) string {
 	return fmt.Sprintf(`parameter "%s" should be called "state"`, pattern)
 }
 
-// separators are the tokens between which the arguments of a call stand: its parentheses and commas.
-func (b *builder) separators(call *ast.CallExpression) []int {
-	open := b.tokens.starting(offset(call.LeftParenthesis))
+// separators are the tokens between which the arguments of a call stand, or the properties of an object: the brackets, of which the first
+// is at an offset, and commas.
+func (b *builder) separators(bracket int) []int {
+	open := b.tokens.starting(bracket)
 	separators := []int{open}
 	end := b.tokens.at(open).match
 	for i := open + 1; i < end; i++ {

@@ -104,7 +104,7 @@ func (x *execution) sources() []compile.Job {
 	sources := make([]compile.Job, len(jobs))
 	for i := range jobs {
 		job := &jobs[i]
-		sources[i] = compile.Job{Name: job.Label(), Body: job.Body}
+		sources[i] = compile.Job{Name: job.Label(), Body: job.Body, WrapSpreads: true}
 		if one := x.reals[job.Adaptor]; one != nil {
 			sources[i].Adaptors = []compile.Adaptor{{Name: one.Name, Exports: one.Exports}}
 		} else if name, _ := runner.SplitAdaptor(job.Adaptor); name == commonAdaptor {

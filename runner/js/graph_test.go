@@ -158,9 +158,25 @@ func TestAStateOfNull(t *testing.T) {
 }
 
 // QuickJS takes nothing of a text that is spread in an object, where there is its letters in Node: this is told on the page.
+// Guards against a success with other data: QuickJS takes nothing of a text that is spread in an object.
 func TestATextThatIsSpread(t *testing.T) {
-	record := runtest.New(t, New(Config{})).Job(`fn(() => ({ ...'ab', ...[9], list: [...'ab'] }))`)
-	require.JSONEq(t, `{"0":9,"list":["a","b"]}`, string(record.FinalState))
+	tests := []struct{ name, body, want string }{
+		{"a text", "fn(() => ({ ...'ab', ...[9], list: [...'ab'] }))", `{"0":9,"1":"b","list":["a","b"]}`},
+		{"what is none", "fn(() => ({ ...null, ...undefined, ...1, ...true, ...Symbol('x'), a: 1 }))", `{"a":1}`},
+		{"the last of several", "fn(s => ({ ... ( /* ) */ 'x', ('yz') ), }))", `{"0":"y","1":"z"}`},
+		{"a choice in brackets", "fn(s => ({ ...(s.a) ? (1) : ('ab'), ...{ ...('c') } }))", `{"0":"c","1":"b"}`},
+		{"lazy state and a promise", "fn(() => ({ a: 'xy' })); fn(state => ({ ...$.a })).then(s => ({ ...s, b: `${{ ...'q' }[0]}` }))", `{"0":"x","1":"y","b":"q"}`},
+		{"where Object is the job's own", "const Object = { keys: 1 }; fn(() => ({ ...'a', k: Object.keys }))", `{"0":"a","k":1}`},
+		{"a pattern", "fn(() => { const { a, ...b } = { a: 1, c: 2 }; let d; ({ a: d, ...globalThis.e } = { a: 3, f: 4 }); return { b, d, e: globalThis.e }; })", `{"b":{"c":2},"d":3,"e":{"f":4}}`},
+		{"an object is the same", "const o = { get a() { return this === o ? 1 : 2; } }; fn(async () => ({ ...await o, ...(() => o)() }))", `{"a":1}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			record := runtest.New(t, New(Config{})).Job(tt.body)
+			require.Equal(t, "success", record.Reason, record.ErrorMessage)
+			require.JSONEq(t, tt.want, string(record.FinalState))
+		})
+	}
 }
 
 // What a job leaves behind in its VM is no part of the state.

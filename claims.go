@@ -98,8 +98,12 @@ func (q *queue) claim(ctx context.Context, req claim.Request, mayWait bool) ([]c
 	return q.read(reply, join, req.Demand)
 }
 
+// longestWait is how long a claim waits at the server at most. One that has no answer for a minute is
+// taken for one that is not answered, in the status and by probes.
+const longestWait = 30 * time.Second
+
 // waitFor returns how many milliseconds a claim may wait at the server: half the time until the worker
-// gives it up at most. A waiting claim delays a stop unless the server learns of the stop, so it is 0
+// gives it up at most, and never longer than longestWait. A waiting claim delays a stop unless the server learns of the stop, so it is 0
 // unless statuses were agreed on as well.
 func (q *queue) waitFor(ctx context.Context, join *channel.Join) int64 {
 	var agreed struct {
@@ -108,7 +112,7 @@ func (q *queue) waitFor(ctx context.Context, join *channel.Join) int64 {
 	if !q.set.Agreed(join, extLongpoll, &agreed) || q.statusInterval(join) == never {
 		return 0
 	}
-	wait := extension.Milliseconds(agreed.MaxWaitMS)
+	wait := min(extension.Milliseconds(agreed.MaxWaitMS), longestWait)
 	if until, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(until)/2)
 	}

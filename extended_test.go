@@ -52,6 +52,21 @@ func (h *house) record(id string) mockserver.RunRecord {
 	return record
 }
 
+// Guards against a claim that waits at the server as it is meant to, and that the status takes for one that is not answered.
+func TestAClaimThatWaitsIsAnsweredWithinAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := extended(t, mockserver.Config{MaxWait: 10 * time.Minute})
+		worker, _ := h.hire(all(phxworker.Config{}))
+		for range 40 {
+			settle(10 * time.Second)
+			if asked := worker.Stats().Groups[0].Asked; !asked.IsZero() {
+				require.Less(t, time.Since(asked), time.Minute)
+			}
+		}
+		require.Less(t, worker.Stats().Groups[0].Claims.Total(), uint64(40), "it waits")
+	})
+}
+
 // Nothing but the offer reaches a server that knows no extensions.
 func TestAPlainServerSeesNoExtraFrame(t *testing.T) {
 	frames := func(t *testing.T, extensions []string) (events []string) {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -288,7 +289,7 @@ func (t *turnstile) trip(b *breaker, cause error) {
 	t.feed.publish(Event{Kind: EventUnable, Err: cause})
 }
 
-// reset ends what a breaker keeps back.
+// reset ends what a breaker keeps back. Only when all breakers are well, it is in the log and an event.
 func (t *turnstile) reset(b *breaker) {
 	t.mu.Lock()
 	was := b.state
@@ -299,8 +300,9 @@ func (t *turnstile) reset(b *breaker) {
 		}
 		t.changeLocked()
 	}
+	able := (was == tripped || was == onTrial) && !slices.ContainsFunc(t.breakers(), func(b *breaker) bool { return b.state != well })
 	t.mu.Unlock()
-	if was == tripped || was == onTrial {
+	if able {
 		t.log.Info("claims are made again", "breaker", b.name)
 		t.feed.publish(Event{Kind: EventAble})
 	}

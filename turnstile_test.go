@@ -533,6 +533,37 @@ func TestAServerThatTakesNoRunsIsAskedForNone(t *testing.T) {
 	}
 }
 
+// Guards against a worker that says it claims again while another breaker keeps it from that.
+func TestAWorkerIsAbleOnceNothingKeepsItBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := openHouse(t, quiet)
+		ids := manyRuns(4)
+		for _, id := range ids[1:] {
+			_, err := h.server.AddFault(fault.Rule{Run: id, Event: fault.Join, Action: fault.Refuse, Response: []byte(`{"reason":"not_found"}`)})
+			require.NoError(t, err)
+		}
+		h.enqueue("manual", ids...)
+		var log bytes.Buffer
+		var feed *phxworker.Subscription
+		worker, _ := h.hireWith(phxworker.Config{
+			Groups: slots.MustParse("manual:2"), Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Engine: phxworker.Func(func(context.Context, *phxworker.Run) (any, error) {
+				time.Sleep(40 * time.Second)
+				return nil, runner.Unable(errFullDisk)
+			}),
+		}, func(w *phxworker.Worker) { feed = w.Subscribe(100) })
+		settle(30 * time.Second)
+		require.Equal(t, phxworker.BreakerServer, worker.Stats().Unable[0].Name)
+		settle(11 * time.Second) // the server takes the end of the run over which the engine fails
+		require.Len(t, worker.Stats().Unable, 1)
+		require.Equal(t, phxworker.BreakerEngine, worker.Stats().Unable[0].Name)
+		for len(feed.Events()) > 0 {
+			require.NotEqual(t, phxworker.EventAble, (<-feed.Events()).Kind)
+		}
+		require.NotContains(t, log.String(), "claims are made again")
+	})
+}
+
 // One run that is refused says nothing of the next: nobody is to wait because of it.
 func TestARunThatIsRefusedNowAndThenHoldsNothingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -155,6 +155,28 @@ func TestTheGateHoldsClaimsBack(t *testing.T) {
 	})
 }
 
+// Guards against a worker that calls the server silent, hours after a claim that failed, which it has asked nothing since.
+func TestAGateThatHoldsClaimsBackSaysNothingOfTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutside()
+		var full atomic.Bool
+		l := runLoop(t, "manual:1", o, claim.Config{Gate: func(context.Context, string) error {
+			if full.Load() {
+				return errors.New("the disk is full")
+			}
+			return nil
+		}})
+		o.set(func(o *outside) {
+			o.answer = func(claim.Request) ([]claim.Run, error) { return nil, errors.New("no") }
+		})
+		time.Sleep(time.Minute)
+		require.NotZero(t, l.Stats().Failing)
+		full.Store(true)
+		time.Sleep(time.Minute)
+		require.Zero(t, l.Stats().Failing)
+	})
+}
+
 // Guards against a worker that looks idle because its gate does not return.
 func TestAGateThatDoesNotAnswerIsToldOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -24,8 +24,8 @@ type Stats struct {
 	Wakes     uint64 `json:"wakes"`
 	Coalesced uint64 `json:"wakes_coalesced"`
 	// Failing is when the first claim of those that failed in a row was sent; zero if the latest was
-	// answered, or there was none. Asked is when the claim was sent that has no answer yet; zero if there
-	// is none.
+	// answered, if there was none, or if the gate has held one back since. Asked is when the claim was
+	// sent that has no answer yet; zero if there is none.
 	Failing time.Time `json:"failing_since,omitzero"`
 	Asked   time.Time `json:"asked_since,omitzero"`
 	// Answered is how long the server took to answer claims. Failed claims are not in it.

@@ -274,7 +274,7 @@ func (l *Loop) askGate(intake context.Context) (err error) {
 			return
 		}
 		if err != nil {
-			l.count(func(s *Stats) { s.HeldBack++ })
+			l.count(func(s *Stats) { s.HeldBack, s.Failing = s.HeldBack+1, time.Time{} })
 		}
 		l.logChange(&l.gateError, err, "claims are held back, the gate keeps being asked", "claims are no longer held back")
 	}()

@@ -31,8 +31,8 @@ func (r *Run) listen(ctx context.Context, to *terms.Terms) {
 // ErrNoNotices says that a run takes no notices: its engine does not, or it is not being executed just now.
 var ErrNoNotices = errors.New("the run takes no notices: its engine does not, or it is not executed just now")
 
-// notify hands a notice to the engine, and waits for those before it, but not once ctx has ended. A panic over it has no
-// other effect.
+// notify hands a notice to the engine, and waits for it and for those before it, but not once ctx has ended. A panic over it
+// has no other effect, nor has an engine that ends its goroutine.
 func (r *Run) notify(ctx context.Context, notice []byte) error {
 	var to Notifiable
 	r.mu.Lock()
@@ -48,14 +48,23 @@ func (r *Run) notify(ctx context.Context, notice []byte) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	defer func() {
-		<-r.noticing
-		if v := recover(); v != nil {
-			r.panicked("panic in the engine over a notice", v)
-		}
+	taken := make(chan struct{})
+	go func() {
+		defer func() {
+			if v := recover(); v != nil {
+				r.panicked("panic in the engine over a notice", v)
+			}
+			<-r.noticing
+			close(taken)
+		}()
+		to.Notify(ctx, notice)
 	}()
-	to.Notify(ctx, notice)
-	return nil
+	select {
+	case <-taken:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // Notify hands a notice, any JSON, to a run under way, as if the server had sent it, and waits until it was taken, or
@@ -65,12 +74,5 @@ func (r *Runner) Notify(ctx context.Context, runID string, notice json.RawMessag
 	if run == nil {
 		return ErrNoRun
 	}
-	taken := make(chan error, 1)
-	go func() { taken <- run.notify(ctx, notice) }()
-	select {
-	case err := <-taken:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return run.notify(ctx, notice)
 }

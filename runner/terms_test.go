@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,6 +86,35 @@ func TestANoticeIsWaitedForAsLongAsItsSenderLikes(t *testing.T) {
 		}
 		require.NoError(t, (<-done).Err)
 		close(engine.let)
+	})
+}
+
+// Guards against notices that nobody hands over any more, and against somebody who waits for one in vain: the engine has ended
+// the goroutine of the one before.
+func TestAnEngineThatEndsItsGoroutineOverANoticeHearsTheNext(t *testing.T) {
+	onWire(t, func(t *testing.T, w *wire) {
+		heard := 0
+		run := &Run{phase: Executing, noticing: make(chan struct{}, 1), notices: listening{notify: func(json.RawMessage) {
+			heard++
+			runtime.Goexit()
+		}}}
+		r := New(Config{Engine: Func(success)})
+		r.active["r1"] = run
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			require.NoError(t, r.Notify(ctx, "r1", json.RawMessage(`{}`)))
+			cancel()
+		}
+		alive := false
+		go func() { // as the server's notices are handed over, see terms.Terms.Listen
+			for range 2 {
+				_ = run.notify(t.Context(), nil)
+			}
+			alive = true
+		}()
+		synctest.Wait()
+		require.True(t, alive)
+		require.Equal(t, 4, heard)
 	})
 }
 

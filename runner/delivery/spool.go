@@ -25,8 +25,8 @@ import (
 )
 
 // Spooled is what could not be reported of a run: the events that the server has not acknowledged, oldest first. It
-// is kept as a JSON file of its own in the folder [Config.Spool], <run id>~<random>.json as far as the id can stand in a
-// name, readable by its owner only, for it holds the run's token.
+// is kept as a JSON file of its own in the folder [Config.Spool], <run id>~<time>~<random>.json as far as the id can stand
+// in a name, readable by its owner only, for it holds the run's token.
 type Spooled struct {
 	RunID string `json:"run_id"`
 	Token string `json:"token"`
@@ -228,16 +228,16 @@ func (f *spoolFolder) sweep() {
 // partName is what is being written, by this version or an earlier one.
 var partName = regexp.MustCompile(`^\..*\.part$|\.json\.part$`)
 
-// spoolName makes a file name of a run's id, which the server chose, for people. What is random in it is what no other
-// file has, be it of another attempt at the same run.
-func spoolName(runID string) string {
+// spoolName makes a file name of a run's id, which the server chose, for people. By the time, the files of several attempts
+// at a run are read in their order; what is random is what no other file has.
+func spoolName(runID string, at time.Time) string {
 	readable := strings.Trim(strings.Map(func(c rune) rune {
 		if c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' {
 			return c
 		}
 		return '_'
 	}, strings.ToLower(runID)), "_-")
-	return cmp.Or(readable[:min(len(readable), 60)], "run") + "~" + strings.ToLower(rand.Text()) + ".json"
+	return cmp.Or(readable[:min(len(readable), 60)], "run") + at.UTC().Format("~20060102t150405z~") + strings.ToLower(rand.Text()) + ".json"
 }
 
 // write writes the file into the folder: where it was, or under a name of its own.
@@ -247,7 +247,7 @@ func (s *Spooled) write(dir string) error {
 		return err
 	}
 	defer folder.Close()
-	name := spoolName(s.RunID)
+	name := spoolName(s.RunID, s.At)
 	if s.Path != "" {
 		name = filepath.Base(s.Path)
 	}
@@ -281,7 +281,7 @@ func (f *spoolFolder) writePart(s *Spooled) (name string, err error) {
 	return name, nil
 }
 
-// EachSpooled reads what lies in a spool folder, run by run, by name. What is no spooled run comes as an error, and
+// EachSpooled reads what lies in a spool folder, run by run, by name: of one run, the oldest first. What is no spooled run comes as an error, and
 // so does a folder that cannot be read.
 func EachSpooled(dir string) iter.Seq2[*Spooled, error] {
 	return func(yield func(*Spooled, error) bool) {

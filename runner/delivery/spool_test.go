@@ -35,14 +35,30 @@ func TestEachIDHasASpoolNameOfItsOwn(t *testing.T) {
 	for _, id := range []string{
 		"a/b", "a_b", "a b", "a.b", "A_B", "a_B", "a", "A", "", ".", "..", "../../etc/passwd", "-rf", long, long + "y", strings.ToUpper(long), "é", "e", "\x00", "con", "a_b.json", "a_b~", "a",
 	} {
-		name := spoolName(id)
+		name := spoolName(id, time.Now())
 		require.Regexp(t, `^[a-z0-9_][a-z0-9_~-]*\.json$`, name, id)
 		require.LessOrEqual(t, len(name), 200)
 		require.NotContains(t, seen, name, "%q and %q", id, seen[name])
 		seen[name] = id
 	}
-	require.Regexp(t, `^0b8e6f0a-8a43-4f0d-9d6e-2b1c7a5e9f01~[a-z2-7]{26}\.json$`, spoolName("0b8e6f0a-8a43-4f0d-9d6e-2b1c7a5e9f01"))
-	require.Regexp(t, `^etc_passwd~[a-z2-7]{26}\.json$`, spoolName("../../etc/passwd"))
+	at := time.Date(2026, 11, 22, 20, 45, 0, 0, time.UTC)
+	require.Regexp(t, `^0b8e6f0a-8a43-4f0d-9d6e-2b1c7a5e9f01~20261122t204500z~[a-z2-7]{26}\.json$`, spoolName("0b8e6f0a-8a43-4f0d-9d6e-2b1c7a5e9f01", at))
+	require.Regexp(t, `^etc_passwd~20261122t204500z~[a-z2-7]{26}\.json$`, spoolName("../../etc/passwd", at))
+}
+
+// Guards against an end of a run that is sent before an earlier one of another attempt: the server takes the first.
+func TestOfOneRunTheOldestFileIsReadFirst(t *testing.T) {
+	dir := t.TempDir()
+	begin := time.Now()
+	for attempt := range 8 {
+		s := Spooled{RunID: "r1", At: begin.Add(time.Duration(attempt) * time.Second), Delivered: attempt}
+		require.NoError(t, s.write(dir))
+	}
+	all, err := readSpool(dir)
+	require.NoError(t, err)
+	for attempt, s := range all {
+		require.Equal(t, attempt, s.Delivered)
+	}
 }
 
 // spooledIDs returns the ids of the runs in a folder.
@@ -231,7 +247,7 @@ func TestWhatWasLeftHalfWrittenIsRemovedOnceItIsOld(t *testing.T) {
 	}
 	require.Len(t, names, 4)
 	require.Subset(t, names, []string{".NEW.part", "mine.part", "r.json"})
-	require.Regexp(t, `^r~[a-z2-7]{26}\.json$`, names[3])
+	require.Regexp(t, `^r~[0-9tz]{16}~[a-z2-7]{26}\.json$`, names[3])
 }
 
 // Guards against a folder of which all is held in memory at once.

@@ -259,6 +259,9 @@ func TestSummaries(t *testing.T) {
 		health Health
 		want   string
 	}{
+		{"silent, and a bad token", false, phxworker.Stats{Phase: "running", Queue: joined, Groups: []phxworker.GroupStats{{
+			Name: "a", Counts: slots.Counts{Size: 1, Open: 1}, Stats: claim.Stats{Refused: 1, Failing: time.Now().Add(-2 * time.Minute)},
+		}}}, Bad, "Up, on the queue for 1 min 0 s, claiming. But the server has answered no claim for 2 min 0 s; the worker's log says more. But it refused 1 run because of a bad token."},
 		{"unable", false, phxworker.Stats{Phase: "running", Queue: joined, Unable: ill, Groups: []phxworker.GroupStats{idle}}, Bad, "Claims nothing: the engine cannot execute runs for 1 min 0 s (tried again in 40 s): no space left in /repo."},
 		{"refused", false, phxworker.Stats{Phase: "running", Queue: joined, Unable: []phxworker.UnableStats{{Name: "server", Error: "no", Next: 40}}}, Bad, "Claims nothing: the server does not take the runs of this worker for 0 s (tried again in 40 s): no."},
 		{"tried", false, phxworker.Stats{Phase: "running", Queue: joined, Unable: []phxworker.UnableStats{{Name: "key", Error: "it does not fit", Trial: true}}}, Bad, "Claims nothing: runs cannot be verified for 0 s (the next run shows whether it still is so): it does not fit."},

@@ -43,7 +43,10 @@ func (s *Status) verdict() (health Health, sentence string) {
 		health, sentence = Attention, fmt.Sprintf("%s But %s.", sentence, answersNone(unheard))
 	}
 	if refused := s.refused(); refused > 0 { // each is lost until somebody mends the key
-		health, sentence = Attention, fmt.Sprintf("%s But it refused %s because of a bad token.", sentence, count(refused, "run"))
+		if health == Good {
+			health = Attention
+		}
+		sentence = fmt.Sprintf("%s But it refused %s because of a bad token.", sentence, count(refused, "run"))
 	}
 	return health, sentence
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -339,6 +340,7 @@ func (t *Topic) keepJoined() error {
 				pace.reset()
 			}
 		}
+		level := slog.LevelWarn
 		switch {
 		case t.ctx.Err() != nil:
 			cause := context.Cause(t.ctx)
@@ -355,10 +357,11 @@ func (t *Topic) keepJoined() error {
 			if !t.kept {
 				return err
 			}
+			level = slog.LevelError // somebody may have to do something about it
 		}
 		c.lose(j, err)
 		t.moveTo(nil, err, nil)
-		log.Warn("a topic is not joined, or not any more; joining it", "error", err)
+		log.Log(t.ctx, level, "a topic is not joined, or not any more; joining it", "error", err)
 		pace.wait(t.ctx, t.hurry)
 	}
 }

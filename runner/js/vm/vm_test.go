@@ -170,6 +170,31 @@ func TestRejectionsAndMemory(t *testing.T) {
 	}
 }
 
+// Guards against memory of others that code reads and writes behind the end of a buffer, or that a buffer has in it as it grows.
+func TestBuffersEndWhereTheyEnd(t *testing.T) {
+	v := newVM(t)
+	require.NoError(t, v.Keep())
+	v.LimitMemory(16 << 20)
+	before := v.Allocated()
+	_, err := v.Eval(`const n = 1 << 20, shared = new SharedArrayBuffer(8, { maxByteLength: n }); 1`)
+	require.NoError(t, err)
+	require.Greater(t, v.Allocated(), before+1<<20, "what it may grow to is there, and counts")
+	got, err := v.Eval(`
+		const make = {
+			shared: () => { shared.grow(n); return shared; },
+			resized: () => { const b = new ArrayBuffer(8, { maxByteLength: n }); b.resize(n); return b; },
+			'shrunk and grown': () => { const b = new ArrayBuffer(n, { maxByteLength: n }); new Uint8Array(b).fill(1); b.resize(8); b.resize(n); new Uint8Array(b).fill(0, 0, 8); return b; },
+			transferred: () => new ArrayBuffer(8).transfer(n),
+			'transferred and grown': () => { const b = new ArrayBuffer(8, { maxByteLength: n }).transfer(16); b.resize(n); return b; },
+		};
+		Object.keys(make).filter(name => { const b = new Uint8Array(make[name]()); return b.length !== n || b.some(x => x !== 0); }).join()`)
+	require.NoError(t, err)
+	require.Empty(t, got)
+	_, err = v.Eval(`new SharedArrayBuffer(8, { maxByteLength: 1 << 25 })`)
+	require.Error(t, err)
+	require.True(t, v.Exhausted())
+}
+
 // An interrupt ends what is executed, whatever that catches, and also a call of the engine's own that does not look for one.
 func TestInterrupt(t *testing.T) {
 	v := newVM(t)

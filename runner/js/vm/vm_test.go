@@ -126,6 +126,52 @@ func TestFunctions(t *testing.T) {
 	require.Equal(t, "ä1no module ../b", got)
 }
 
+// Each import is asked for, declared or not, before a module is looked up, loaded or not; a reset forgets who answers.
+func TestResolve(t *testing.T) {
+	v := newVM(t)
+	require.NoError(t, v.Keep())
+	var asked []string
+	serve := func() {
+		v.Modules = func(name string) (string, error) {
+			return map[string]string{
+				"a": "import { n } from 'b'; import * as b from 'b'; export { n } from 'b'; export const again = () => import('b'), other = () => import('c');",
+				"b": "export const n = 1;",
+			}[name], nil
+		}
+		v.Resolve = func(base, name string) error {
+			asked = append(asked, base+" "+name)
+			if name == "c" {
+				return errors.New("not c \xff" + strings.Repeat("x", 300))
+			}
+			return nil
+		}
+	}
+	serve()
+	_, err := v.Eval(`import('a').then(async a => { globalThis.got = (await a.again()).n; await a.other().catch(e => { got = got + e.name + e.message; }); }); 1`)
+	require.NoError(t, err)
+	_, err = v.Drain(1000)
+	require.NoError(t, err)
+	require.Equal(t, []string{"<eval> a", "a b", "a b", "a b", "a b", "a c"}, asked)
+	got, err := v.Eval(`got`)
+	require.NoError(t, err)
+	require.Contains(t, got, "1TypeErrornot c \uFFFDxxx")
+
+	require.True(t, v.Reset())
+	_, err = v.Eval(`import('b').catch(e => { globalThis.got = e.message; }); 1`)
+	require.NoError(t, err)
+	_, err = v.Drain(1000)
+	require.NoError(t, err)
+	got, err = v.Eval(`got`)
+	require.NoError(t, err)
+	require.Equal(t, "there are no modules", got)
+	require.Len(t, asked, 6)
+
+	serve()
+	v.Resolve = func(string, string) error { panic("as it is") }
+	require.PanicsWithValue(t, "as it is", func() { _, _ = v.Eval("import('a')"); _, _ = v.Drain(1) })
+	require.False(t, v.Reset())
+}
+
 // What no code of a job can tell: promises that were rejected and are not handled, and memory that ran out.
 func TestRejectionsAndMemory(t *testing.T) {
 	tests := []struct {

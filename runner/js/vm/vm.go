@@ -249,6 +249,9 @@ func (v *VM) admits(s *lib.TJSMallocState, more lib.Tsize_t) bool {
 		v.exhaust()
 		return false
 	}
+	if lib.Tsize_t(v.memory.idle()) > s.Fmalloc_limit-s.Fmalloc_size-more { // what is free counts where it is held
+		v.memory.trim()
+	}
 	return true
 }
 

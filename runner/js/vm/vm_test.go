@@ -241,6 +241,24 @@ func TestBuffersEndWhereTheyEnd(t *testing.T) {
 	require.True(t, v.Exhausted())
 }
 
+// Guards against twice the memory that a VM may have: what was small and is free, beside what is large.
+func TestWhatIsFreeIsNotHeldBesideTheLimit(t *testing.T) {
+	v := newVM(t)
+	require.NoError(t, v.Keep())
+	for range 3 {
+		v.LimitMemory(40 << 20)
+		_, err := v.Eval(`{ let a = []; for (let i = 0; i < 2e5; i++) a.push({ i }); a = [a[0], a[1e5]]; globalThis.some = a; } 1`)
+		require.NoError(t, err)
+		require.Greater(t, v.memory.idle(), uintptr(16<<20))
+		got, err := v.Eval(`globalThis.large = new Uint8Array(30 << 20); { let a = []; for (let i = 0; i < 1e4; i++) a.push({ i }); globalThis.more = a; } some[1].i + more[9999].i`)
+		require.NoError(t, err)
+		require.Equal(t, 109999, got)
+		require.Less(t, v.memory.idle(), uintptr(10<<20))
+		require.Less(t, len(v.memory.slabs), v.memory.pictured+5)
+		require.True(t, v.Reset())
+	}
+}
+
 // An interrupt ends what is executed, whatever that catches, and also a call of the engine's own that does not look for one.
 func TestInterrupt(t *testing.T) {
 	v := newVM(t)

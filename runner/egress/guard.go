@@ -37,7 +37,7 @@ type Limits struct {
 	// AtOnce are the requests that are sent and not answered yet; others wait. One whose body the job has not written on for a
 	// second does not count. Defaults to 16.
 	AtOnce int
-	// Open are the connections that are open at once, idle ones among them. Defaults to 128.
+	// Open are the connections that are open at once, idle ones among them; others wait 10 s for one to be closed. Defaults to 128.
 	Open int
 	// Exchange is how long one may take, from the connection to the last byte. Defaults to 10 minutes.
 	Exchange time.Duration

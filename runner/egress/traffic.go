@@ -43,6 +43,7 @@ type Traffic struct {
 	connections int // that were ever begun
 	used        int // connections that are open, or about to be
 	open        map[*conn]bool
+	closing     chan struct{} // closed when one of the used is no more
 	told        map[string]bool
 }
 
@@ -61,8 +62,10 @@ func (t *Traffic) Close() {
 	}
 }
 
-// Dial connects to a host and a port, as that of a [net.Dialer]. The error is an [*Error] for what is refused.
-func (t *Traffic) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+// Dial connects to a host and a port, as that of a [net.Dialer]. Where as many connections are open as may be, it calls spare, which
+// closes those that nobody uses, and waits for one to be closed, as long as a connection may take. The error is an [*Error] for what is
+// refused.
+func (t *Traffic) Dial(ctx context.Context, network, address string, spare func()) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(t.ctx, cancel)()
@@ -75,7 +78,7 @@ func (t *Traffic) Dial(ctx context.Context, network, address string) (net.Conn, 
 		t.countConnection(Unknown, Refused)
 		return nil, t.refused(address, "", r)
 	}
-	if err := t.reserve(); err != nil {
+	if err := t.reserve(ctx, spare); err != nil {
 		t.countConnection(Unknown, Refused)
 		return nil, t.limited(err)
 	}
@@ -105,7 +108,7 @@ func (t *Traffic) Dial(ctx context.Context, network, address string) (net.Conn, 
 		return t.opened(made, *class.Load()), nil
 	}
 	t.mu.Lock()
-	t.used--
+	t.closedLocked()
 	t.mu.Unlock()
 	last, outcome := Unknown, Failed
 	if found := class.Load(); found != nil {
@@ -122,22 +125,58 @@ func (t *Traffic) countConnection(class Class, outcome Outcome) {
 	t.guard.count(func(s *Stats) { s.Connections[Connection{class, outcome}]++ })
 }
 
-// reserve counts a connection that is about to be made.
-func (t *Traffic) reserve() error {
+// reserve counts a connection that is about to be made, once fewer are open than may be. What clients hold without need is no reason
+// to refuse one: they connect ahead, and keep what is idle.
+func (t *Traffic) reserve(ctx context.Context, spare func()) error {
+	closing, err := t.take()
+	if closing == nil {
+		return err
+	}
+	late := time.NewTimer(dialTimeout)
+	defer late.Stop()
+	for {
+		spare()
+		select {
+		case <-closing:
+		case <-late.C:
+			return limit("EMFILE", syscall.EMFILE, fmt.Sprintf("a run may have %d connections open at once", t.limits.Open))
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if closing, err = t.take(); closing == nil {
+			return err
+		}
+	}
+}
+
+// take counts a connection if it may be made now. If it may be made later, it returns what is closed when to ask again.
+func (t *Traffic) take() (closing <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case t.closed:
-		return context.Canceled
-	case t.used >= t.limits.Open:
-		return limit("EMFILE", syscall.EMFILE, fmt.Sprintf("a run may have %d connections open at once", t.limits.Open))
+		return nil, context.Canceled
 	case t.connections >= t.limits.Connections:
-		return limit("EDQUOT", syscall.EDQUOT, fmt.Sprintf("a run may open %d connections", t.limits.Connections))
+		return nil, limit("EDQUOT", syscall.EDQUOT, fmt.Sprintf("a run may open %d connections", t.limits.Connections))
+	case t.used >= t.limits.Open:
+		if t.closing == nil {
+			t.closing = make(chan struct{})
+		}
+		return t.closing, nil
 	}
 	t.connections++
 	t.used++
 	t.dials.Add(1)
-	return nil
+	return nil, nil
+}
+
+// closedLocked counts a connection that is closed, or was not made.
+func (t *Traffic) closedLocked() {
+	t.used--
+	if t.closing != nil {
+		close(t.closing)
+		t.closing = nil
+	}
 }
 
 func (t *Traffic) opened(made net.Conn, class Class) net.Conn {
@@ -161,7 +200,7 @@ func (c *conn) Close() error {
 	t.mu.Lock()
 	if t.open[c] {
 		delete(t.open, c)
-		t.used--
+		t.closedLocked()
 	}
 	t.mu.Unlock()
 	return c.Conn.Close()

@@ -263,6 +263,15 @@ func TestTransportsAreBounded(t *testing.T) {
 	require.LessOrEqual(t, len(e.client.transports), mostTransports)
 }
 
+// Guards against a refusal because of connections that wait for another request to the same server.
+func TestConnectionsThatAreIdleAreClosedForOthers(t *testing.T) {
+	e := newExchanger(t, "loopback", egress.Limits{Open: 1})
+	for i := range 5 {
+		answer := e.get(newServer(t).URL + "/text")
+		require.Nil(t, answer.Error, i)
+	}
+}
+
 func allocated() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

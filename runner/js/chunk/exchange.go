@@ -348,7 +348,7 @@ func (c *Client) transport(options TLS) (*http.Transport, error) {
 	}
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := c.Traffic.Dial(ctx, network, address)
+			conn, err := c.Traffic.Dial(ctx, network, address, c.closeIdle)
 			if err != nil {
 				return nil, err
 			}
@@ -443,6 +443,16 @@ func (c *Client) closeLocked() {
 		transport.CloseIdleConnections()
 	}
 	clear(c.transports)
+}
+
+// closeIdle closes the connections that no exchange uses.
+func (c *Client) closeIdle() {
+	c.mu.Lock()
+	known := slices.Collect(maps.Values(c.transports))
+	c.mu.Unlock()
+	for _, transport := range known {
+		transport.CloseIdleConnections()
+	}
 }
 
 // inNodesWords returns the members of the error that a package would get in Node.

@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"cmp"
 	"slices"
 	"unsafe"
 
@@ -16,6 +17,7 @@ type memory struct {
 	tls    *libc.TLS
 	slabs  []slab    // cells are carved from the last one
 	free   []uintptr // cells that the engine has no more use for
+	tried  int       // how many were free after trim
 	blocks []uintptr // of libc's, that are in no slab
 	loose  uintptr   // bytes that may be carved for what is no cell, and is lost when the engine has no more use for it
 
@@ -43,6 +45,7 @@ const (
 	aCell      = -2 // in a slab
 	// cellSize is the most that the engine asks for to keep small things in, and smallestCell is less than that ever is.
 	cellSize, smallestCell = 4096, 4096 - 512
+	cellRoom               = (headerSize + cellSize + 15) &^ 15 // with its header
 	// slabSize is that of slabs of a picture, and moreSize of those that come later: libc gives memory back to the system but for 4 MB of
 	// each size, and what is never touched takes none. Both leave room for what libc puts before them.
 	slabSize, moreSize = 64<<10 - 64, 4<<20 - 64
@@ -150,6 +153,45 @@ func (m *memory) resize(address, size uintptr) uintptr {
 	return moved
 }
 
+// idle is how many bytes the free cells take.
+func (m *memory) idle() uintptr { return uintptr(len(m.free)) * cellRoom }
+
+// trim frees the slabs in which nothing but free cells is, if there are many more than those it could not free.
+func (m *memory) trim() {
+	if m.idle() < uintptr(m.tried)*cellRoom+moreSize/2 {
+		return
+	}
+	sorted := slices.SortedFunc(slices.Values(m.slabs[m.pictured:]), func(a, b slab) int { return cmp.Compare(a.base, b.base) })
+	find := func(address uintptr) (int, bool) {
+		return slices.BinarySearchFunc(sorted, address, func(s slab, address uintptr) int {
+			if s.base <= address && address < s.end {
+				return 0
+			}
+			return cmp.Compare(s.base, address)
+		})
+	}
+	unused := make([]uintptr, len(sorted)) // bytes of each
+	for _, address := range m.free {
+		if i, found := find(address); found {
+			unused[i] += cellRoom
+		}
+	}
+	spare := func(address uintptr) bool {
+		i, found := find(address)
+		return found && unused[i] == sorted[i].next-sorted[i].base
+	}
+	m.free = slices.DeleteFunc(m.free, spare)
+	kept := m.slabs[:m.pictured:m.pictured]
+	for _, s := range m.slabs[m.pictured:] {
+		if !spare(s.base) {
+			kept = append(kept, s)
+			continue
+		}
+		libc.Xfree(m.tls, s.base)
+	}
+	m.slabs, m.tried = kept, len(m.free)
+}
+
 // picture keeps what all bytes are now, for restore. It reports whether there was memory for that.
 func (m *memory) picture() bool {
 	for i := range m.slabs {
@@ -172,7 +214,7 @@ func (m *memory) restore() {
 		s.next = s.base + s.size
 		copy(bytesAt(s.base, s.size), bytesAt(s.picture, s.size))
 	}
-	m.free, m.loose = slices.Clone(m.wereFree), mostLoose
+	m.free, m.loose, m.tried = slices.Clone(m.wereFree), mostLoose, 0
 }
 
 // drop frees all blocks, and all slabs but the first ones.

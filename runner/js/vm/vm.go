@@ -84,6 +84,8 @@ func New() (*VM, error) {
 	v.context, v.caller = at[lib.TJSContext](v.ctx), v.hook(v.called)
 	lib.XJS_SetInterruptHandler(v.tls, v.rt, v.hook(v.stops), 0)
 	lib.XJS_SetHostPromiseRejectionTracker(v.tls, v.rt, v.hook(v.track), 0)
+	shared := lib.TJSSharedArrayBufferFunctions{Fsab_alloc: v.hook(v.share), Fsab_free: v.hook(v.unshare)}
+	lib.XJS_SetSharedArrayBufferFunctions(v.tls, v.rt, pointer(&shared)) // which copies them
 	lib.XJS_SetModuleLoaderFunc(v.tls, v.rt, v.hook(v.moduleName), v.hook(v.module), 0)
 	return v, nil
 }
@@ -169,6 +171,14 @@ func (v *VM) stops(*libc.TLS, uintptr, uintptr) int32 {
 	return 0
 }
 
+// share allocates a SharedArrayBuffer, with all that it may grow to: where nobody serves it, the engine allocates what it begins
+// with, and lets it grow into memory of others all the same.
+func (v *VM) share(tls *libc.TLS, _ uintptr, size lib.Tsize_t) uintptr {
+	return lib.Xjs_malloc(tls, v.ctx, size)
+}
+
+func (v *VM) unshare(tls *libc.TLS, _, address uintptr) { lib.Xjs_free_rt(tls, v.rt, address) }
+
 // The engine's own allocations, where state counts them: it is on the stack while a runtime is made. Each counts with its header.
 
 func (v *VM) malloc(_ *libc.TLS, state uintptr, size lib.Tsize_t) uintptr {
@@ -238,6 +248,9 @@ func (v *VM) admits(s *lib.TJSMallocState, more lib.Tsize_t) bool {
 	if s.Fmalloc_size > s.Fmalloc_limit || more > s.Fmalloc_limit-s.Fmalloc_size {
 		v.exhaust()
 		return false
+	}
+	if lib.Tsize_t(v.memory.idle()) > s.Fmalloc_limit-s.Fmalloc_size-more { // what is free counts where it is held
+		v.memory.trim()
 	}
 	return true
 }

@@ -126,6 +126,52 @@ func TestFunctions(t *testing.T) {
 	require.Equal(t, "ä1no module ../b", got)
 }
 
+// Each import is asked for, declared or not, before a module is looked up, loaded or not; a reset forgets who answers.
+func TestResolve(t *testing.T) {
+	v := newVM(t)
+	require.NoError(t, v.Keep())
+	var asked []string
+	serve := func() {
+		v.Modules = func(name string) (string, error) {
+			return map[string]string{
+				"a": "import { n } from 'b'; import * as b from 'b'; export { n } from 'b'; export const again = () => import('b'), other = () => import('c');",
+				"b": "export const n = 1;",
+			}[name], nil
+		}
+		v.Resolve = func(base, name string) error {
+			asked = append(asked, base+" "+name)
+			if name == "c" {
+				return errors.New("not c \xff" + strings.Repeat("x", 300))
+			}
+			return nil
+		}
+	}
+	serve()
+	_, err := v.Eval(`import('a').then(async a => { globalThis.got = (await a.again()).n; await a.other().catch(e => { got = got + e.name + e.message; }); }); 1`)
+	require.NoError(t, err)
+	_, err = v.Drain(1000)
+	require.NoError(t, err)
+	require.Equal(t, []string{"<eval> a", "a b", "a b", "a b", "a b", "a c"}, asked)
+	got, err := v.Eval(`got`)
+	require.NoError(t, err)
+	require.Contains(t, got, "1TypeErrornot c \uFFFDxxx")
+
+	require.True(t, v.Reset())
+	_, err = v.Eval(`import('b').catch(e => { globalThis.got = e.message; }); 1`)
+	require.NoError(t, err)
+	_, err = v.Drain(1000)
+	require.NoError(t, err)
+	got, err = v.Eval(`got`)
+	require.NoError(t, err)
+	require.Equal(t, "there are no modules", got)
+	require.Len(t, asked, 6)
+
+	serve()
+	v.Resolve = func(string, string) error { panic("as it is") }
+	require.PanicsWithValue(t, "as it is", func() { _, _ = v.Eval("import('a')"); _, _ = v.Drain(1) })
+	require.False(t, v.Reset())
+}
+
 // What no code of a job can tell: promises that were rejected and are not handled, and memory that ran out.
 func TestRejectionsAndMemory(t *testing.T) {
 	tests := []struct {
@@ -167,6 +213,49 @@ func TestRejectionsAndMemory(t *testing.T) {
 				require.Len(t, v.rejected, tt.rejected-1)
 			}
 		})
+	}
+}
+
+// Guards against memory of others that code reads and writes behind the end of a buffer, or that a buffer has in it as it grows.
+func TestBuffersEndWhereTheyEnd(t *testing.T) {
+	v := newVM(t)
+	require.NoError(t, v.Keep())
+	v.LimitMemory(16 << 20)
+	before := v.Allocated()
+	_, err := v.Eval(`const n = 1 << 20, shared = new SharedArrayBuffer(8, { maxByteLength: n }); 1`)
+	require.NoError(t, err)
+	require.Greater(t, v.Allocated(), before+1<<20, "what it may grow to is there, and counts")
+	got, err := v.Eval(`
+		const make = {
+			shared: () => { shared.grow(n); return shared; },
+			resized: () => { const b = new ArrayBuffer(8, { maxByteLength: n }); b.resize(n); return b; },
+			'shrunk and grown': () => { const b = new ArrayBuffer(n, { maxByteLength: n }); new Uint8Array(b).fill(1); b.resize(8); b.resize(n); new Uint8Array(b).fill(0, 0, 8); return b; },
+			transferred: () => new ArrayBuffer(8).transfer(n),
+			'transferred and grown': () => { const b = new ArrayBuffer(8, { maxByteLength: n }).transfer(16); b.resize(n); return b; },
+		};
+		Object.keys(make).filter(name => { const b = new Uint8Array(make[name]()); return b.length !== n || b.some(x => x !== 0); }).join()`)
+	require.NoError(t, err)
+	require.Empty(t, got)
+	_, err = v.Eval(`new SharedArrayBuffer(8, { maxByteLength: 1 << 25 })`)
+	require.Error(t, err)
+	require.True(t, v.Exhausted())
+}
+
+// Guards against twice the memory that a VM may have: what was small and is free, beside what is large.
+func TestWhatIsFreeIsNotHeldBesideTheLimit(t *testing.T) {
+	v := newVM(t)
+	require.NoError(t, v.Keep())
+	for range 3 {
+		v.LimitMemory(40 << 20)
+		_, err := v.Eval(`{ let a = []; for (let i = 0; i < 2e5; i++) a.push({ i }); a = [a[0], a[1e5]]; globalThis.some = a; } 1`)
+		require.NoError(t, err)
+		require.Greater(t, v.memory.idle(), uintptr(16<<20))
+		got, err := v.Eval(`globalThis.large = new Uint8Array(30 << 20); { let a = []; for (let i = 0; i < 1e4; i++) a.push({ i }); globalThis.more = a; } some[1].i + more[9999].i`)
+		require.NoError(t, err)
+		require.Equal(t, 109999, got)
+		require.Less(t, v.memory.idle(), uintptr(10<<20))
+		require.Less(t, len(v.memory.slabs), v.memory.pictured+5)
+		require.True(t, v.Reset())
 	}
 }
 

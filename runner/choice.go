@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"strings"
 )
 
@@ -38,8 +39,12 @@ func (e *either) Prepare(ctx context.Context, run *Run) (Execution, error) {
 	if !ok || failure.Reason != Exception || ctx.Err() != nil {
 		return execution, err
 	}
+	wants := dispositionOf(why)
+	if one, known := errors.AsType[*Failure](why); known && (wants == nil || !wants.unable) { // no engine would help, as with an adaptor that there is not
+		return nil, one
+	}
 	explained := *failure
-	if wants := dispositionOf(why); wants != nil && wants.unable {
+	if wants != nil && wants.unable {
 		explained = *wants
 		if explained.Message != failure.Message { // else both miss the same
 			explained.Message += "; the other engine cannot be had either: " + failure.Message

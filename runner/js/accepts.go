@@ -51,7 +51,7 @@ func (e *Engine) CanRun(ctx context.Context, run *runner.Run) error {
 	plan := run.Plan
 	for _, in := range passages(plan) {
 		if word := findOtherwise(in.code); word != "" {
-			return &refusal{in, "says " + word + ", which may come to something else in Node", false}
+			return &refusal{in, "says " + word + ", which may come to something else in Node (--engine js executes it all the same)", false}
 		}
 	}
 	if most := e.cfg.MostInput; most > 0 && int64(len(run.Input)) > most {

@@ -194,6 +194,10 @@ func TestAJobCannotConnectToTheWorker(t *testing.T) {
 		"['./own.mjs', path].forEach(own); for (const m of Object.values(get('module')._cache)) { try { m.exports.forbid(0); } catch {} } "
 	record = b.Job(strings.Replace(fetch, escape, escape+lift, 1))
 	require.JSONEq(t, `{"data":"EACCES"}`, string(record.FinalState), record.ErrorMessage)
+	forge := "const J = setTimeout.constructor('return JSON')(), js = J.stringify; J.stringify = (v, ...a) => js(v?.type === 'step-start' ? { type: 'log', level: 'info', source: 'JOB', message: [] } : v, ...a); " + // a run without a port, of which nothing is told
+		"p.stdin.push(js({ type: 'run', run: { plan: { id: 'x', workflow: { steps: [{ id: 'a', expression: 'export default [() => new Promise(() => {})]', next: {} }] }, options: { start: 'a' } }, options: { meta: {} } } }) + '\\n'); await new Promise(r => setTimeout(r, 50)); J.stringify = js; "
+	record = b.Job(strings.Replace(fetch, "fn(s => { "+escape, "fn(async s => { "+escape+forge, 1))
+	require.JSONEq(t, `{"data":"EACCES"}`, string(record.FinalState), record.ErrorMessage)
 	record = b.Job(body)
 	requireSuccess(t, record)
 	var state struct{ Data map[string]string }

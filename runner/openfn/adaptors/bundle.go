@@ -23,7 +23,7 @@ var loadScript string
 
 const (
 	// bundleVersion is that of esbuild, and a number for how it is used: what makes other bundles has another.
-	bundleVersion = "0.28.2-2"
+	bundleVersion = "0.28.2-3"
 	bundleFile    = "bundle.js"
 	loadFile      = "load.cjs"
 	// besideFolder has of the packages in a bundle those that Node is to find.

@@ -156,6 +156,14 @@ func TestABundleDoesWhatThePackageDoes(t *testing.T) {
 			want: `{"a":2,"b":3,"c":true,"d":"undefined","e":5}`,
 		},
 		{
+			name: "texts that look like imports",
+			files: files{
+				"x/package.json": esmPackage,
+				"x/index.js":     `import fs from "fs"; export const a = 'var fs=require("fs");fs.x()'; export const b = 'var x=__toESM(require("dep"));'; export const c = typeof fs.readFileSync;`,
+			},
+			want: `{"a":"var fs=require(\"fs\");fs.x()","b":"var x=__toESM(require(\"dep\"));","c":"function"}`,
+		},
+		{
 			name: "names of its own",
 			files: files{
 				"x/package.json":   `{"name":"x","version":"1.0.0","type":"module","exports":{".":"./index.js","./below/*":"./lib/*.js"},"imports":{"#a":"./lib/a.js","#dep":"dep","#n/*":{"browser":"./no.js","node":"./lib/*.js"}}}`,

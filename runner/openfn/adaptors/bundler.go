@@ -190,6 +190,9 @@ func (b *bundler) plug(build api.PluginBuild, strict bool) {
 func (b *bundler) resolve(a api.OnResolveArgs, strict bool) (api.OnResolveResult, error) {
 	external := api.OnResolveResult{Path: a.Path, External: true}
 	if isBuiltin(a.Path) {
+		if strict {
+			external.Path = nodePrefix + a.Path
+		}
 		return external, nil
 	}
 	importer := strings.TrimPrefix(a.Importer, "/")
@@ -380,18 +383,21 @@ func (b *bundler) folders() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
+// nodePrefix is before the names of what is Node's own until a bundle is composed, so that no text of a package is taken for an import.
+const nodePrefix = "phx:node:"
+
 // reExport is in code of esbuild's if names are handed on of which it knows none (export * from a CommonJS module).
 const reExport = "__reExport("
 
 var (
 	// fromCommonJS is an import of a CommonJS module in what esbuild has made of ES modules.
 	fromCommonJS = regexp.MustCompile(`__toESM\(require\("phx:(\d+)"\)\)`)
-	declaration  = regexp.MustCompile(`var ([\w$]+)=((?:__toESM\()?require\("([^"]+)"\)(?:(?:,1)?\))?);`)
+	declaration  = regexp.MustCompile(`var ([\w$]+)=((?:__toESM\()?require\("(phx:[^"]+)"\)(?:(?:,1)?\))?);`)
 )
 
 func (b *bundler) compose(modern, old string) string {
 	modern = fromCommonJS.ReplaceAllString(modern, `__toESM(require("phx:$1"),1)`) // all who import here are ES modules
-	modern = b.declareAll(modern)
+	modern = strings.ReplaceAll(b.declareAll(modern), `require("`+nodePrefix, `require("`)
 	var modules []string
 	for i := range b.entries {
 		modules = append(modules, fmt.Sprintf("module.exports.m%d", i))
@@ -415,12 +421,12 @@ func (b *bundler) declareAll(code string) string {
 
 // declare declares the name of a module that has this value and these uses.
 func (b *bundler) declare(name, value, module string, used use) string {
-	number, ofBundle := strings.CutPrefix(module, "phx:")
-	ofNode := slices.Contains(builtins, strings.TrimPrefix(module, "node:"))
+	builtin, outside := strings.CutPrefix(module, nodePrefix)
+	ofBundle, ofNode := !outside, outside && slices.Contains(builtins, strings.TrimPrefix(builtin, "node:"))
 	if (ofBundle || ofNode) && strings.HasPrefix(value, "__toESM(") && used.defaults == used.all { // of which a copy with all members is made
 		value = "{default:require(" + quote(module) + ")}"
 	}
-	i, _ := strconv.Atoi(number)
+	i, _ := strconv.Atoi(strings.TrimPrefix(module, "phx:"))
 	late := ofNode || ofBundle && b.manifestOf(b.commonJS[i]).Name == lateName
 	if late && used.members == used.all { // nobody holds what stands in for it
 		return fmt.Sprintf("var %[1]s=__phx_later(() => (%[2]s), (loaded) => { %[1]s = loaded; });", name, value)

@@ -17,11 +17,12 @@ for (const part of [BlockList.prototype, Object.getPrototypeOf(native), SocketAd
 let ownPort = 0; // 0 for none
 let told = false;
 
-// forbid says at which port the worker listens. It is called for each run.
+// forbid says at which port the worker listens. It is called for each run. The first port stays: a job can
+// put a message of its own where those of the worker are read.
 export function forbid(port) {
-  ownPort = port;
+  if (ownPort === 0) ownPort = port;
   told = false;
-  if (port === 0) return;
+  if (ownPort === 0) return;
   const found = networkInterfaces();
   for (const name in found) {
     for (let i = 0; i < found[name].length; i++) {

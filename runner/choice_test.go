@@ -69,3 +69,9 @@ func TestAChoiceSaysWhyARunNeedsTheOtherEngine(t *testing.T) {
 	_, err := preparer.Prepare(t.Context(), &Run{Plan: &Plan{}})
 	require.EqualError(t, err, "EngineError (exception): there is no second engine; this run cannot do without: not this one")
 }
+
+// Guards against an adaptor that there is not, for which people are sent to install Node.
+func TestAChoiceDoesNotSayThatTheOtherEngineWouldHelpWhereItWouldNot(t *testing.T) {
+	_, err := Either(lacking{}, without{}).Prepare(t.Context(), &Run{Plan: &Plan{}})
+	require.EqualError(t, err, "AutoinstallError (exception): there is no such version")
+}

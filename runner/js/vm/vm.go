@@ -84,8 +84,7 @@ func New() (*VM, error) {
 	v.context, v.caller = at[lib.TJSContext](v.ctx), v.hook(v.called)
 	lib.XJS_SetInterruptHandler(v.tls, v.rt, v.hook(v.stops), 0)
 	lib.XJS_SetHostPromiseRejectionTracker(v.tls, v.rt, v.hook(v.track), 0)
-	shared := lib.TJSSharedArrayBufferFunctions{Fsab_alloc: v.hook(v.share), Fsab_free: v.hook(v.unshare)}
-	lib.XJS_SetSharedArrayBufferFunctions(v.tls, v.rt, pointer(&shared)) // which copies them
+	v.runtime.Fsab_funcs = lib.TJSSharedArrayBufferFunctions{Fsab_alloc: v.hook(v.share), Fsab_free: v.hook(v.unshare)}
 	lib.XJS_SetModuleLoaderFunc(v.tls, v.rt, v.hook(v.moduleName), v.hook(v.module), 0)
 	return v, nil
 }

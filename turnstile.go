@@ -53,8 +53,6 @@ type turnstile struct {
 	engine   breaker
 	key      breaker
 	server   breaker
-	badKeys  int            // tokens in a row that were refused
-	refused  int            // runs in a row that the server did not take from the worker
 	unproven map[string]int // unproven runs by group, with those that a claim has asked for
 	total    int            // the sum of unproven
 	executed time.Time      // when the engine last executed a run; zero after a trip
@@ -171,11 +169,25 @@ func (t *turnstile) noteExecuted(began time.Time) {
 }
 
 // noteVerified notes that the key fits.
-func (t *turnstile) noteVerified() {
+func (t *turnstile) noteVerified() { t.noteWell(&t.key) }
+
+// noteTaken notes that the server has the end of a run, or has taken the run back.
+func (t *turnstile) noteTaken() { t.noteWell(&t.server) }
+
+// noteWell resets a breaker for which a run has shown that all is well.
+func (t *turnstile) noteWell(b *breaker) {
 	t.mu.Lock()
-	t.key.wait, t.badKeys = 0, 0
+	b.wait, b.refused = 0, 0
 	t.mu.Unlock()
-	t.reset(&t.key)
+	t.reset(b)
+}
+
+// countRefused counts one more in a row for a breaker, and reports whether there were several.
+func (t *turnstile) countRefused(b *breaker) (several bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b.refused++
+	return b.refused >= mostRefused
 }
 
 // noteRefusedToken notes that a token was refused. Some causes hold for the next run as well; any other
@@ -185,10 +197,7 @@ func (t *turnstile) noteRefusedToken(err error) {
 	if refused == nil { // the run had no id
 		return
 	}
-	t.mu.Lock()
-	t.badKeys++
-	several := t.badKeys >= mostRefused
-	t.mu.Unlock()
+	several := t.countRefused(&t.key)
 	switch {
 	case refused.Misfit():
 		t.trip(&t.key, fmt.Errorf("the public key of the worker (WORKER_LIGHTNING_PUBLIC_KEY) does not fit the server's: %w", err))
@@ -199,21 +208,9 @@ func (t *turnstile) noteRefusedToken(err error) {
 	}
 }
 
-// noteTaken notes that the server has the end of a run, or has taken the run back.
-func (t *turnstile) noteTaken() {
-	t.mu.Lock()
-	t.server.wait, t.refused = 0, 0
-	t.mu.Unlock()
-	t.reset(&t.server)
-}
-
 // noteNotTaken notes a run that is lost: the server took neither its end nor the run itself.
 func (t *turnstile) noteNotTaken(err error) {
-	t.mu.Lock()
-	t.refused++
-	several := t.refused >= mostRefused
-	t.mu.Unlock()
-	if several {
+	if t.countRefused(&t.server) {
 		t.trip(&t.server, err)
 	}
 }
@@ -443,6 +440,7 @@ type breaker struct {
 	trippedAt time.Time // when it was last tripped, be it again
 	next      time.Time // when the next trial is due
 	wait      time.Duration
+	refused   int // tokens, or runs, in a row
 }
 
 // breakerState says what a breaker admits.

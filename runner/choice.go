@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"errors"
-	"strings"
 )
 
 // PartialEngine is an [Engine] for some runs only.
@@ -51,9 +50,7 @@ func (e *either) Prepare(ctx context.Context, run *Run) (Execution, error) {
 		}
 		return execution, Unable(&explained)
 	}
-	if !strings.Contains(why.Error(), failure.Message) { // else both miss the same
-		explained.Message += "; this run cannot do without: " + why.Error()
-	}
+	explained.Message += "; this run cannot do without: " + why.Error()
 	return execution, &explained
 }
 
